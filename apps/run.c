@@ -10,66 +10,65 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-#define MOMENT_NS 200000000 /* in which rank 0 tells, before the others do */
+#define MOMENT_NS 200000000 /* rank 0 reports at once, other ranks after this time */
 
 static int complain(const char *program, int code)
 {
-    if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+    if (sl_process_number() == 0) { /* an error in the command line is the same on all ranks */
         fprintf(stderr, "%s: %s\n", program, sl_message());
-    } else { /* a launcher ends all when one has gone */
+    } else { /* a launcher ends all ranks when one exits */
         nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
     }
     return code;
 }
 
-/* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells; so does the first
- * thread, a worker or the one that trains. */
-static const char *name_of_program;
-
+static const char *program_name;
 static bool quiet;
 
-/* Rank 0 speaks for all. */
+/* Rank 0 speaks for all ranks. */
 static void show_notice(enum sl_notice kind, const char *line)
 {
     if (sl_process_number() == 0 && (kind == SL_NOTICE_WARNING || !quiet)) {
-        fprintf(stderr, "%s: %s%s\n", name_of_program, kind == SL_NOTICE_WARNING ? "warning: " : "", line);
+        fprintf(stderr, "%s: %s%s\n", program_name, kind == SL_NOTICE_WARNING ? "warning: " : "", line);
     }
 }
 
+/* End all processes: the others would wait for this failed process. If all have failed, rank 0 reports first,
+ * without a pause. Within a process the first thread reports, a worker or the training thread. */
 static void end_all(void)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (sl_process_count() > 1) {
-        while (atomic_flag_test_and_set(&told)) {
-            pause(); /* all end */
+        while (atomic_flag_test_and_set(&reported)) {
+            pause(); /* until the process ends */
         }
         nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : MOMENT_NS}, NULL);
-        fprintf(stderr, "%s: rank %u: %s\n", name_of_program, sl_process_number(), sl_message());
+        fprintf(stderr, "%s: rank %u: %s\n", program_name, sl_process_number(), sl_message());
         fflush(stderr);
         sl_process_abort(EXIT_FAILED);
     }
 }
 
-/* Nothing moves any more, or a task has failed that other processes wait for: where there are none this one ends. */
+/* End all processes after a run without progress, or after the failure of a task with remote dependents. */
 static void give_up(void)
 {
     end_all();
-    fprintf(stderr, "%s: %s\n", name_of_program, sl_message());
+    fprintf(stderr, "%s: %s\n", program_name, sl_message());
     _exit(EXIT_FAILED);
 }
 
-/* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
-static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool talk)
+/* Make the trace's files. If the run failed, or ended before the steps to trace, remove its raw trace. */
+static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool verbose)
 {
     if (st != SL_OK || !traced) {
         sl_trace_discard(folder);
-        if (st == SL_OK && talk) {
+        if (st == SL_OK && verbose) {
             printf("trace     none: the run ended before the steps to trace\n");
         }
         return st;
     }
     st = sl_trace_finish(folder);
-    if (st == SL_OK && talk) {
+    if (st == SL_OK && verbose) {
         printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", folder);
     }
     return st;
@@ -81,7 +80,6 @@ static bool is_set(const struct sl_settings *settings, const char *flag)
     return sl_settings_get(settings, flag, text, sizeof text) == SL_OK && text[0] == 'y';
 }
 
-/* Open a session, train, close. */
 static enum sl_status run(struct sl_settings *settings)
 {
     const struct sl_report report = {.stream = stdout};
@@ -99,13 +97,13 @@ done:
     bool traced = sl_session_traced(session);
     sl_session_close(session);
     if (sl_settings_get(settings, "trace", folder, sizeof folder) == SL_OK && folder[0] != '\0') {
-        bool talk = sl_process_number() == 0 && !is_set(settings, "quiet") && !is_set(settings, "json");
-        st = finish_trace(folder, st, traced, talk);
+        bool verbose = sl_process_number() == 0 && !is_set(settings, "quiet") && !is_set(settings, "json");
+        st = finish_trace(folder, st, traced, verbose);
     }
     return st;
 }
 
-/* What is still on its way to standard output. */
+/* Flush standard output. Returns `code`, or EXIT_FAILED if the output cannot be written. */
 static int flush(const char *program, int code)
 {
     if (code == EXIT_GOOD && (fflush(stdout) != 0 || ferror(stdout))) {
@@ -121,7 +119,7 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     bool runs = false;
     int code = EXIT_GOOD;
     sl_streams_open();
-    name_of_program = program;
+    program_name = program;
     sl_process_on_failure(give_up);
     sl_on_notice(show_notice);
     if (defaults(&settings) != SL_OK) {

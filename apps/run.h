@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What the training programs share: options in, exit code out; the work is runtime/starling.h.
+ * The training programs' main: options in, exit code out. runtime/starling.h does the work.
  */
 #ifndef SL_APPS_RUN_H
 #define SL_APPS_RUN_H
 
 #include "runtime/starling.h"
 
-/* A program's main: 0, 1 where it failed, 2 where it was called wrong; messages begin with its name. */
+/* The main of the program named `program`. Returns 0; 1 if the run failed; 2 if the command line is wrong. Messages
+ * begin with the program's name. */
 int run_program(const char *program, enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv);
 
 #endif

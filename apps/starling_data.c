@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto clusters. One
- * command each; the work is partition/ and runtime/report. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
+ * clusters. One function per command; partition/ and runtime/report do the work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,9 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 enum form { FORM_RAW, FORM_METIS, FORM_CACHE };
 
-/* All commands' options; each command's table names those it has. */
+/* The options of all commands. Each command's table lists its options. */
 struct settings {
-    char *dataset; /* the positional argument; of report: the folder */
+    char *dataset; /* the positional argument; for `report`: the folder */
     /* data */
     char *data_path;
     char *split;
@@ -417,7 +417,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .seed = 1};
 }
 
-/* A METIS graph as a dataset without features and split, and with no label known. */
+/* A METIS graph as a dataset without features and split. All labels are unknown. */
 static enum sl_status load_metis(const char *path, struct sl_dataset *out)
 {
     struct sl_dataset dataset = {0};
@@ -430,7 +430,7 @@ static enum sl_status load_metis(const char *path, struct sl_dataset *out)
         sl_graph_free(&dataset.graph);
         return st;
     }
-    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: not known */
+    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: unknown */
     const char *slash = strrchr(path, '/');
     snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
     *out = dataset;
@@ -448,8 +448,8 @@ static enum sl_status load(const struct settings *settings, struct sl_dataset *o
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-/* What all ranks did together: a failure of one ends all, as the others wait for what it would have sent. */
-static enum sl_status of_all(enum sl_status st)
+/* End all ranks if a collective step failed on this rank: the others would wait for its messages. */
+static enum sl_status end_all_if_failed(enum sl_status st)
 {
     if (st != SL_OK && sl_process_count() > 1) {
         fprintf(stderr, "starling_data: rank %u: %s\n", sl_process_number(), sl_message());
@@ -501,7 +501,7 @@ static enum sl_status run_info(const struct settings *settings)
     struct sl_dataset dataset;
     struct sl_statistics statistics;
     if (settings->dataset == NULL) {
-        return of_all(sl_info_print(stdout));
+        return end_all_if_failed(sl_info_print(stdout));
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {
@@ -517,7 +517,7 @@ static enum sl_status run_info(const struct settings *settings)
 
 /* ---- convert ----------------------------------------------------------------------------------------------------- */
 
-/* The cache's own file name says for which files and options it is good; only the folder is the user's. */
+/* Write the cache file into the folder --out. Its name identifies files and options. */
 static enum sl_status write_cache(const struct settings *settings)
 {
     struct sl_dataset dataset;
@@ -537,16 +537,20 @@ static enum sl_status run_convert(const struct settings *settings)
 {
     struct sl_dataset dataset;
     if (settings->to == FORM_CACHE) {
-        return is_metis_file(settings->dataset)
-                   ? sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset)
-                   : write_cache(settings);
+        if (is_metis_file(settings->dataset)) {
+            return sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset);
+        }
+        return write_cache(settings);
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {
         return st;
     }
-    st = settings->to == FORM_METIS ? sl_metis_write_graph(settings->out, &dataset.graph)
-                                    : sl_raw_write_dataset(&dataset, settings->directed, settings->out);
+    if (settings->to == FORM_METIS) {
+        st = sl_metis_write_graph(settings->out, &dataset.graph);
+    } else {
+        st = sl_raw_write_dataset(&dataset, settings->directed, settings->out);
+    }
     sl_dataset_free(&dataset);
     return st;
 }
@@ -564,23 +568,23 @@ static const struct sl_recipe small = {.name = "synthetic",
                                        .n_valid = 2000,
                                        .n_test = 2000};
 
-/* The same share of n vertices as `part` is of `whole`. */
+/* The share part / whole of n vertices. */
 static uint32_t scale(uint32_t part, uint32_t whole, uint32_t n)
 {
     return (uint32_t)((uint64_t)part * n / whole);
 }
 
-static bool given(const struct sl_option_table *table, const struct sl_option_parse *parse, const char *name)
+static bool is_given(const struct sl_option_table *table, const struct sl_option_parse *parse, const char *name)
 {
     return parse->sources[sl_option_find(table, name) - table->options] != SL_FROM_DEFAULT;
 }
 
-/* What the command line says, on top of what NAME stands for. */
+/* Apply the command line to the recipe of NAME. */
 static void change_recipe(const struct settings *settings, const struct sl_option_parse *parse,
                           struct sl_recipe *recipe)
 {
     const struct sl_option_table *table = &commands[COMMAND_GENERATE];
-    if (given(table, parse, "vertices")) {
+    if (is_given(table, parse, "vertices")) {
         uint32_t old = recipe->n_vertices;
         uint32_t n = settings->vertices;
         recipe->n_vertices = n;
@@ -589,10 +593,18 @@ static void change_recipe(const struct settings *settings, const struct sl_optio
         recipe->n_valid = scale(recipe->n_valid, old, n);
         recipe->n_test = scale(recipe->n_test, old, n);
     }
-    recipe->n_edges = given(table, parse, "edges") ? settings->edges : recipe->n_edges;
-    recipe->n_features = given(table, parse, "features") ? settings->n_features : recipe->n_features;
-    recipe->n_classes = given(table, parse, "classes") ? settings->classes : recipe->n_classes;
-    recipe->homophily = given(table, parse, "homophily") ? settings->homophily : recipe->homophily;
+    if (is_given(table, parse, "edges")) {
+        recipe->n_edges = settings->edges;
+    }
+    if (is_given(table, parse, "features")) {
+        recipe->n_features = settings->n_features;
+    }
+    if (is_given(table, parse, "classes")) {
+        recipe->n_classes = settings->classes;
+    }
+    if (is_given(table, parse, "homophily")) {
+        recipe->homophily = settings->homophily;
+    }
     recipe->sparse = settings->sparse;
     recipe->seed = settings->seed;
 }
@@ -660,7 +672,9 @@ static enum sl_status run_partition(const struct settings *settings)
                            &partition);
     if (st == SL_OK) {
         print_partition(settings, &dataset, &partition, sl_clock_s() - start);
-        st = settings->out != NULL ? write_parts(settings->out, &partition) : SL_OK;
+        if (settings->out != NULL) {
+            st = write_parts(settings->out, &partition);
+        }
         sl_partition_free(&partition);
     }
     sl_dataset_free(&dataset);
@@ -700,20 +714,26 @@ static struct sl_cluster cluster_of(const struct settings *s)
     };
 }
 
-/* What was given goes before what ranks can measure. */
+/* Take the measured value of each quantity missing on the command line. */
 static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
 {
     const struct sl_option_table *table = &commands[COMMAND_PROJECT];
-    between->latency_s = given(table, parse, "latency") ? between->latency_s : measured->latency_s;
-    between->message_s = given(table, parse, "message-time") ? between->message_s : measured->message_s;
-    between->bytes_per_s = given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
+    if (!is_given(table, parse, "latency")) {
+        between->latency_s = measured->latency_s;
+    }
+    if (!is_given(table, parse, "message-time")) {
+        between->message_s = measured->message_s;
+    }
+    if (!is_given(table, parse, "bandwidth")) {
+        between->bytes_per_s = measured->bytes_per_s;
+    }
 }
 
-/* Of several ranks all measure. */
+/* Collective: all ranks measure. */
 static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
 {
     struct sl_link measured;
-    enum sl_status st = of_all(sl_messages_measure(&measured));
+    enum sl_status st = end_all_if_failed(sl_messages_measure(&measured));
     if (st == SL_OK) {
         take_link(parse, &measured, between);
     }
@@ -737,9 +757,12 @@ static enum sl_status run_project(const struct settings *settings, const struct 
 {
     struct sl_projection *projection = NULL;
     struct sl_cluster cluster = cluster_of(settings);
-    enum sl_status st = sl_process_count() > 1 ? measure_link(parse, &cluster.between) : SL_OK;
-    if (st != SL_OK || sl_process_number() > 0) {
-        return st;
+    enum sl_status st = SL_OK;
+    if (sl_process_count() > 1) {
+        SL_TRY(st, measure_link(parse, &cluster.between), done);
+    }
+    if (sl_process_number() > 0) {
+        goto done;
     }
     SL_TRY(st, sl_alloc_zero(1, sizeof *projection, "runs", &projection), done);
     SL_TRY(st, sl_measured_read(runs, (uint32_t)parse->n_arguments, projection->run), done);
@@ -752,7 +775,7 @@ done:
     return st;
 }
 
-/* Whether what messages take is given, or there are ranks to measure it, which are joined here. */
+/* Check that the cost of messages is given, or join the ranks for its measurement. */
 static enum sl_status check_link(const struct sl_option_parse *parse)
 {
     static const char *const needed[] = {"latency", "message-time", "bandwidth"};
@@ -760,7 +783,7 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
         return sl_ranks_open();
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        if (!given(&commands[COMMAND_PROJECT], parse, needed[i])) {
+        if (!is_given(&commands[COMMAND_PROJECT], parse, needed[i])) {
             return sl_fail(SL_EINVAL,
                            "--%s: project needs to know it; give it, or measure it between two ranks: mpirun -np 2 "
                            "starling_data project ..",
@@ -770,13 +793,16 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
     return SL_OK;
 }
 
-/* What a command needs beside its options; where it is of all ranks, they are joined here. */
+/* Check the needs of a command beside its options. Join the ranks for a collective command. */
 static enum sl_status check_command(int command, const struct sl_option_parse *parse)
 {
     if (command == COMMAND_PROJECT) {
         return check_link(parse);
     }
-    return command == COMMAND_INFO && parse->n_arguments == 0 && sl_process_count() > 1 ? sl_ranks_open() : SL_OK;
+    if (command == COMMAND_INFO && parse->n_arguments == 0 && sl_process_count() > 1) {
+        return sl_ranks_open();
+    }
+    return SL_OK;
 }
 
 static void show_notice(enum sl_notice kind, const char *line)
@@ -790,7 +816,7 @@ static void show_notice(enum sl_notice kind, const char *line)
 
 static int complain(int code)
 {
-    if (code != EXIT_USAGE || sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+    if (code != EXIT_USAGE || sl_process_number() == 0) { /* an error in the command line is the same on all ranks */
         fprintf(stderr, "starling_data: %s\n", sl_message());
     }
     return code;
@@ -798,7 +824,10 @@ static int complain(int code)
 
 static int print(const struct sl_option_table *table, enum sl_option_action action)
 {
-    return sl_option_print(table, action, PACKAGE_VERSION, stdout) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+    if (sl_option_print(table, action, PACKAGE_VERSION, stdout) != SL_OK) {
+        return complain(EXIT_FAILED);
+    }
+    return EXIT_GOOD;
 }
 
 static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse,
@@ -836,7 +865,9 @@ static int run_command(int command, int argc, char **argv)
         sl_settings_check_environment();
         sl_memory_limit(sl_limits_memory());
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
-        code = run(command, &settings, &parse, argv + 1) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+        if (run(command, &settings, &parse, argv + 1) != SL_OK) {
+            code = complain(EXIT_FAILED);
+        }
     }
     sl_option_free(table, &settings);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
@@ -846,7 +877,7 @@ static int run_command(int command, int argc, char **argv)
     return code;
 }
 
-/* Without a command: --help and its like. */
+/* Without a command: --help, --version and the like. */
 static int run_bare(int argc, char **argv)
 {
     struct settings settings = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Normalise, gate and scale rows, block of columns by block of columns; and the adjoint. */
+ * Normalise, gate and scale rows, one block of columns at a time; and the adjoint. */
 #include "codelets/activate.h"
 
 #include <string.h>
@@ -11,14 +11,14 @@
 
 #define BLOCK SL_DROPOUT_BLOCK
 
-/* Partial sums of a reduction along a row: a vector, so that it is fast, of one width everywhere, so that the order of the
- * additions depends on no instruction set. */
+/* Partial sums of a reduction along a row are a vector, for speed. Its width is the same for every instruction set, so
+ * that the order of the additions is fixed. */
 #define LANES (64 / sizeof(sl_real))
 #define VECTOR __attribute__((vector_size(64)))
 
 /* ---- kernels, CPU ---- */
 
-/* The lanes' sum, halves upon halves. */
+/* The sum of the lanes, by halving. */
 SL_INLINE sl_real add_lanes(const sl_real VECTOR *lane)
 {
     sl_real part[LANES];
@@ -31,7 +31,7 @@ SL_INLINE sl_real add_lanes(const sl_real VECTOR *lane)
     return part[0];
 }
 
-/* Lanes of the last n_new columns of a row whose last vector has columns of the one before. */
+/* Clear all lanes but the last n_new. The last vector of a row overlaps the vector before it. */
 SL_INLINE void keep_new(size_t n_new, sl_real VECTOR *lane)
 {
     for (size_t l = 0; l < LANES; l++) {
@@ -58,8 +58,10 @@ SL_INLINE sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y
         keep_new(n - c, &a);
         lane += a;
     }
-    for (uint32_t l = 0; c == 0 && l < n; l++) {
-        lane[l] += (x[l] - x0) * (y[l] - y0);
+    if (c == 0) {
+        for (uint32_t l = 0; l < n; l++) {
+            lane[l] += (x[l] - x0) * (y[l] - y0);
+        }
     }
     return add_lanes(&lane);
 }
@@ -79,8 +81,10 @@ SL_INLINE sl_real sum(uint32_t n, const sl_real *x)
         keep_new(n - c, &a);
         lane += a;
     }
-    for (uint32_t l = 0; c == 0 && l < n; l++) {
-        lane[l] += x[l];
+    if (c == 0) {
+        for (uint32_t l = 0; l < n; l++) {
+            lane[l] += x[l];
+        }
     }
     return add_lanes(&lane);
 }
@@ -131,7 +135,7 @@ SL_INLINE uint32_t block_size(uint32_t n_columns, uint32_t c0)
     return n_columns - c0 < BLOCK ? n_columns - c0 : BLOCK;
 }
 
-/* y of the columns c0 .. c0 + n - 1 of one row: z itself, or its normalisation in `room`. */
+/* y of columns c0 .. c0 + n - 1 of one row: z itself, or its normalisation in `room`. */
 SL_INLINE const sl_real *normalise_block(const struct sl_activate *a, struct sl_activate_row norm, uint32_t c0,
                                          uint32_t n, const sl_real *z, sl_real room[BLOCK])
 {
@@ -144,7 +148,7 @@ SL_INLINE const sl_real *normalise_block(const struct sl_activate *a, struct sl_
     }
 }
 
-/* Forward of the rows i0 .. i0 + n_rows - 1, whose masks are drawn together. keep: all 1 where there is no dropout. */
+/* Forward of rows i0 .. i0 + n_rows - 1; their masks are drawn together. keep: all 1 without dropout. */
 SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n_rows, const sl_real *z,
                             const sl_real *residual, uint8_t keep[BLOCK], uint8_t *gate_out, sl_real *h_out)
 {
@@ -153,8 +157,10 @@ SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n
     sl_vertex vertices[SL_DROPOUT_ROWS];
     sl_real room[BLOCK];
     for (uint32_t r = 0; r < n_rows; r++) {
-        norm[r] = a->norm == SL_ACTIVATE_LAYER ? row_norm(a->n_columns, z + (size_t)(i0 + r) * a->n_columns)
-                                               : (struct sl_activate_row){0, 1};
+        norm[r] = (struct sl_activate_row){0, 1};
+        if (a->norm == SL_ACTIVATE_LAYER) {
+            norm[r] = row_norm(a->n_columns, z + (size_t)(i0 + r) * a->n_columns);
+        }
         vertices[r] = a->threshold > 0 ? a->dataset_ids[a->ids[i0 + r]] : 0;
     }
     for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
@@ -163,10 +169,10 @@ SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n
             sl_dropout_keep(&a->draw, n_rows, vertices, a->threshold, c0, n, keep);
         }
         for (uint32_t r = 0; r < n_rows; r++) {
-            size_t at = (size_t)(i0 + r) * a->n_columns + c0;
-            const sl_real *y = normalise_block(a, norm[r], c0, n, z + at, room);
-            gate_block(n, scale, y, keep + r * sl_dropout_stride(n), residual == NULL ? NULL : residual + at,
-                       gate_out + at, h_out + at);
+            size_t base = (size_t)(i0 + r) * a->n_columns + c0;
+            const sl_real *y = normalise_block(a, norm[r], c0, n, z + base, room);
+            gate_block(n, scale, y, keep + r * sl_dropout_stride(n), residual == NULL ? NULL : residual + base,
+                       gate_out + base, h_out + base);
         }
     }
 }
@@ -183,7 +189,7 @@ SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_rea
     }
 }
 
-/* GZ of a row without a norm: GY itself. */
+/* GZ of a row without a norm: GY. */
 SL_INLINE void backward_plain(uint32_t n, sl_real scale, const uint8_t *restrict gate, const sl_real *restrict gh,
                               sl_real *restrict gz)
 {
@@ -192,7 +198,7 @@ SL_INLINE void backward_plain(uint32_t n, sl_real scale, const uint8_t *restrict
     }
 }
 
-/* One row of layer norm; with a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). GW, GB are added to. */
+/* One row of layer norm. With a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). Adds to GW and GB. */
 SL_INLINE void backward_layer(const struct sl_activate *a, sl_real scale, const sl_real *restrict z,
                               const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz,
                               sl_real *restrict gw, sl_real *restrict gb)
@@ -213,7 +219,7 @@ SL_INLINE void backward_layer(const struct sl_activate *a, sl_real scale, const 
     }
 }
 
-/* All rows of batch norm, of the block of columns from c0 on; means: the group's, of GY * zhat and of GY. */
+/* Batch norm, all rows, the block of columns from c0 on. means: the group's means of GY * zhat and of GY. */
 SL_INLINE void backward_batch_block(const struct sl_activate *a, uint32_t c0, const sl_real means[2][BLOCK],
                                     const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
                                     sl_real *restrict gz)
@@ -226,11 +232,11 @@ SL_INLINE void backward_batch_block(const struct sl_activate *a, uint32_t c0, co
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;
     for (uint32_t i = 0; i < a->n_rows; i++) {
-        size_t at = (size_t)i * a->n_columns + c0;
+        size_t base = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            sl_real gy = sl_activate_pass(gate[at + c], scale, gh[at + c]);
-            sl_real zhat = sl_activate_zhat(z[at + c], mean[c], rstd[c]);
-            gz[at + c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, slope[c], offset[c]);
+            sl_real gy = sl_activate_pass(gate[base + c], scale, gh[base + c]);
+            sl_real zhat = sl_activate_zhat(z[base + c], mean[c], rstd[c]);
+            gz[base + c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, slope[c], offset[c]);
         }
     }
 }
@@ -272,7 +278,7 @@ SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_re
     }
 }
 
-/* The sums of n columns from c0 on over all rows: of GY * zhat, and of GY. */
+/* Sums over all rows of n columns from c0 on: of GY * zhat, and of GY. */
 SL_INLINE void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *restrict z,
                                 const uint8_t *restrict gate, const sl_real *restrict gh, double *restrict slope,
                                 double *restrict offset)
@@ -283,10 +289,10 @@ SL_INLINE void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32
     memset(slope, 0, n * sizeof *slope);
     memset(offset, 0, n * sizeof *offset);
     for (uint32_t i = 0; i < a->n_rows; i++) {
-        size_t at = (size_t)i * a->n_columns + c0;
+        size_t base = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            double gy = (double)sl_activate_pass(gate[at + c], scale, gh[at + c]);
-            slope[c] += gy * (double)sl_activate_zhat(z[at + c], mean[c], rstd[c]);
+            double gy = (double)sl_activate_pass(gate[base + c], scale, gh[base + c]);
+            slope[c] += gy * (double)sl_activate_zhat(z[base + c], mean[c], rstd[c]);
             offset[c] += gy;
         }
     }
@@ -332,7 +338,7 @@ static void set_statistics(struct sl_activate *a, void *buffer)
     a->rstd = a->mean + a->n_columns;
 }
 
-/* The operands, but for those that depend on the direction, of as many rows and columns as that buffer. */
+/* The operands that both directions share. rows: a buffer with the chunk's shape. */
 static struct sl_activate operands(const struct activate_args *args, void *rows)
 {
     return (struct sl_activate){
@@ -344,7 +350,7 @@ static struct sl_activate operands(const struct activate_args *args, void *rows)
     };
 }
 
-/* The operands of the forward direction; returns the residual's rows, NULL: none. */
+/* Fills *a for forward. Returns the rows of the residual, or NULL. */
 static const void *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
 {
     const char *residual = NULL;
@@ -368,7 +374,7 @@ static const void *forward_operands(const struct activate_args *args, void *buff
     return residual;
 }
 
-/* The operands of the backward direction, z's rows where there is a norm; returns what the norm sums. */
+/* Fills *a for backward, and *z if there is a norm. Returns the sums of the norm. */
 static struct sl_activate_sums backward_operands(const struct activate_args *args, void *buffers[],
                                                  struct sl_activate *a, const sl_real **z)
 {
@@ -390,7 +396,7 @@ static struct sl_activate_sums backward_operands(const struct activate_args *arg
     return sums;
 }
 
-/* The backward direction of a run of rows: all pointers are to its first row or sum. */
+/* Backward of one row range of a chunk. Pointers are to its first row and to its row of sums. */
 struct backward_run {
     struct sl_activate a;
     struct sl_activate_sums sums;
@@ -406,12 +412,12 @@ static struct backward_run backward_run(const struct activate_args *args, void *
     run.sums = backward_operands(args, buffers, &run.a, &run.z);
     const uint32_t row = sl_task_run(&args->head, run.a.n_rows, k);
     const uint32_t end = sl_task_run(&args->head, run.a.n_rows, k + 1);
-    const size_t at = (size_t)row * run.a.n_columns;
+    const size_t base = (size_t)row * run.a.n_columns;
     run.a.n_rows = end - row;
-    run.z = run.z == NULL ? NULL : run.z + at;
-    run.gate = (const uint8_t *)sl_buffer_data(buffers[0]) + at;
-    run.gh = (const sl_real *)sl_buffer_data(buffers[1]) + at;
-    run.gz = (sl_real *)sl_buffer_data(buffers[2]) + at;
+    run.z = run.z == NULL ? NULL : run.z + base;
+    run.gate = (const uint8_t *)sl_buffer_data(buffers[0]) + base;
+    run.gh = (const sl_real *)sl_buffer_data(buffers[1]) + base;
+    run.gz = (sl_real *)sl_buffer_data(buffers[2]) + base;
     if (args->norm == SL_ACTIVATE_LAYER) {
         run.sums.gw += (size_t)k * run.a.n_columns;
         run.sums.gb += (size_t)k * run.a.n_columns;
@@ -419,25 +425,26 @@ static struct backward_run backward_run(const struct activate_args *args, void *
     return run;
 }
 
-#define ROUNDED_ROWS 64 /* that are computed in float before they are rounded */
+#define ROUNDED_ROWS 64 /* rows computed in float before they are rounded */
 
-/* Rows that are read: z or the residual, in bf16 where they say so. */
+/* Input rows, z or the residual, in sl_real or bf16. */
 struct rows_read {
-    const void *rows; /* NULL: there are none */
+    const void *rows; /* or NULL */
     bool is_bf16;
 };
 
-/* n numbers from `at` on, widened into `room` where they are of bf16. */
-static const sl_real *as_real(struct rows_read from, size_t at, size_t n, sl_real *room)
+/* n numbers from `base` on. bf16 numbers are widened into `room`. */
+static const sl_real *as_real(struct rows_read from, size_t base, size_t n, sl_real *room)
 {
     if (from.rows == NULL || !from.is_bf16) {
-        return from.rows == NULL ? NULL : (const sl_real *)from.rows + at;
+        return from.rows == NULL ? NULL : (const sl_real *)from.rows + base;
     }
-    sl_bf16_widen(n, (const sl_bf16 *)from.rows + at, room);
+    sl_bf16_widen(n, (const sl_bf16 *)from.rows + base, room);
     return room;
 }
 
-/* H in bf16, and the residual where there is one; z, too, or not: rows for rows as a float's. */
+/* Forward into bf16 H. z and the residual may be bf16. Computes ROUNDED_ROWS rows at a time in
+ * float, then rounds H. */
 static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, struct rows_read residual,
                                       uint8_t *gate_out, sl_bf16 *h_out)
 {
@@ -449,13 +456,15 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
         return st;
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        size_t at = (size_t)i * a.n_columns;
+        size_t base = (size_t)i * a.n_columns;
         a.n_rows = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
         size_t n = (size_t)a.n_rows * a.n_columns;
-        sl_activate_forward_cpu(&a, as_real(z, at, n, h + stretch), as_real(residual, at, n, h + 2 * stretch),
-                                gate_out + at, h);
-        sl_bf16_round(n, h, h_out + at);
-        a.ids += a.threshold > 0 ? a.n_rows : 0;
+        sl_activate_forward_cpu(&a, as_real(z, base, n, h + stretch), as_real(residual, base, n, h + 2 * stretch),
+                                gate_out + base, h);
+        sl_bf16_round(n, h, h_out + base);
+        if (a.threshold > 0) {
+            a.ids += a.n_rows;
+        }
     }
     sl_free(h);
     return SL_OK;
@@ -599,8 +608,8 @@ static struct starpu_codelet forward_cl = {
     .name = "sl_activate_forward",
     .cpu_funcs = {forward_cpu_task},
     SL_CUDA_FUNC(forward_cuda_task),
-    /* R z; W gate, h; with a norm R weight, bias; batch R statistics; with a residual R residual; with dropout R frontier,
-     * dataset ids */
+    /* R z; W gate, h; with a norm R weight, bias; batch R statistics; with a residual R residual; with dropout
+     * R frontier, dataset ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
 };
@@ -634,30 +643,30 @@ static struct starpu_codelet residual_backward_cl = {
 
 /* ---- submissions ---- */
 
-/* `handle` is [n_rows x n_columns]. */
-static enum sl_status check_matrix(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_rows,
+/* Whether `handle` is [n_rows x n_columns]. */
+static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
                                    uint32_t n_columns)
 {
     if (handle != NULL && sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, what,
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, label,
                    handle == NULL ? 0 : sl_handle_rows(handle), handle == NULL ? 0 : sl_handle_columns(handle), n_rows,
                    n_columns);
 }
 
-/* Rows row0 .. row0 + n_rows - 1 of `handle` are there, n_columns wide. */
-static enum sl_status check_rows(const char *name, const char *what, starpu_data_handle_t handle, uint32_t row0,
+/* Whether `handle` has rows row0 .. row0 + n_rows - 1 and n_columns columns. */
+static enum sl_status check_rows(const char *name, const char *label, starpu_data_handle_t handle, uint32_t row0,
                                  uint32_t n_rows, uint32_t n_columns)
 {
     if ((uint64_t)row0 + n_rows <= sl_handle_rows(handle) && sl_handle_columns(handle) == n_columns) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of %s [%u x %u]", name, n_rows, n_columns, row0, what,
+    return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of %s [%u x %u]", name, n_rows, n_columns, row0, label,
                    sl_handle_rows(handle), sl_handle_columns(handle));
 }
 
-/* What the layer's norm and dropout need is there; starts the arguments. */
+/* Fill *args, and check the handles that norm and dropout need. */
 static enum sl_status prepare(const char *name, const struct sl_task_args *head, const struct sl_activate_layer *layer,
                               enum sl_stage stage, starpu_data_handle_t z, struct activate_args *args)
 {
@@ -679,7 +688,7 @@ failed:
     return st;
 }
 
-/* A group's, or a chunk's, sums of batch norm: two rows of doubles. */
+/* Batch norm sums of a group or a chunk: two rows of doubles. */
 static enum sl_status check_sums(const char *name, starpu_data_handle_t sums, uint32_t n_columns)
 {
     enum sl_status st = check_matrix(name, "sums", sums, 2, n_columns);
@@ -689,7 +698,7 @@ static enum sl_status check_sums(const char *name, starpu_data_handle_t sums, ui
     return st;
 }
 
-/* Bytes moved for `n_reals` numbers and one byte of gate an entry of z. */
+/* Bytes moved: for each entry of z, n_reals numbers and one byte of gate. */
 static uint64_t bytes_of(starpu_data_handle_t z, uint32_t n_reals)
 {
     return (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * (n_reals * sizeof(sl_real) + 1);
@@ -768,7 +777,9 @@ static enum sl_status check_backward(const struct sl_task_args *head, const stru
     uint32_t n_columns = sl_handle_columns(gh);
     enum sl_status st;
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
-    SL_TRY(st, layer->norm != SL_ACTIVATE_PLAIN ? check_matrix(name, "Z", z, n_rows, n_columns) : SL_OK, failed);
+    if (layer->norm != SL_ACTIVATE_PLAIN) {
+        SL_TRY(st, check_matrix(name, "Z", z, n_rows, n_columns), failed);
+    }
     SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
     SL_TRY(st, sl_task_check_runs(name, head, n_rows, NULL, 0, 0), failed);
     if (layer->norm == SL_ACTIVATE_LAYER) {

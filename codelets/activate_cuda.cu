@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Normalise, gate and scale rows by teams of lanes, and the adjoint; sums along columns by slabs of rows.
+ * Normalise, gate and scale rows by teams of lanes, and the adjoint. Column sums go by slabs of rows.
  *
- * A team is a power of two lanes, at most a warp: one lane for each eight columns of a row, or a warp that goes along it. Each
- * lane draws dropout's mask of eight columns, but reads and writes V columns here and V columns a team's width further on, so
- * that a team's accesses lie side by side; it asks for the bits it needs of the lane that has drawn them. V is 4 where rows are
- * so aligned, else 1. */
+ * A team has a power of two lanes, at most a warp: one lane for each eight columns of a row, or a warp that walks along
+ * the row. Each lane draws the dropout mask of eight adjacent columns. But it reads and writes V columns at a time, a
+ * team's width apart, so that the accesses of a team are adjacent. It gets its mask bits from the lane that has drawn
+ * them. V is 4 if rows are aligned for it, else 1. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/activate.h"
 #include "codelets/dropout.h"
 
 #define FULL 0xffffffffu
-#define STEP 8 /* columns of a lane at a time */
+#define STEP 8 /* columns per lane and step */
 #define AHEAD 8
-#define SLAB_ROWS 32                   /* rows whose columns one thread adds up */
-#define N_SLABS (SL_THREADS / SL_WARP) /* slabs of a block */
+#define SLAB_ROWS 32                   /* rows whose columns one thread sums */
+#define N_SLABS (SL_THREADS / SL_WARP) /* slabs per block */
 
 template <int V> struct alignas(V * sizeof(sl_real)) reals {
     sl_real x[V];
@@ -67,8 +67,8 @@ template <int V> static inline __device__ void store(reals<V> x, sl_bf16 *to)
 
 struct team {
     uint32_t lanes; /* of the team */
-    uint32_t first; /* its first lane in the warp */
-    uint32_t lane;  /* this one's place in the team */
+    uint32_t first; /* first lane of the team, in the warp */
+    uint32_t lane;  /* this lane, in the team */
 };
 
 static inline __device__ struct team this_team(uint32_t lanes)
@@ -87,7 +87,7 @@ static uint32_t team_lanes(uint32_t n_columns)
     return lanes;
 }
 
-/* The sum over a team, in a fixed order; every lane gets it. All lanes of the warp must come here. */
+/* The sum over a team, in a fixed order, for every lane. All lanes of the warp must call it. */
 static inline __device__ sl_real team_sum(struct team team, sl_real x)
 {
     for (uint32_t distance = team.lanes / 2; distance > 0; distance /= 2) {
@@ -96,13 +96,13 @@ static inline __device__ sl_real team_sum(struct team team, sl_real x)
     return x;
 }
 
-/* Where the lane's k-th V columns are, of the STEP * lanes from c0 on. */
+/* The lane's k-th group of V columns, among the STEP * lanes columns from c0 on. */
 template <int V> static inline __device__ uint32_t column_of(struct team team, uint32_t c0, int k)
 {
     return c0 + ((uint32_t)k * team.lanes + team.lane) * V;
 }
 
-/* Mean and 1 / deviation of a row by its team; n is 0 for a team without a row. */
+/* Mean and 1 / standard deviation of a row, by its team. n is 0 for a team without a row. */
 template <int V, typename Z>
 static inline __device__ struct sl_activate_row row_norm(struct team team, uint32_t n, const Z *z)
 {
@@ -151,7 +151,7 @@ static inline __device__ reals<V> normalise(const struct sl_activate *a, struct 
     return y;
 }
 
-/* keep: bit v is column v's. */
+/* keep: bit v belongs to column v. */
 template <int V, typename H>
 static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t keep, reals<V> residual, uint8_t *gate,
                                           H *h)
@@ -166,7 +166,7 @@ static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t ke
     store<V>(out, h);
 }
 
-/* Z, H: the numbers of z, and of the residual and h. */
+/* Z: stored type of z. H: of the residual and h. */
 template <enum sl_activate_norm norm, int V, typename Z, typename H>
 static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, const Z *__restrict__ z,
                                       const H *__restrict__ residual, uint8_t *__restrict__ gate, H *__restrict__ h)
@@ -177,11 +177,11 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
     for (uint64_t i0 = sl_warp() * n_teams; i0 < a.n_rows; i0 += sl_n_warps() * n_teams) {
         const uint64_t i = i0 + team.first / lanes;
         const uint32_t n = i < a.n_rows ? a.n_columns : 0;
-        const size_t at = (size_t)i * a.n_columns;
+        const size_t base = (size_t)i * a.n_columns;
         const uint32_t vertex = a.threshold > 0 && n > 0 ? a.dataset_ids[a.ids[i]] : 0;
         struct sl_activate_row row = {0, 1};
         if (norm == SL_ACTIVATE_LAYER) {
-            row = row_norm<V>(team, n, z + at);
+            row = row_norm<V>(team, n, z + base);
         }
         for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
             reals<V> x[STEP / V] = {};
@@ -189,10 +189,10 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < n) {
-                    x[k] = load<V>(z + at + c);
+                    x[k] = load<V>(z + base + c);
                 }
                 if (c < n && residual != nullptr) {
-                    r[k] = load<V>(residual + at + c);
+                    r[k] = load<V>(residual + base + c);
                 }
             }
             uint32_t group = c0 / STEP + team.lane;
@@ -204,7 +204,8 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
                 uint32_t c = column_of<V>(team, c0, k);
                 uint32_t keep = __shfl_sync(FULL, mask, (int)(team.first + (c - c0) / STEP)) >> c % STEP;
                 if (c < n) {
-                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + at + c, h + at + c);
+                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + base + c,
+                                   h + base + c);
                 }
             }
         }
@@ -222,7 +223,7 @@ template <int V> static inline __device__ reals<V> gated(sl_real scale, bytes<V>
     return gy;
 }
 
-/* GZ of the columns from c on, of batch norm; means: 2 F, the group's, of GY * zhat and of GY. */
+/* GZ of batch norm, for V columns from c on. means: 2 F, the group's means of GY * zhat and of GY. */
 template <int V>
 static inline __device__ reals<V> batch_gz(const struct sl_activate *a, const sl_real *means, uint32_t c, reals<V> z,
                                            reals<V> gy)
@@ -248,7 +249,7 @@ static __global__ void means_kernel(uint32_t n_columns, const double *__restrict
     }
 }
 
-/* PLAIN and BATCH: each entry by itself. */
+/* PLAIN and BATCH: entries are independent. */
 template <enum sl_activate_norm norm, int V>
 static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
                                        const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
@@ -258,7 +259,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
     const struct team team = this_team(lanes);
     const uint32_t n_teams = SL_WARP / lanes;
     for (uint64_t i = sl_warp() * n_teams + team.first / lanes; i < a.n_rows; i += sl_n_warps() * n_teams) {
-        const size_t at = (size_t)i * a.n_columns;
+        const size_t base = (size_t)i * a.n_columns;
         for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
             reals<V> x[STEP / V] = {};
             reals<V> g[STEP / V] = {};
@@ -266,18 +267,18 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < a.n_columns) {
-                    g[k] = load<V>(gh + at + c);
-                    open[k] = load<V>(gate + at + c);
+                    g[k] = load<V>(gh + base + c);
+                    open[k] = load<V>(gate + base + c);
                 }
                 if (norm == SL_ACTIVATE_BATCH && c < a.n_columns) {
-                    x[k] = load<V>(z + at + c);
+                    x[k] = load<V>(z + base + c);
                 }
             }
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < a.n_columns) {
                     reals<V> gy = gated<V>(scale, open[k], g[k]);
-                    *reinterpret_cast<reals<V> *>(gz + at + c) =
+                    *reinterpret_cast<reals<V> *>(gz + base + c) =
                         norm == SL_ACTIVATE_BATCH ? batch_gz<V>(&a, means, c, x[k], gy) : gy;
                 }
             }
@@ -285,7 +286,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
     }
 }
 
-/* LAYER: a row by its team. rows_out: what the column sums need of each row. */
+/* LAYER: one row per team. rows_out: mean and 1 / standard deviation of each row, for the column sums. */
 template <int V>
 static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
                                              const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
@@ -297,14 +298,14 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
     for (uint64_t i0 = sl_warp() * n_teams; i0 < a.n_rows; i0 += sl_n_warps() * n_teams) {
         const uint64_t i = i0 + team.first / lanes;
         const uint32_t n = i < a.n_rows ? a.n_columns : 0;
-        const size_t at = (size_t)i * a.n_columns;
-        const struct sl_activate_row row = row_norm<V>(team, n, z + at);
+        const size_t base = (size_t)i * a.n_columns;
+        const struct sl_activate_row row = row_norm<V>(team, n, z + base);
         sl_real sum = 0;
         sl_real slope = 0;
         for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
-            reals<V> gy = gated<V>(scale, load<V>(gate + at + c), load<V>(gh + at + c));
+            reals<V> gy = gated<V>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
             reals<V> weight = load<V>(a.weight + c);
-            reals<V> x = load<V>(z + at + c);
+            reals<V> x = load<V>(z + base + c);
             for (int v = 0; v < V; v++) {
                 sum += gy.x[v] * weight.x[v];
                 slope += gy.x[v] * weight.x[v] * (x.x[v] - row.mean);
@@ -313,13 +314,13 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
         sum = team_sum(team, sum) / (sl_real)a.n_columns;
         slope = team_sum(team, slope) * row.rstd / (sl_real)a.n_columns;
         for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
-            reals<V> gy = gated<V>(scale, load<V>(gate + at + c), load<V>(gh + at + c));
+            reals<V> gy = gated<V>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
             reals<V> weight = load<V>(a.weight + c);
-            reals<V> x = load<V>(z + at + c);
+            reals<V> x = load<V>(z + base + c);
             for (int v = 0; v < V; v++) {
                 x.x[v] = sl_activate_layer_gz(row, x.x[v], gy.x[v] * weight.x[v], sum, slope);
             }
-            *reinterpret_cast<reals<V> *>(gz + at + c) = x;
+            *reinterpret_cast<reals<V> *>(gz + base + c) = x;
         }
         if (n > 0 && team.lane == 0) {
             rows_out[i] = row;
@@ -329,7 +330,7 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
 
 /* ---- column sums: GY * zhat and GY ---- */
 
-/* What columns are added up in: layer norm's row by row in sl_real, batch norm's in double. */
+/* The type of column sums: sl_real for layer norm, double for batch norm. */
 template <enum sl_activate_norm norm> struct adder {
     typedef sl_real type;
 };
@@ -341,7 +342,7 @@ template <enum sl_activate_norm norm> struct column_sums {
     typename adder<norm>::type slope, offset;
 };
 
-/* Of rows begin .. end - 1 of column c; AHEAD rows are on their way from memory at a time. */
+/* Sums over rows begin .. end - 1 of column c. AHEAD rows are in flight at a time. */
 template <enum sl_activate_norm norm>
 static inline __device__ struct column_sums<norm>
 add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const sl_real *z, const uint8_t *gate,
@@ -359,12 +360,12 @@ add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const 
         sl_real g[AHEAD] = {};
         uint8_t open[AHEAD] = {};
         for (uint32_t k = 0; k < AHEAD; k++) {
-            const size_t at = (size_t)(i0 + k) * a->n_columns + c;
+            const size_t base = (size_t)(i0 + k) * a->n_columns + c;
             row[k] = column;
             if (i0 + k < end) {
-                x[k] = z[at];
-                g[k] = gh[at];
-                open[k] = gate[at];
+                x[k] = z[base];
+                g[k] = gh[base];
+                open[k] = gate[base];
             }
             if (norm == SL_ACTIVATE_LAYER && i0 + k < end) {
                 row[k] = rows[i0 + k];
@@ -379,8 +380,8 @@ add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const 
     return sums;
 }
 
-/* Slabs of rows, one a warp, its columns one a lane; a block's slabs are added up in order. Columns and rows of block b:
- * tile b % n_tiles of block of rows b / n_tiles. partial_out: 2 F for each block of rows. */
+/* One warp sums a slab of rows, one lane per column; a block adds its slabs in order. Block b has the columns of tile b
+ * % n_tiles and block b / n_tiles of rows. partial_out: 2 F for each block of rows. */
 template <enum sl_activate_norm norm>
 static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_activate_row *__restrict__ rows,
                                           const sl_real *__restrict__ z, const uint8_t *__restrict__ gate,
@@ -415,7 +416,8 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
     }
 }
 
-/* The sum of n rows of doubles, column by column: a warp's share of rows in order, then the warps' in order. */
+/* The sum of n rows of doubles by column: each warp sums its share of the rows in order, then the warps' sums are added
+ * in order. */
 template <typename T>
 static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ partial,
                                            T *__restrict__ slope_out, T *__restrict__ offset_out)
@@ -462,7 +464,7 @@ template <int V> static __global__ void add_kernel(uint64_t n, const sl_real *__
 
 /* ---- launchers ---- */
 
-/* Rows of n columns may be read four at a time, from all of these addresses on; of an absent operand it is 0. */
+/* Whether rows of n columns can be read four at a time. addresses: all addresses, or'ed; 0 for a missing operand. */
 static bool is_aligned(uint64_t n, uintptr_t addresses)
 {
     return n % 4 == 0 && addresses % sizeof(reals<4>) == 0;
@@ -473,13 +475,13 @@ static uintptr_t address(const void *data)
     return (uintptr_t)data;
 }
 
-/* A byte an entry: four of them are read from any multiple of four. */
+/* Gate bytes can be read four at a time from any multiple of four: scale the address to the alignment of floats. */
 static uintptr_t gate_address(const uint8_t *gate)
 {
     return (uintptr_t)gate * sizeof(reals<4>) / 4;
 }
 
-/* Blocks for a team a row. */
+/* Blocks for one team per row. */
 static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
 {
     return sl_blocks((uint64_t)n_rows * lanes);
@@ -495,13 +497,15 @@ static enum sl_status start_forward(cudaStream_t stream, const struct sl_activat
                     (const H *)residual, gate, (H *)h);
 }
 
-/* From z in float. */
+/* z is float. */
 template <enum sl_activate_norm norm>
 static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
                                          const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)
 {
-    return h_dtype == SL_DTYPE_BF16 ? start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h)
-                                    : start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
+    if (h_dtype == SL_DTYPE_BF16) {
+        return start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h);
+    }
+    return start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
 }
 
 enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,

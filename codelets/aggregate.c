@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Weighted sums over sampled in-neighbours, and the transposed sums. Rows come from all over memory, so they are asked for well before
- * they are added: a ring holds the terms to come. They are added in order, four at a time, so that the output row is read and
- * written once per four. */
+ * Weighted sums over sampled in-neighbours, and the transposed sums. Rows are scattered in memory, so a row is
+ * prefetched well before it is added. A ring holds the terms to come. Terms are added in order, four at a time: the
+ * output row is read and written once for four terms. */
 #include "codelets/aggregate.h"
 
 #ifdef SL_CUDA
@@ -16,14 +16,14 @@
 
 /* ---- kernels, CPU ---- */
 
-#define RING 64  /* terms known ahead; a power of two */
-#define AHEAD 24 /* terms whose rows are on their way while one is added */
+#define RING 64  /* terms looked up ahead; a power of two */
+#define AHEAD 24 /* terms prefetched ahead */
 
-/* One term of a sum: a row and its weight, which with symmetric weights is that of the term's vertex alone until the term's turn. */
+/* One term of a sum. With symmetric weights, `weight` is the factor of the source until weigh_terms completes it. */
 struct term {
     const void *row;
     sl_real weight;
-    sl_vertex id; /* of that vertex, with symmetric weights only */
+    sl_vertex id; /* of the source; only with symmetric weights */
 };
 
 SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
@@ -49,7 +49,7 @@ SL_INLINE void add_four(enum sl_dtype dtype, struct term a, struct term b, struc
     }
 }
 
-/* out += the terms first .. end - 1 of the ring, in order; at most RING. */
+/* out += terms first .. end - 1 of the ring, in order; at most RING terms. */
 SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
                          sl_real *out)
 {
@@ -63,7 +63,7 @@ SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t 
     }
 }
 
-/* Give the terms first .. end - 1 of the ring their weights: of a sum that belongs to vertex `id`, whose share is `factor`. */
+/* Complete the weights of terms first .. end - 1 of the ring. id: the vertex of the sum; factor: its share. */
 SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_real factor, sl_vertex id)
 {
     for (uint64_t i = first; i < end; i++) {
@@ -83,8 +83,8 @@ SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_sources *x
     return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
 }
 
-/* Sums over a list of edges that is walked once, from its first to its last: the rows of the next ones are on their way from
- * memory while one is added. */
+/* A walk over a list of edges, from the first to the last. The rows of the next edges are prefetched while one is
+ * added. */
 struct edge_walk {
     const struct sl_sources *x;
     const uint32_t *positions; /* [n] */
@@ -92,14 +92,14 @@ struct edge_walk {
     struct term ring[RING];
 };
 
-/* The terms of one sum: the entries first .. end - 1 of a list, and what the sum's vertex gives to their weights. */
+/* One sum: entries first .. end - 1 of a list, and the factor that the vertex of the sum gives to their weights. */
 struct sum {
     uint64_t first, end;
     sl_real factor;
-    sl_vertex id; /* of that vertex, with symmetric weights only */
+    sl_vertex id; /* of the vertex; only with symmetric weights */
 };
 
-/* The rows of the edges up to `end` - 1, on their way. */
+/* Look up and prefetch the rows of the edges before `end`. */
 SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                             const uint32_t *widths, uint64_t end, uint32_t n_columns)
 {
@@ -115,7 +115,7 @@ SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const s
     }
 }
 
-/* out += the rows of a sum's edges, in order, each with its weight. */
+/* out += the rows of a sum's edges, in order, each times its weight. */
 SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                            const uint32_t *widths, struct sum sum, uint32_t n_columns, sl_real *out)
 {
@@ -125,9 +125,10 @@ SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const st
         know_sources(dtype, walk, weights, widths, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
-        }
-        for (uint64_t e = done; weights == NULL && e < stop; e++) {
-            walk->ring[e % RING].weight = sum.factor;
+        } else {
+            for (uint64_t e = done; e < stop; e++) {
+                walk->ring[e % RING].weight = sum.factor;
+            }
         }
         add_terms(dtype, walk->ring, done, stop, n_columns, out);
     }
@@ -137,11 +138,14 @@ SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const st
 SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths, uint32_t d,
                               sl_vertex id, uint32_t n_columns)
 {
-    return x->own != NULL ? sl_view_row_of(dtype, x->own, d, n_columns) : source_row(dtype, x, widths, id, n_columns);
+    if (x->own != NULL) {
+        return sl_view_row_of(dtype, x->own, d, n_columns);
+    }
+    return source_row(dtype, x, widths, id, n_columns);
 }
 
-/* Destination d, of the edges sum.first .. sum.end - 1: their mean, or by weights. widths: of each owner's rows, of which n_columns are
- * added; NULL: these are all. */
+/* The sum of destination d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width of each
+ * owner, of which n_columns are added. NULL: all rows have n_columns. */
 SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                               const uint32_t *widths, uint32_t d, struct sum sum, uint32_t n_columns, sl_real *out)
 {
@@ -157,7 +161,7 @@ SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const
     }
 }
 
-/* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them; likewise widths. */
+/* The sums of a block. weights and widths are parameters so that the mean compiles without them. */
 SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, const struct sl_weights *weights,
                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
@@ -193,7 +197,7 @@ SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint3
     }
 }
 
-/* The same for the block by source: the terms are gradients of destinations. */
+/* The same walk over a block by source: the terms are gradients of destinations. */
 struct back_walk {
     const struct sl_transposed *block;
     const struct sl_view *gm;
@@ -201,7 +205,7 @@ struct back_walk {
     struct term ring[RING];
 };
 
-/* The gradients of the entries up to `end` - 1, on their way. */
+/* Look up and prefetch the gradients of the entries before `end`. */
 SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights *weights, uint64_t end,
                                  uint32_t n_columns)
 {
@@ -241,7 +245,7 @@ SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights
     }
 }
 
-/* A walk over the positions t0 .. t0 + n - 1. */
+/* A walk over positions t0 .. t0 + n - 1. */
 SL_INLINE struct back_walk walk_back(const struct sl_transposed *block, uint32_t t0, uint32_t n,
                                      const struct sl_view *gm)
 {
@@ -269,7 +273,7 @@ SL_CLONES void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint
     }
 }
 
-/* Row `row` of g, to which is added: a row is cleared just before it gets its first term, while it then is in the cache. */
+/* Row `row` of g, to add to. Clears the row before its first term: it is then in the cache for the addition. */
 SL_INLINE sl_real *begin_row(const struct sl_gradient *g, uint32_t row)
 {
     sl_real *out = g->rows + (size_t)row * g->n_columns;
@@ -283,7 +287,10 @@ SL_INLINE sl_real *begin_row(const struct sl_gradient *g, uint32_t row)
 
 void sl_accumulate_end_cpu(const struct sl_gradient *g)
 {
-    for (uint32_t i = 0; g->begun != NULL && i < g->n_rows; i++) {
+    if (g->begun == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < g->n_rows; i++) {
         begin_row(g, i);
     }
 }
@@ -301,7 +308,7 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const
                                       const struct sl_gradient *g)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = inverse[i] - g->row0; /* wraps below row0, and is then too large */
+        uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
         if (row < g->n_rows) {
             add_scaled(SL_DTYPE_REAL, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
         }
@@ -319,7 +326,7 @@ SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, 
     }
 }
 
-/* Only the rows of g are added to; the walk starts afresh after those that are passed over. */
+/* Adds only to rows of g. After skipped positions the walk restarts. */
 SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weights *weights, uint32_t t0, uint32_t n,
                        const uint32_t *inverse, const struct sl_view *gm, const struct sl_gradient *g)
 {
@@ -344,13 +351,13 @@ SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t
     }
 }
 
-/* Evaluation's destinations: 64-bit offsets, of which the part's first is the origin of `sources`. */
+/* Destinations of evaluation. Offsets have 64 bits; `sources` begins at the part's first offset. */
 struct full_edges {
     uint32_t row0, n_rows;
     const uint64_t *offsets; /* of the part */
     const sl_vertex *sources;
-    const uint32_t *widths; /* of each part's rows */
-    uint32_t m_width;       /* of the sums' */
+    const uint32_t *widths; /* width of each part's rows */
+    uint32_t m_width;       /* width of the sums' rows */
 };
 
 SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_weights *weights,
@@ -392,12 +399,14 @@ SL_CLONES static void aggregate_full_bf16(const struct full_edges *edges, const 
 
 /* ---- arguments ---- */
 
-/* Which buffers the weights are. */
+/* Buffer numbers of the weights. */
 struct weight_args {
     double scale;
-    uint32_t factors; /* the factors' buffer; 0: the mean. Behind it, but in evaluation, the frontier and the request */
-    uint32_t n_parts; /* PEs that the request has entries for; 0: evaluation, where ids are known */
-    sl_vertex first;  /* then: of the part */
+    /* Buffer of the factors; 0: the mean. In training, frontier and request follow. */
+    uint32_t factors;
+    /* PEs with entries in the request. 0: evaluation, where positions are ids. */
+    uint32_t n_parts;
+    sl_vertex first; /* evaluation: the part's first id */
 };
 
 struct forward_args {
@@ -408,9 +417,9 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;
-    enum sl_dtype dtype; /* the sources' rows */
+    enum sl_dtype dtype; /* of the sources */
     uint32_t first[SL_MAX_PES + 1];
-    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
+    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] */
 };
 
 struct backward_args {
@@ -421,7 +430,7 @@ struct backward_args {
     struct returned {
         uint32_t t0;
         struct sl_slice_args rows;
-    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] only */
+    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] */
 };
 
 struct accumulate_args {
@@ -430,9 +439,9 @@ struct accumulate_args {
     uint32_t row0;
     uint32_t t0, n_own;
     uint32_t n_chunks, shift;
-    uint32_t n_gm; /* rows of the mean's gradient */
+    uint32_t n_gm; /* rows of the gradient of the mean */
     uint32_t n_peers, own;
-    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] only */
+    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] */
 };
 
 struct full_args {
@@ -441,17 +450,17 @@ struct full_args {
     uint32_t row0;
     uint32_t n_parts;
     int beta;
-    enum sl_dtype dtype;         /* the sources' rows */
+    enum sl_dtype dtype;         /* of the sources */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
-    uint32_t first_column, n_columns; /* of the sums' rows */
-    uint32_t column[SL_MAX_PES];      /* where these begin in each part's rows, */
-    uint32_t width[SL_MAX_PES];       /* which are so wide */
+    uint32_t first_column, n_columns; /* of the sums */
+    uint32_t column[SL_MAX_PES];      /* the first of these columns in each part's rows */
+    uint32_t width[SL_MAX_PES];       /* of each part's rows */
 };
 
 /* ---- task wrappers ---- */
 
-/* The bases of n chunks that are consecutive buffers. */
+/* Addresses of n chunks, in consecutive buffers. */
 static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
 {
     for (uint32_t c = 0; c < n; c++) {
@@ -459,7 +468,7 @@ static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
     }
 }
 
-/* The weights among the buffers, in *room; NULL where there are none. */
+/* The weights from the buffers, in *room. NULL: the mean. */
 static const struct sl_weights *weights_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
 {
     if (args->factors == 0) {
@@ -484,7 +493,7 @@ static struct sl_edges edges_of(const struct forward_args *args, void *buffers[]
                              .weights = weights_of(&args->weights, buffers, room)};
 }
 
-/* The block by source of a backward or accumulate task, whose first buffers it is. */
+/* The block by source of a backward or accumulate task: its first buffers. */
 static struct sl_transposed transposed_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
 {
     return (struct sl_transposed){.edge_offsets = sl_buffer_data(buffers[0]),
@@ -501,9 +510,9 @@ static struct sl_gradient gradient_of(const struct accumulate_args *args, void *
                                 .rows = sl_buffer_data(buffer)};
 }
 
-#define ROUNDED_ROWS 256 /* whose sums are in float before they are rounded */
+#define ROUNDED_ROWS 256 /* rows summed in float before they are rounded */
 
-/* Room for as many rows as are rounded at a time, of n_rows; to be given to sl_free. */
+/* Memory for the rows that are rounded at a time, of n_rows in all. Free it with sl_free. */
 static enum sl_status take_room(uint32_t n_rows, uint32_t n_columns, sl_real **out)
 {
     size_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
@@ -515,7 +524,7 @@ static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
     return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
 }
 
-/* Sums of rows of bf16 into such; what they are added to (beta 1) is widened first. */
+/* Sums of bf16 rows into bf16 rows. With beta 1 the old sums are widened first. */
 static enum sl_status forward_rounded(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
                                       int beta, sl_bf16 *m_out)
 {
@@ -552,8 +561,10 @@ static enum sl_status full_rounded(const struct full_edges *edges, const struct 
         some.n_rows = rows_at_once(edges->n_rows, i);
         some.m_width = n_columns;
         sl_bf16 *m = m_out + (size_t)i * edges->m_width;
-        for (uint32_t r = 0; beta && r < some.n_rows; r++) {
-            sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
+        if (beta) {
+            for (uint32_t r = 0; r < some.n_rows; r++) {
+                sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
+            }
         }
         aggregate_full_bf16(&some, weights, n_columns, x, beta, room);
         for (uint32_t r = 0; r < some.n_rows; r++) {
@@ -564,7 +575,7 @@ static enum sl_status full_rounded(const struct full_edges *edges, const struct 
     return SL_OK;
 }
 
-/* Gradients in float into rows of bf16. */
+/* Gradients summed in float, rounded to bf16. */
 static enum sl_status backward_rounded(const struct sl_transposed *block, const struct returned *to, uint32_t n_columns,
                                        const struct sl_view *gm, sl_bf16 *out)
 {
@@ -583,7 +594,7 @@ static enum sl_status backward_rounded(const struct sl_transposed *block, const 
     return SL_OK;
 }
 
-/* The end of a task that may have had no memory for what it rounds. */
+/* End a task that may have failed to get memory for rounding. */
 static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
 {
     if (st != SL_OK) {
@@ -657,7 +668,7 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     leave(&args->head, st, start_s);
 }
 
-/* All shares in turn. */
+/* Add all shares in PE order. */
 static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *buffers[])
 {
     const sl_real *bases[SL_MAX_CHUNKS];
@@ -700,7 +711,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     leave(&args->head, accumulate_cpu(args, buffers), start_s);
 }
 
-/* The bases of all parts' chunks, which are buffers 4 and on, where the columns in hand begin. */
+/* Addresses of the current columns of all parts' chunks, which are buffers 4 and on. */
 static void full_bases(const struct full_args *args, void *buffers[], const sl_real **bases_out)
 {
     const size_t bytes = sl_dtype_bytes(args->dtype, 1);
@@ -737,9 +748,13 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[3]) + args->first_column);
     } else {
-        (args->dtype == SL_DTYPE_BF16 ? aggregate_full_bf16
-                                      : aggregate_full)(&edges, weights, args->n_columns, &x, args->beta,
-                                                        (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+        if (args->dtype == SL_DTYPE_BF16) {
+            aggregate_full_bf16(&edges, weights, args->n_columns, &x, args->beta,
+                                (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+        } else {
+            aggregate_full(&edges, weights, args->n_columns, &x, args->beta,
+                           (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+        }
     }
     leave(&args->head, st, start_s);
 }
@@ -797,11 +812,12 @@ static void forward_cusparse_task(void *buffers[], void *cl_arg)
     sl_task_leave_cuda(&args->head, st);
 }
 
-#define COPY_SHARE                                                                                                     \
-    64 /* of the bytes that data may take, so many parts; launchers have a fifteenth (runtime/machine/gpus.c) */
+/* A copy takes at most 1 / COPY_SHARE of the GPU memory for data. Launchers have a fifteenth
+ * (runtime/machine/gpus.c). */
+#define COPY_SHARE 64
 
-/* cuSPARSE has to be wanted, knows the mean of sl_real only, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
- * room that StarPU does not know of. */
+/* Conditions of cuSPARSE: the user allowed it; a mean of sl_real rows; edges and sources in 31 bits; and GPU memory for
+ * a copy of the source rows, which StarPU does not manage. */
 static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
 {
     const struct forward_args *args = task->cl_arg;
@@ -850,13 +866,14 @@ static enum sl_status add_share(const struct accumulate_args *args, void *buffer
     struct sl_gradient g = gradient_of(args, buffers[3]);
     struct sl_asked asked = {sl_buffer_data(buffers[4]), args->n_peers, p};
     const struct sl_slice_args *sent = &args->sent[p];
-    return p == args->own
-               ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
-               : sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
-                                         sl_slice_data(buffers, sent), beta, &g);
+    if (p == args->own) {
+        return sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g);
+    }
+    return sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
+                                   sl_slice_data(buffers, sent), beta, &g);
 }
 
-/* Zeros, and the destinations' own terms where there are weights. */
+/* Clear the rows. With weights, write the self terms of the destinations. */
 static enum sl_status begin_gradient(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
 {
     struct sl_weights room;
@@ -864,10 +881,13 @@ static enum sl_status begin_gradient(const struct accumulate_args *args, void *b
     struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
     struct sl_gradient g = gradient_of(args, buffers[3]);
     enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
-    return st == SL_OK && weights != NULL ? sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g) : st;
+    if (st == SL_OK && weights != NULL) {
+        st = sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g);
+    }
+    return st;
 }
 
-/* All shares in turn; the first that there is overwrites what was cleared, unless that has terms already. */
+/* Add all shares in PE order. The first share overwrites the cleared rows, unless self terms are there. */
 static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
 {
     int beta = args->weights.factors != 0;
@@ -939,8 +959,8 @@ static struct starpu_codelet forward_cl = {
 #ifdef SL_CUDA
     .can_execute = forward_can_execute,
 #endif
-    /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the others; with
-     * weights also factors, frontier, request */
+    /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the other
+     * owners; with weights also factors, frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
 };
@@ -949,8 +969,8 @@ static struct starpu_codelet backward_cl = {
     .name = "sl_aggregate_backward",
     .cpu_funcs = {backward_cpu_task},
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R edge offsets, back offsets, back rows, chunks of the mean's gradient; W or RW packed; with weights also factors,
-     * frontier, request */
+    /* R edge offsets, back offsets, back rows, chunks of the mean's gradient; W or RW packed; with weights also
+     * factors, frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
 };
@@ -959,8 +979,8 @@ static struct starpu_codelet accumulate_cl = {
     .name = "sl_accumulate",
     .cpu_funcs = {accumulate_cpu_task},
     SL_CUDA_FUNC(accumulate_cuda_task),
-    /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then the packed
-     * gradients of other PEs; with weights also factors, frontier, request */
+    /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then the
+     * packed gradients of other PEs; with weights also factors, frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &accumulate_model,
 };
@@ -983,7 +1003,7 @@ static void add_chunks(struct sl_task *task, const struct sl_rows *rows)
     }
 }
 
-/* The weights of a sampled block, at the end of a task's buffers; its request has entries for n_parts PEs. */
+/* Append the weights of a sampled block to a task's buffers. The request has entries for n_parts PEs. */
 static struct weight_args add_weights(struct sl_task *task, const struct sl_edge_weights *weights, uint32_t n_parts)
 {
     if (weights == NULL) {
@@ -996,7 +1016,7 @@ static struct weight_args add_weights(struct sl_task *task, const struct sl_edge
     return args;
 }
 
-/* The same in evaluation, of a part whose ids begin with `first`. */
+/* The same in evaluation, for a part with first id `first`. */
 static struct weight_args add_factors(struct sl_task *task, const struct sl_edge_weights *weights, sl_vertex first)
 {
     if (weights == NULL) {
@@ -1013,7 +1033,7 @@ static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
     return (n_terms + n_rows) * n_columns * sizeof(sl_real);
 }
 
-/* Whether rows are of bf16, of which there may be none. */
+/* Whether the rows are bf16; false if there are none. */
 static bool are_bf16(const struct sl_rows *rows)
 {
     return rows->split.n_chunks > 0 && sl_handle_is_bf16(rows->chunk[0]);
@@ -1022,9 +1042,10 @@ static bool are_bf16(const struct sl_rows *rows)
 static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_dtype *dtype)
 {
     *dtype = n_bf16 > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    return n_bf16 == 0 || n_bf16 == n
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
+    if (n_bf16 == 0 || n_bf16 == n) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
 }
 
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype)
@@ -1050,12 +1071,13 @@ enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct s
     return check_entries(name, n, n_bf16, dtype);
 }
 
-/* Sums are of bf16 only where the rows are. */
+/* Sums may be bf16 only if the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
-    return dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
+    if (dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
 }
 
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
@@ -1097,10 +1119,10 @@ done:
     return st;
 }
 
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_rows *gm = what->gm;
+    const struct sl_rows *gm = returned->gm;
     struct backward_args args = {.head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
     struct sl_task task;
     uint32_t n_rows = 0;
@@ -1116,16 +1138,16 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
         n_rows += packed[q].n_rows;
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    args.head.work = sum_bytes(what->n_edges, n_rows, gm->n_columns);
+    args.head.work = sum_bytes(returned->n_edges, n_rows, gm->n_columns);
     sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, what->edge_offsets, STARPU_R);
-    sl_task_add(&task, what->back_offsets, STARPU_R);
-    sl_task_add(&task, what->back_rows, STARPU_R);
+    sl_task_add(&task, returned->edge_offsets, STARPU_R);
+    sl_task_add(&task, returned->back_offsets, STARPU_R);
+    sl_task_add(&task, returned->back_rows, STARPU_R);
     add_chunks(&task, gm);
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, &packed[q], STARPU_W)};
     }
-    args.weights = add_weights(&task, what->weights, what->n_parts);
+    args.weights = add_weights(&task, returned->weights, returned->n_parts);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1166,61 +1188,63 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
-/* Whether all parts' rows, and the sums', have the columns in hand. */
-static enum sl_status check_full(const struct sl_full_sources *what, starpu_data_handle_t m)
+/* Whether the rows of all parts, and the sums, have the columns to sum. */
+static enum sl_status check_full(const struct sl_full_sources *sources, starpu_data_handle_t m)
 {
-    const struct sl_full_columns *columns = &what->columns;
+    const struct sl_full_columns *columns = &sources->columns;
     uint64_t n_chunks = 0;
-    if (what->n_parts > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts (at most %d)", what->n_parts, SL_MAX_PES);
+    if (sources->n_parts > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts (at most %d)", sources->n_parts, SL_MAX_PES);
     }
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        uint32_t at = columns->at[q];
-        n_chunks += what->rows[q].split.n_chunks;
-        if ((uint64_t)at + columns->n > what->rows[q].n_columns ||
+    for (uint32_t q = 0; q < sources->n_parts; q++) {
+        uint32_t start = columns->start[q];
+        n_chunks += sources->rows[q].split.n_chunks;
+        if ((uint64_t)start + columns->n > sources->rows[q].n_columns ||
             (uint64_t)columns->first + columns->n > sl_handle_columns(m)) {
             return sl_fail(
                 SL_EINVAL,
                 "sl_aggregate_full: columns %u + %u of width %u, from column %u of part %u's rows of width %u",
-                columns->first, columns->n, sl_handle_columns(m), at, q, what->rows[q].n_columns);
+                columns->first, columns->n, sl_handle_columns(m), start, q, sources->rows[q].n_columns);
         }
     }
-    return n_chunks <= SL_MAX_FULL_CHUNKS ? SL_OK
-                                          : sl_fail(SL_EINVAL, "sl_aggregate_full: %llu chunks (at most %d)",
-                                                    (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS);
+    if (n_chunks <= SL_MAX_FULL_CHUNKS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_aggregate_full: %llu chunks (at most %d)", (unsigned long long)n_chunks,
+                   SL_MAX_FULL_CHUNKS);
 }
 
-enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                         uint32_t row0, int beta, starpu_data_handle_t m)
 {
-    const struct sl_full_columns *columns = &what->columns;
+    const struct sl_full_columns *columns = &sources->columns;
     struct full_args args = {.head = *head,
                              .row0 = row0,
-                             .n_parts = what->n_parts,
+                             .n_parts = sources->n_parts,
                              .beta = beta,
                              .first_column = columns->first,
                              .n_columns = columns->n};
-    const struct sl_rows *rows = what->rows;
+    const struct sl_rows *rows = sources->rows;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, check_full(what, m), done);
-    SL_TRY(st, sl_parts_dtype("sl_aggregate_full", what->n_parts, rows, &args.dtype), done);
+    SL_TRY(st, check_full(sources, m), done);
+    SL_TRY(st, sl_parts_dtype("sl_aggregate_full", sources->n_parts, rows, &args.dtype), done);
     SL_TRY(st, check_sums("sl_aggregate_full", args.dtype, m), done);
     sl_task_begin(&task, &full_cl);
-    sl_task_add(&task, what->offsets, STARPU_R);
-    sl_task_add(&task, what->sources, STARPU_R);
-    sl_task_add(&task, what->first, STARPU_R);
+    sl_task_add(&task, sources->offsets, STARPU_R);
+    sl_task_add(&task, sources->sources, STARPU_R);
+    sl_task_add(&task, sources->first, STARPU_R);
     sl_task_add(&task, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
-    for (uint32_t q = 0; q < what->n_parts; q++) {
+    for (uint32_t q = 0; q < sources->n_parts; q++) {
         args.chunks[q] = rows[q].split.n_chunks;
         args.shift[q] = rows[q].split.shift;
-        args.column[q] = columns->at[q];
+        args.column[q] = columns->start[q];
         args.width[q] = rows[q].n_columns;
         add_chunks(&task, &rows[q]);
     }
-    args.weights = add_factors(&task, what->weights, what->first_id);
+    args.weights = add_factors(&task, sources->weights, sources->first_id);
     args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
-    args.head.work = sum_bytes(what->n_edges, sl_handle_rows(m), columns->n);
+    args.head.work = sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:
     return st;

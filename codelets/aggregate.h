@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 7, aggregate: a weighted sum of each destination's sampled in-neighbours, and its adjoint.
- *   before: codelets/exchange.h packs what other PEs own      after: codelets/dense.h, or activate where a layer projects first
+ * Stage 7, aggregate: a weighted sum over the sampled in-neighbours of each destination, and its adjoint.
+ *   before: codelets/exchange.h packs rows of other PEs      after: codelets/dense.h, or activate if it projects first
  *
- * The mean (GraphSAGE):
+ * Mean (GraphSAGE):
  *   forward     M[d] (+)= 1/deg(d) * sum over edges e of d of X[source(e)]      (a destination without edges: zero)
  *   backward    GX[t]   = sum over edges e with source(e) = t of GM[dest(e)] / deg(dest(e))
  *
- * Symmetric weights (GCN; Kipf, Welling 2017, of a graph where each vertex has one self loop), of a scale s and two numbers of each
- * vertex v, which no sample changes: f_v = 1 / sqrt(in-degree without a self loop + 1) and list_v, the length of its list of
- * in-neighbours:
+ * Symmetric weights (GCN; Kipf, Welling 2017; each vertex has one self loop). s is a scale. Two numbers of each vertex
+ * v depend on the graph alone, not on the sample: f_v = 1 / sqrt(in-degree without a self loop + 1), and list_v, the
+ * length of its list of in-neighbours.
  *   forward     M[d] (+)= s f_d^2 X_own[d] + sum over edges e of d of w(e) X[source(e)]
  *   backward    GX[t]   = s f_t^2 GM[t] (t a destination) + sum over edges e with source(e) = t of w(e) GM[dest(e)]
- *   w(e)        = s f_d list_d / deg(d) f_u where e goes from u to d, and 0 where u is d
- * deg(d) counts the block's edges of d, so that the sum over a uniform sample of the list is right on average. X_own[d] is the own
- * row of d: frontiers nest (codelets/rows.h), row r of the block's destinations is row r of the level below.
+ *   w(e)        = s f_d list_d / deg(d) f_u for an edge e from u to d, and 0 if u is d
+ * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
+ * d itself. Frontiers nest (codelets/rows.h): row r of the block's destinations is row r of the level below.
  *
- * Sources are addressed by position among the block's T distinct sources, owner by owner (codelets/sample.h): the PE's own are
- * rows of its next frontier, or of its part's table, found through the inverse that merge wrote; another owner's are the rows of the
- * buffer it packed.
- * Backward has two submissions: `backward` fills the buffer that goes back to an owner, `accumulate` adds at the owner what all
- * PEs of the group send, in PE order, each row's terms in a fixed order, without atomics.
- * Sums run along the edges in order, in sl_real; so they do where X, or what a sum is written to, is of bf16 (rounded once,
- * when all its terms are added).
+ * A position is an index into the block's T distinct sources, ordered by owner (codelets/sample.h). The PE's own
+ * sources are rows of its next frontier or of its part's table; the inverse that merge wrote maps a position to the
+ * row. Sources of another owner are the rows of the buffer that this owner packed.
+ *
+ * Backward has two submissions. `backward` fills the buffers that go back to the owners. `accumulate`, at the owner,
+ * adds the buffers of all PEs of the group in PE order. The terms of a row have a fixed order, and no sum uses atomics.
+ *
+ * Sums run along the edges in order, in sl_real, also if X or the result is bf16. A bf16 result is rounded once, after
+ * its last term.
  */
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
@@ -34,16 +36,18 @@
 #include <cusparse.h>
 #endif
 
-/* Most chunks that all parts together may have in evaluation. */
+/* Most chunks of all parts together, in evaluation. */
 #define SL_MAX_FULL_CHUNKS 1024
 
-/* ---- blocks, for kernels and launchers: whose memory the arrays are in is whose processor runs ---- */
+/* ---- blocks, for kernels and launchers. Arrays are in the memory of the processor that runs the kernel. ---- */
 
 /* Symmetric weights. */
 struct sl_weights {
-    const sl_real *factors;        /* [N x 2] by renumbered id: f, list */
-    const sl_vertex *destinations; /* ids by row of the frontier; NULL: row r has id first + r */
-    const sl_vertex *sources;      /* ids by position; NULL: positions are ids */
+    const sl_real *factors; /* [N x 2] by renumbered id: f, list */
+    /* Ids by row of the frontier. NULL: row r has id first + r. */
+    const sl_vertex *destinations;
+    /* Ids by position. NULL: positions are ids. */
+    const sl_vertex *sources;
     sl_vertex first;
     sl_real scale;
 };
@@ -56,16 +60,16 @@ static inline SL_HOST_DEVICE sl_vertex sl_weights_source(const struct sl_weights
 {
     return weights->sources != NULL ? weights->sources[position] : position;
 }
-/* f of a source: what its edge has besides the share of the destination. */
+/* f of a source: the factor of an edge that depends on its source. */
 static inline SL_HOST_DEVICE sl_real sl_weights_factor(const struct sl_weights *weights, sl_vertex id)
 {
     return weights->factors[2 * (size_t)id];
 }
-/* s f list / deg of a destination of degree > 0: what its edges have in common. */
+/* s f list / deg of a destination with degree > 0: the factor that all its edges share. */
 static inline SL_HOST_DEVICE sl_real sl_weights_share(const struct sl_weights *weights, sl_vertex id, uint64_t degree)
 {
-    const sl_real *dtype = weights->factors + 2 * (size_t)id;
-    return weights->scale * dtype[0] * (dtype[1] / (sl_real)degree);
+    const sl_real *number = weights->factors + 2 * (size_t)id;
+    return weights->scale * number[0] * (number[1] / (sl_real)degree);
 }
 /* s f^2. */
 static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *weights, sl_vertex id)
@@ -74,7 +78,7 @@ static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *we
     return weights->scale * f * f;
 }
 
-/* A block's destinations row0 .. row0 + n_rows - 1: the edges of destination d are sources[offsets[d]] ..
+/* Destinations row0 .. row0 + n_rows - 1 of a block. The edges of destination d are sources[offsets[d]] ..
  * sources[offsets[d + 1] - 1]. */
 struct sl_edges {
     uint32_t row0, n_rows;
@@ -83,108 +87,118 @@ struct sl_edges {
     const struct sl_weights *weights; /* NULL: the mean */
 };
 
-/* A block by source: the destinations of position t are back_rows[back_offsets[t]] .. back_rows[back_offsets[t + 1] - 1]. */
+/* A block by source. The destinations of position t are back_rows[back_offsets[t]] .. back_rows[back_offsets[t + 1] -
+ * 1]. */
 struct sl_transposed {
     const uint32_t *back_offsets, *back_rows;
     const uint32_t *edge_offsets;
     const struct sl_weights *weights; /* NULL: the mean */
 };
 
-/* Rows row0 .. row0 + n_rows - 1 of the owner's frontier, whose gradients are summed. */
+/* Rows row0 .. row0 + n_rows - 1 of the owner's frontier, to which gradients are added. */
 struct sl_gradient {
     uint32_t row0, n_rows, n_columns;
-    sl_real *rows;   /* [n_rows x n_columns], the first is row row0 */
-    uint64_t *begun; /* CPU: a bit a row, of 64 a word: it holds a sum, and not yet anything; NULL: all rows do */
+    /* [n_rows x n_columns], from row row0 on. */
+    sl_real *rows;
+    /* CPU: one bit per row, 64 to a word; 1: the row holds a sum, 0: its memory is undefined. NULL: every row holds a
+     * sum. */
+    uint64_t *begun;
 };
 
 /* ---- kernels, CPU ---- */
 
-/* The sources of a block by position: positions first[q] .. first[q + 1] - 1 are the items of view[q], in order. */
+/* Sources of a block by position. Positions first[q] .. first[q + 1] - 1 are the items of view[q], in order. */
 struct sl_sources {
     uint32_t n_owners;
     const uint32_t *first; /* n_owners + 1 */
     const struct sl_view *view;
-    const struct sl_view
-        *own; /* own rows, by row, which symmetric sums add to; NULL: they are the sources at the destinations' ids */
+    /* Own rows, by row, for the self terms of symmetric sums. NULL: the sources at the ids of the destinations. */
+    const struct sl_view *own;
 };
 
-/* beta 0: overwrite; beta 1: add. m_out [n_rows x n_columns]. */
+/* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. */
 void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
                               sl_real *m_out);
 
-/* The same where all rows of x are of bf16. */
+/* The same for bf16 rows of x. */
 void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
                                    int beta, sl_real *m_out);
 
-/* Items t0 .. t0 + n - 1 of the transposed block, into out [n x n_columns], overwritten. gm: rows of GM, all chunks. */
+/* Gradients of positions t0 .. t0 + n - 1 of the transposed block. Overwrites out [n x n_columns]. gm: rows of GM, all
+ * chunks. */
 void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
                                const struct sl_view *gm, sl_real *out);
 
-/* Rows that have not begun become zeros. What follows begins those that it adds to. */
+/* Clear the rows that hold no sum yet. Call it last: the kernels below initialise only the rows that they add to. */
 void sl_accumulate_end_cpu(const struct sl_gradient *g);
 
-/* Symmetric weights: to each row of g that is a destination, those below n_gm, add its own term. */
+/* Symmetric weights: add the self term to each row of g that is a destination, that is, a row below n_gm. */
 void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,
                             const struct sl_gradient *g);
 
-/* To the row inverse[i] of g, if that is one of its rows, add sent[i], for each of n items in order. */
+/* Add sent[i] to row inverse[i] of the frontier, for i = 0 .. n - 1 in order. Skips rows outside g. */
 void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *sent, const struct sl_gradient *g);
 
 void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, const sl_bf16 *sent, const struct sl_gradient *g);
 
-/* The same for the PE's own sources t0 .. t0 + n - 1, straight from the transposed block. */
+/* The same for the PE's own sources, positions t0 .. t0 + n - 1. Reads the transposed block instead of a buffer. */
 void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
                            const struct sl_view *gm, const struct sl_gradient *g);
 
 #ifdef SL_CUDA
-/* ---- launchers: arrays are in the memory of the stream's device, structs and arrays of them are the host's and read before the
- * call returns. SL_ECUDA. Sums run along the list, as on the CPU, up to 256 terms; a longer list is added in slices, whose number
- * depends on the width alone, and then slice by slice. Rows are of sl_real unless an enum sl_dtype says bf16; then so are those
- * that a pointer to sl_real is to. ---- */
+/* ---- launchers. Arrays are in the memory of the stream's device. Structs, and arrays of structs or pointers, are the
+ * host's; the call reads them before it returns. SL_ECUDA.
+ *
+ * Sums run along the list, as on the CPU, up to 256 terms. A longer list is added in slices, then slice by slice; the
+ * number of slices depends on the width alone. Rows are sl_real unless an enum sl_dtype says bf16; then a pointer to
+ * sl_real points to bf16 rows. ---- */
 
-/* Rows in chunks, for a kernel's parameters. */
+/* Rows in chunks, as a kernel parameter. */
 struct sl_device_rows {
     uint32_t n_chunks;
     uint32_t shift; /* row r is row (r & mask) of chunk r >> shift */
     const sl_real *chunk[SL_MAX_CHUNKS];
 };
 
-/* The sources of a block by position: first[q] .. first[q + 1] - 1 are the rows of packed[q], in order, but for q = own, where
- * position first[own] + i is the row of `rows` that entry i of requester own in the own inverse says. */
+/* Sources of a block by position. Positions first[q] .. first[q + 1] - 1 are the rows of packed[q], in order. For q =
+ * own, position first[own] + i is a row of `rows`: entry i of requester own in the own inverse. */
 struct sl_device_sources {
     uint32_t n_owners, own;
     const uint32_t *inverse; /* a list by PE (codelets/sample.h) */
     struct sl_device_rows rows;
-    const sl_real *packed[SL_MAX_PES]; /* NULL where own or empty */
+    const sl_real *packed[SL_MAX_PES]; /* NULL for own and for empty ranges */
     uint32_t first[SL_MAX_PES + 1];
-    enum sl_dtype dtype; /* all rows */
+    enum sl_dtype dtype; /* of all rows */
 };
 
-/* m_of: bf16 only where the sources are of bf16. */
+/* m_dtype is bf16 only if the sources are bf16. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                                      uint32_t n_columns, const struct sl_device_sources *x, int beta,
                                                      enum sl_dtype m_dtype, void *m_out);
 
-/* The mean by cuSPARSE's SpMM, of a copy of all source rows, which are of sl_real. Waits for the stream once, to read the number of edges. Fewer than
- * 2^31 edges and sources. The same input gives the same bits, but not the kernel's above. */
+/* The mean by cuSPARSE's SpMM, from a copy of all source rows (sl_real). Waits once for the stream, to read the number
+ * of edges. Needs fewer than 2^31 edges and sources. The same input gives the same bits, but not the bits of
+ * sl_aggregate_forward_cuda. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
                                                          const struct sl_edges *edges, uint32_t n_columns,
                                                          const struct sl_device_sources *x, int beta, sl_real *m_out);
 
-/* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1 into packed_out[k], all of such numbers. */
+/* For n_owners owners in one launch: gradients of positions t0[k] .. t0[k] + n[k] - 1 into packed_out[k], all of
+ * `dtype`. */
 SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                                       const struct sl_device_rows *gm, uint32_t n_columns,
                                                       uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
                                                       enum sl_dtype dtype, sl_real *const *packed_out);
 
-/* Where the items of a PE go: entry i of `requester` in the owner's inverse, a list of n_parts PEs' entries. */
+/* The rows of the frontier that the items of a PE go to: the entries of `requester` in the owner's inverse, a list of
+ * n_parts PEs. */
 struct sl_asked {
     const uint32_t *inverse;
     uint32_t n_parts, requester;
 };
 
-/* Accumulate: clear g, with symmetric weights overwrite what is a destination by its own term, then each PE's share in turn. beta 0: a
- * row that gets something is overwritten, which saves reading it where it is known to be zero. */
+/* Steps of accumulate: clear g; with symmetric weights overwrite the destinations by their self terms; add the share of
+ * each PE in turn. beta 0 overwrites the rows that get a sum, and saves a read if they are known to be zero. */
 SL_EXTERN_C enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                     sl_real *g_out);
 SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
@@ -200,113 +214,125 @@ SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const str
 /* The rows of one part of the graph. */
 struct sl_device_part {
     uint32_t n_chunks, shift;
-    uint32_t width;              /* of a row */
-    const sl_real *const *chunk; /* on the host: where the columns in hand of each chunk begin on the device */
+    uint32_t width; /* columns of a row */
+    /* A host array: device addresses of the current columns of each chunk. */
+    const sl_real *const *chunk;
 };
 
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
 struct sl_full_edges {
     uint32_t row0, n_rows;
-    const uint64_t *offsets; /* all of the part's; offsets[0] is where `sources` begins */
+    /* Offsets of the whole part; `sources` begins at offsets[0]. */
+    const uint64_t *offsets;
     const sl_vertex *sources;
     uint32_t n_parts;
     const uint32_t *first;            /* n_parts + 1 ids */
     const struct sl_weights *weights; /* NULL: the mean */
 };
 
-/* n_columns columns of rows of width m_width, from m_out on. of, m_of: the parts' rows, and the sums', as above. At most
- * SL_MAX_FULL_CHUNKS chunks. */
+/* n_columns columns of rows that are m_width wide; m_out is the first of the columns. dtype: the parts' rows; m_dtype:
+ * the sums, bf16 only if the rows are. At most SL_MAX_FULL_CHUNKS chunks. */
 SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
                                                   uint32_t n_columns, enum sl_dtype dtype,
                                                   const struct sl_device_part *parts, int beta, uint32_t m_width,
                                                   enum sl_dtype m_dtype, void *m_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes that do not fit, too many owners, parts or
+ * chunks. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Symmetric weights as handles; they must live as a submission's others do. */
+/* Symmetric weights as handles. They live until StarPU has run the task. */
 struct sl_edge_weights {
-    starpu_data_handle_t factors;  /* sl_real [N x 2] by renumbered id, read only: f, list */
-    starpu_data_handle_t frontier; /* the destinations' ids by row; NULL in evaluation */
-    starpu_data_handle_t
-        request;  /* the sources' ids by position, a list by owner (codelets/sample.h); NULL in evaluation */
+    /* sl_real [N x 2] by renumbered id, read only: f, list. */
+    starpu_data_handle_t factors;
+    /* Ids of the destinations by row. NULL in evaluation. */
+    starpu_data_handle_t frontier;
+    /* Ids of the sources by position, a list by owner (codelets/sample.h). NULL in evaluation. */
+    starpu_data_handle_t request;
     double scale; /* s */
 };
 
-/* The sources of one PE's block as handles. */
+/* Sources of one PE's block as handles. */
 struct sl_source_handles {
-    uint32_t n_owners;                     /* G */
-    uint32_t own;                          /* which owner this PE is */
-    const uint32_t *first;                 /* G + 1 positions */
-    const struct sl_rows *rows;            /* own rows of the next level, all chunks, or of the part */
-    starpu_data_handle_t inverse;          /* own; entry position - first[own] of requester own is the row */
-    const struct sl_slice *packed;         /* G; none where own or empty */
+    uint32_t n_owners;     /* G */
+    uint32_t own;          /* index of this PE among the owners */
+    const uint32_t *first; /* G + 1 positions */
+    /* Own rows, all chunks: the next level, or the part. */
+    const struct sl_rows *rows;
+    /* Own inverse: the row of position p is entry p - first[own] of requester own. */
+    starpu_data_handle_t inverse;
+    /* G slices; empty for own, and for an owner without sources. */
+    const struct sl_slice *packed;
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* Of which numbers all rows are that a sum over sources, or over whole parts, adds: sl_real where there are none. SL_EINVAL: some are of
- * bf16 and others not. */
+/* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.
+ * SL_EINVAL: some rows are bf16 and some are not. */
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
 enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
 
-/* Destinations row0 .. row0 + D - 1 into chunk m [D x F]; n_edges: roughly how many, for the model. The sources' rows are
- * all of one precision; those of m are of bf16 only where the sources' are. */
+/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x F]. n_edges: a rough count, for the performance model.
+ * All sources have the same dtype. m is bf16 only if the sources are. */
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m);
 
-/* What goes back to other owners: the block by source, and the gradients of its destinations. */
+/* The input of backward: the block by source, and the gradients of its destinations. */
 struct sl_returned {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows;
-    const struct sl_rows *gm;              /* all chunks of GM */
-    uint64_t n_edges;                      /* roughly how many there are to all these owners, for the model */
-    uint32_t n_parts;                      /* G, of the request; with weights only */
+    const struct sl_rows *gm;              /* GM, all chunks */
+    uint64_t n_edges;                      /* to all the owners, a rough count for the performance model */
+    uint32_t n_parts;                      /* G, of the request; only with weights */
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* One task for all of n_owners: for each, items t0 .. of the transposed block into packed, n rows of width F, which may be
- * of bf16. */
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
+/* One task for n_owners owners. For each owner: gradients of n positions from t0[k] on into packed[k], n rows of width
+ * F, sl_real or bf16. */
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 
-/* What an owner adds up: its own block's share and what the other PEs of the group sent. */
+/* The shares that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_accumulate {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
-    uint32_t t0, n_own;                                         /* own sources: positions t0 .. t0 + n_own - 1 */
-    const struct sl_rows *gm;                                   /* own GM, all chunks; may have no rows */
-    uint32_t n_peers;                                           /* G */
-    uint32_t own;                                               /* index of this PE among them */
-    starpu_data_handle_t inverse;                               /* own: the rows that each PE asked for */
-    const struct sl_slice *sent;                                /* G: their gradients; none where own or empty */
-    const struct sl_edge_weights *weights;                      /* NULL: the mean */
+    /* Own sources: positions t0 .. t0 + n_own - 1. */
+    uint32_t t0, n_own;
+    const struct sl_rows *gm;     /* own GM, all chunks; may have no rows */
+    uint32_t n_peers;             /* G */
+    uint32_t own;                 /* index of this PE among the peers */
+    starpu_data_handle_t inverse; /* own: the rows that each PE requested */
+    /* G slices of gradients; empty for own, and for a PE that requested nothing. */
+    const struct sl_slice *sent;
+    const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* Clear chunk g (rows row0 .. of the frontier), with weights add the destinations' own terms, and add all shares: PE 0's first,
- * then PE 1's, .. */
+/* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the
+ * shares in PE order. */
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
 
-/* Columns that sums are taken of: columns first .. first + n - 1 of the sums, those from at[q] on of part q's rows. */
+/* The columns to sum: columns first .. first + n - 1 of the sums, columns start[q] .. start[q] + n - 1 of part q's
+ * rows. */
 struct sl_full_columns {
     uint32_t first, n;
-    const uint32_t *at; /* n_parts */
+    const uint32_t *start; /* n_parts */
 };
 
-/* Evaluation over whole parts: what the sums over a part's lists read. */
+/* The input of evaluation over whole parts. */
 struct sl_full_sources {
     starpu_data_handle_t offsets, sources; /* of the part: 64-bit offsets, ids */
     starpu_data_handle_t first;            /* n_parts + 1 ids */
     uint32_t n_parts;
-    const struct sl_rows *rows;            /* n_parts: each part's, all chunks */
-    uint64_t n_edges;                      /* roughly how many the destinations have, for the model */
-    sl_vertex first_id;                    /* of the part; with weights only */
+    const struct sl_rows *rows;            /* n_parts: rows of each part, all chunks */
+    uint64_t n_edges;                      /* of the destinations, a rough count for the performance model */
+    sl_vertex first_id;                    /* of the part; only with weights */
     const struct sl_edge_weights *weights; /* NULL: the mean */
     struct sl_full_columns columns;
 };
 
-/* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F], or into some of its columns: with beta 0 those from column 0 on come
- * first, and begin the chunk anew. Precisions as above. */
-enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
+/* Sums of destinations row0 .. row0 + D - 1 of the part into chunk m [D x F], or into some of its columns. If a chunk
+ * takes several tasks with beta 0, the task of column 0 comes first: it discards the old contents of the chunk. dtypes
+ * as for sl_aggregate_forward_submit. */
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                         uint32_t row0, int beta, starpu_data_handle_t m);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Weighted sums over sampled in-neighbours and the transposed sums, on a device.
+ * Weighted sums over sampled in-neighbours, and the transposed sums, on a device.
  *
- * They are all of one shape, sum_lists: an item has a list of terms, a row and a weight each, and a row that their sum goes to.
- * A group of lanes serves one item and one tile of its columns. Its lanes find the rows of as many terms as they are, each one
- * term's, and then tell each other where they are, so that loads of UNROLL rows are on their way before the first is added.
- * Terms are added in the list's order, as on the CPU and to the same bits. A list longer than LONG would keep a whole kernel
- * waiting: the groups of a block take a slice of it each, and the slices' sums are added in order. What comes out depends on the
- * list and on the width alone, never on the grid. */
+ * All sums use one kernel, sum_lists. An item has a list of terms, a row and a weight each, and an output row. A group
+ * of lanes serves one item and one tile of its columns. The lanes look up as many rows as there are lanes, one each,
+ * and exchange the addresses. So loads of UNROLL rows are in flight before the first row is added. Terms are added in
+ * the order of the list, as on the CPU and with the same bits. A list longer than LONG would delay a whole kernel. So
+ * the groups of a block take a slice of it each, and the sums of the slices are added in order. The result depends on
+ * the list and on the width alone, never on the grid. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/aggregate.h"
 #include "codelets/sample.h"
 
-#define LONG 256   /* terms that a group adds alone */
-#define UNROLL 4   /* rows on their way to a lane */
-#define TARGETS 64 /* owners that a launch of the backward kernel serves */
+#define LONG 256   /* most terms that a group adds alone */
+#define UNROLL 4   /* rows in flight per lane */
+#define TARGETS 64 /* owners per launch of the backward kernel */
 
 /* ---- one or four columns at a time ---- */
 
@@ -30,7 +30,7 @@ static inline __device__ float4 nothing(float4)
     return make_float4(0, 0, 0, 0);
 }
 
-/* ---- where rows are ---- */
+/* ---- row addresses ---- */
 
 template <typename S>
 static inline __device__ const S *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
@@ -38,7 +38,7 @@ static inline __device__ const S *chunk_row(const struct sl_device_rows &rows, u
     return (const S *)rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
 }
 
-/* The source at a position: all lanes read the same bounds at the same time. */
+/* The source at a position. All lanes read the same bounds at the same time. */
 template <typename S>
 static inline __device__ const S *source_row(const struct sl_device_sources &x, uint32_t position, uint32_t n_columns)
 {
@@ -47,15 +47,16 @@ static inline __device__ const S *source_row(const struct sl_device_sources &x, 
         q += position >= x.first[k];
     }
     uint32_t i = position - x.first[q];
-    return q != x.own ? (const S *)x.packed[q] + (size_t)i * n_columns
-                      : chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+    if (q != x.own) {
+        return (const S *)x.packed[q] + (size_t)i * n_columns;
+    }
+    return chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
 }
 
 /* ---- lists ---- */
 
-/* One item: the terms begin .. end - 1, each with this weight unless the list says that terms have their own. out NULL: there is
- * nothing to do. The lists of symmetric weights say of which vertex the item is, and some of them a row that is added before the
- * terms. */
+/* One item: terms begin .. end - 1, with this weight unless the terms have their own. out NULL: nothing to do. Lists
+ * with symmetric weights also give the vertex of the item, and some a row to add before the terms. */
 struct item {
     uint64_t begin, end;
     void *out;
@@ -65,8 +66,8 @@ struct item {
     const void *self;
 };
 
-/* What lists have in common: the numbers of the rows that are added, and of those that the sums go to; sums, or else moves rows;
- * whether terms have weights of their own; whether items have a row to begin with. */
+/* Properties of a list: the stored types of its rows and of its sums; whether it sums rows or moves them; whether terms
+ * have weights of their own; whether an item has a row before its terms. */
 template <typename S, typename T> struct plain_list {
     typedef S source;
     typedef T target;
@@ -75,14 +76,14 @@ template <typename S, typename T> struct plain_list {
     static const bool adds_self = false;
 };
 
-/* Destinations of a block, from row row0 on; offsets: from there. */
+/* Destinations of a block, from row row0 on. offsets: from row row0 on. */
 template <typename S, typename T> struct block_means : plain_list<S, T> {
     const uint32_t *offsets;
     const uint32_t *edge_sources;
     T *m;
     struct sl_device_sources x;
 
-    __device__ struct item dtype(uint32_t d, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t d, uint32_t n_columns) const
     {
         uint32_t begin = __ldg(offsets + d);
         uint32_t end = __ldg(offsets + d + 1);
@@ -94,13 +95,13 @@ template <typename S, typename T> struct block_means : plain_list<S, T> {
     }
 };
 
-/* An edge's weight, from what its sum's vertex gives: that of vertex `id` at its other end. */
+/* The weight of an edge, from the item's factor, the other vertex' factor and its id. */
 static inline __device__ sl_real weight_of(const struct item &it, sl_real other, sl_vertex id)
 {
     return id == it.id ? 0 : it.weight * other;
 }
 
-/* The same destinations by symmetric weights. */
+/* The same destinations with symmetric weights. */
 template <typename S, typename T> struct block_sums : plain_list<S, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
@@ -108,9 +109,9 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
     struct sl_weights weights;
     uint32_t row0;
 
-    __device__ struct item dtype(uint32_t d, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t d, uint32_t n_columns) const
     {
-        struct item it = block.dtype(d, n_columns);
+        struct item it = block.item_of(d, n_columns);
         it.id = sl_weights_destination(&weights, row0 + d);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
@@ -128,7 +129,7 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
 
 /* Destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
 template <typename S, typename T> struct part_means : plain_list<S, T> {
-    const uint64_t *offsets; /* of the part; its first is where `sources` begins */
+    const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
     const uint32_t *first;
     const sl_real *const *chunk;
@@ -140,7 +141,7 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
     uint8_t shift[SL_MAX_PES];
     uint32_t width[SL_MAX_PES];
 
-    __device__ struct item dtype(uint32_t i, uint32_t) const
+    __device__ struct item item_of(uint32_t i, uint32_t) const
     {
         uint64_t origin = __ldg(offsets);
         uint64_t begin = __ldg(offsets + row0 + i) - origin;
@@ -162,16 +163,16 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
     }
 };
 
-/* The same destinations by symmetric weights. */
+/* The same destinations with symmetric weights. */
 template <typename S, typename T> struct part_sums : plain_list<S, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
     struct part_means<S, T> part;
     struct sl_weights weights;
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
-        struct item it = part.dtype(i, n_columns);
+        struct item it = part.item_of(i, n_columns);
         it.id = sl_weights_destination(&weights, part.row0 + i);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
@@ -186,7 +187,7 @@ template <typename S, typename T> struct part_sums : plain_list<S, T> {
     }
 };
 
-/* A block by source: the terms are gradients of destinations, each divided by its degree. */
+/* A block by source. The terms are gradients of destinations, each divided by the degree. */
 struct transposed_means {
     const uint32_t *back_offsets;
     const uint32_t *back_rows;
@@ -208,7 +209,7 @@ struct transposed_means {
     }
 };
 
-/* The same by symmetric weights. */
+/* The same with symmetric weights. */
 struct transposed_sums : transposed_means {
     struct sl_weights weights;
 
@@ -226,7 +227,8 @@ struct transposed_sums : transposed_means {
     }
 };
 
-/* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of packed[k]. */
+/* Gradients that go back to other owners. Items first[k] .. first[k + 1] - 1 are positions t0[k] and on, and rows of
+ * packed[k]. */
 template <typename Transposed, typename T> struct sent_gradients : plain_list<sl_real, T> {
     static const bool weighs_terms = true;
     Transposed block;
@@ -234,7 +236,7 @@ template <typename Transposed, typename T> struct sent_gradients : plain_list<sl
     uint32_t first[TARGETS + 1];
     T *packed[TARGETS];
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
         uint32_t k = 0;
         while (i >= first[k + 1]) {
@@ -252,7 +254,7 @@ template <typename Transposed, typename T> struct sent_gradients : plain_list<sl
     }
 };
 
-/* A PE's own sources t0 and on, of which those count that are rows of g. */
+/* A PE's own sources, from position t0 on. Sources outside the rows of g are skipped. */
 template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_real> {
     static const bool weighs_terms = true;
     Transposed block;
@@ -260,10 +262,10 @@ template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_rea
     struct sl_gradient g;
     uint32_t t0;
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
         uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i) -
-                       g.row0; /* wraps below row0, and is then too large */
+                       g.row0; /* a row below row0 wraps, and is too large */
         if (row >= g.n_rows) {
             return {0, 0, nullptr, 0, 0, 0, nullptr};
         }
@@ -278,14 +280,14 @@ template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_rea
     }
 };
 
-/* The destinations' own terms: items without a list. */
+/* Self terms of the destinations: items without a list. */
 struct self_gradients : plain_list<sl_real, sl_real> {
     static const bool adds_self = true;
     struct sl_weights weights;
     struct sl_device_rows gm;
     struct sl_gradient g;
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
         const sl_vertex id = sl_weights_destination(&weights, g.row0 + i);
         return {0,
@@ -304,7 +306,7 @@ struct self_gradients : plain_list<sl_real, sl_real> {
 
 /* ---- sums ---- */
 
-/* The largest of the groups of a warp, which take part whatever their own. */
+/* The largest n of the groups in a warp. All groups run that many steps. */
 template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n)
 {
     for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
@@ -314,19 +316,19 @@ template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n
     return n;
 }
 
-/* What a lane works on: one of V's width of the columns of its group's item, if there is one. */
+/* The work of a lane: a vector of V's width among the columns of its group's item, if active. */
 struct tile {
     uint32_t n_columns, column;
     bool active;
 };
 
-/* V of a list's rows, or of those that its sums go to, in memory. */
+/* A V in memory, among the rows of a list or among its sums. */
 template <typename List, typename V> using source_of = typename sl_stored<typename List::source, V>::type;
 template <typename List, typename V> using target_of = typename sl_stored<typename List::target, V>::type;
 
-/* sum + the n terms of an item from `begin` on, in order. All lanes of a warp come here together, whatever their own n. */
+/* sum + the n terms of an item from `begin` on, in order. All lanes of a warp call it together, whatever their n. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ V add_terms(const List &list, const struct tile &at, const struct item &it, uint64_t begin,
+static inline __device__ V add_terms(const List &list, const struct tile &tile, const struct item &it, uint64_t begin,
                                      uint32_t n, V sum)
 {
     static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
@@ -337,7 +339,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
         const typename List::source *my_row = nullptr;
         sl_real my_weight = it.weight;
         if (done + lane < n) {
-            my_row = list.row(it, begin + done + lane, at.n_columns, &my_weight);
+            my_row = list.row(it, begin + done + lane, tile.n_columns, &my_weight);
         }
         for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
             source_of<List, V> x[UNROLL];
@@ -345,14 +347,14 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
             for (uint32_t u = 0; u < UNROLL; u++) {
                 const source_of<List, V> *row =
                     (const source_of<List, V> *)__shfl_sync(SL_ALL_LANES, (unsigned long long)my_row, lane0 + k + u);
-                if (at.active && done + k + u < n) {
-                    x[u] = __ldg(row + at.column);
+                if (tile.active && done + k + u < n) {
+                    x[u] = __ldg(row + tile.column);
                 }
             }
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
                 sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
-                if (at.active && done + k + u < n) {
+                if (tile.active && done + k + u < n) {
                     sum = sl_plus(sum, sl_times(w, sl_wide(x[u])));
                 }
             }
@@ -361,36 +363,37 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
     return sum;
 }
 
-/* An item's own term. */
-template <typename V, typename List> static inline __device__ V own_term(const struct tile &at, const struct item &it)
+/* The row before an item's terms. */
+template <typename V, typename List> static inline __device__ V own_term(const struct tile &tile, const struct item &it)
 {
-    return sl_times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + at.column)));
+    return sl_times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + tile.column)));
 }
 
-/* Add an item's list, or nothing where it is left to the block. */
+/* Add an item's list, or nothing if the block takes the list. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ void sum_alone(const List &list, const struct tile &at, const struct item &it, int beta)
+static inline __device__ void sum_alone(const List &list, const struct tile &tile, const struct item &it, int beta)
 {
     const bool leaves = it.end - it.begin > LONG;
-    const bool writes = at.active && it.out != nullptr && !leaves;
-    target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
+    const bool writes = tile.active && it.out != nullptr && !leaves;
+    target_of<List, V> *out = (target_of<List, V> *)it.out + tile.column;
     V sum = nothing(V());
     if (writes && beta) {
         sum = sl_wide(*out);
     }
     if constexpr (List::adds_self) {
-        sum = writes ? sl_plus(sum, own_term<V, List>(at, it)) : sum;
+        sum = writes ? sl_plus(sum, own_term<V, List>(tile, it)) : sum;
     }
     const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
-    sum = add_terms<V, LANES>(list, at, it, it.begin, n, sum);
+    sum = add_terms<V, LANES>(list, tile, it, it.begin, n, sum);
     if (writes) {
         sl_store(sum, out);
     }
 }
 
-/* Add a long list: each group of the block has a slice of it. part: room for one V a thread. All threads come here together. */
+/* Add a long list: each group of the block takes a slice. part: room for one V per thread. All threads call it
+ * together. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ void sum_together(const List &list, const struct tile &at, const struct item &it, int beta,
+static inline __device__ void sum_together(const List &list, const struct tile &tile, const struct item &it, int beta,
                                            V *part)
 {
     const uint32_t n_groups = SL_THREADS / LANES;
@@ -398,13 +401,13 @@ static inline __device__ void sum_together(const List &list, const struct tile &
     const uint64_t length = it.end - it.begin;
     const uint64_t begin = length * group / n_groups;
     const uint32_t n = (uint32_t)(length * (group + 1) / n_groups - begin);
-    part[threadIdx.x] = add_terms<V, LANES>(list, at, it, it.begin + begin, n, nothing(V()));
+    part[threadIdx.x] = add_terms<V, LANES>(list, tile, it, it.begin + begin, n, nothing(V()));
     __syncthreads();
-    if (group == 0 && at.active) {
-        target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
+    if (group == 0 && tile.active) {
+        target_of<List, V> *out = (target_of<List, V> *)it.out + tile.column;
         V sum = beta ? sl_wide(*out) : nothing(V());
         if constexpr (List::adds_self) {
-            sum = sl_plus(sum, own_term<V, List>(at, it));
+            sum = sl_plus(sum, own_term<V, List>(tile, it));
         }
         for (uint32_t k = 0; k < n_groups; k++) {
             sum = sl_plus(sum, part[k * LANES + threadIdx.x]);
@@ -414,8 +417,8 @@ static inline __device__ void sum_together(const List &list, const struct tile &
     __syncthreads();
 }
 
-/* Block b serves tile b / n_blocks of the items of block b % n_blocks; b < 2^32, for there are fewer than 2^38 numbers in all rows
- * that a launch writes (StarPU's limit, times the chunks). */
+/* Block b has tile b / n_blocks of the items of block b % n_blocks. b < 2^32: the rows of a launch have fewer than 2^38
+ * numbers (StarPU's limit, times the chunks). */
 template <typename V, uint32_t LANES, typename List>
 static __global__ void __launch_bounds__(SL_THREADS, 3)
     sum_lists(const List list, uint32_t n_items, uint32_t n_columns, uint32_t n_vectors, int beta)
@@ -430,12 +433,12 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
     for (uint32_t b = blockIdx.x; b < n_blocks * n_tiles; b += gridDim.x) {
         const uint32_t item0 = b % n_blocks * n_groups;
         const uint32_t column = b / n_blocks * LANES + lane;
-        const struct tile at = {n_columns, column, column < n_vectors};
+        const struct tile tile = {n_columns, column, column < n_vectors};
         struct item it = {0, 0, nullptr, 0, 0, 0, nullptr};
         if (group < n_items - item0) {
-            it = list.dtype(item0 + group, n_columns);
+            it = list.item_of(item0 + group, n_columns);
         }
-        sum_alone<V, LANES>(list, at, it, beta);
+        sum_alone<V, LANES>(list, tile, it, beta);
         if (!__syncthreads_or(it.end - it.begin > LONG)) {
             continue;
         }
@@ -445,7 +448,7 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
         __syncthreads();
         for (uint32_t i = 0; i < n_groups; i++) {
             if (is_long[i]) {
-                sum_together<V, LANES>(list, at, list.dtype(item0 + i, n_columns), beta, part);
+                sum_together<V, LANES>(list, tile, list.item_of(item0 + i, n_columns), beta, part);
             }
         }
     }
@@ -453,7 +456,7 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
 
 /* ---- rows that are copied, or added once ---- */
 
-/* What a PE sent: item i goes to the row that its entry says, if that is one of g. */
+/* The rows that a PE sent. Entry i says which row of g item i goes to; rows outside g are skipped. */
 template <typename S> struct sent_rows {
     typedef S source;
     static const bool sums = false;
@@ -472,7 +475,7 @@ template <typename S> struct sent_rows {
     }
 };
 
-/* The sources of a block, one after the other. */
+/* The sources of a block, in order of position. */
 struct source_rows {
     typedef sl_real source;
     static const bool sums = false;
@@ -507,7 +510,7 @@ static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_colum
 
 /* ---- launches ---- */
 
-/* The bits of all addresses of rows, or'ed: where rows may be read four numbers at a time, the lowest four are zero. */
+/* All row addresses, or'ed. Four numbers can be read at a time if the lowest four bits are zero. */
 static uintptr_t address_bits(enum sl_dtype dtype, const struct sl_device_rows *rows)
 {
     uintptr_t bits = 0;
@@ -526,7 +529,7 @@ static uintptr_t address_bits(const struct sl_device_sources *x)
     return bits;
 }
 
-/* One kernel: work is a list to sum or rows to move. */
+/* One kernel. work: a list to sum, or rows to move. */
 template <typename V, uint32_t LANES, typename Work>
 static enum sl_status launch(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
                              uint32_t n_vectors, int beta)
@@ -542,41 +545,48 @@ static enum sl_status launch(const char *name, cudaStream_t stream, const Work &
     }
 }
 
-/* As few lanes as a row of n_wanted vectors needs, so that narrow rows share a warp. */
+/* As few lanes as a row of n_wanted vectors needs: narrow rows share a warp. */
 template <typename V, typename Work>
 static enum sl_status launch_in(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
                                 uint32_t n_wanted, int beta)
 {
     uint32_t n_vectors = n_columns / (uint32_t)(sizeof(V) / sizeof(sl_real));
-    return n_wanted <= 8    ? launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta)
-           : n_wanted <= 16 ? launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta)
-                            : launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
+    if (n_wanted <= 8) {
+        return launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta);
+    }
+    if (n_wanted <= 16) {
+        return launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta);
+    }
+    return launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
 }
 
-/* n items; addresses: the bits of all rows read or written. */
+/* n items. addresses: the addresses of all rows read or written, or'ed. */
 template <typename Work>
 static enum sl_status start(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
                             int beta, uintptr_t addresses)
 {
-    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta)
-               : launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta);
+    }
+    return launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
 }
 
-/* The same for n_columns of rows of m_width: as many lanes as all of these would have, so that long lists are added in the same slices. */
+/* The same for n_columns columns of rows of m_width, with the lanes that all m_width columns would get: long lists then
+ * have the same slices. */
 template <typename Work>
 static enum sl_status start_some(const char *name, cudaStream_t stream, const Work &work, uint32_t n,
                                  uint32_t n_columns, uint32_t m_width, int beta, uintptr_t addresses)
 {
     const uint32_t n_wanted = m_width % 4 == 0 ? m_width / 4 : m_width;
-    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta)
-               : launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta);
+    }
+    return launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
 }
 
 /* ---- launchers ---- */
 
-/* Rows of S into sums of T. */
+/* S: stored type of the rows. T: of the sums. */
 template <typename S, typename T>
 static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
                                 const struct sl_device_sources *x, int beta, uintptr_t addresses, void *m_out)
@@ -602,11 +612,13 @@ enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_ed
     if (x->dtype == SL_DTYPE_REAL) {
         return sum_block<sl_real, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
     }
-    return m_dtype == SL_DTYPE_REAL ? sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out)
-                                    : sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
+    if (m_dtype == SL_DTYPE_REAL) {
+        return sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
+    }
+    return sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
 }
 
-/* Gradients of T to at most TARGETS owners. */
+/* Gradients of stored type T, to at most TARGETS owners. */
 template <typename T, typename Transposed>
 static enum sl_status send_back(cudaStream_t stream, const Transposed &block, uint32_t n_columns, uint32_t n_targets,
                                 const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
@@ -634,10 +646,12 @@ static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transpo
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k += TARGETS) {
         uint32_t n_targets = n_owners - k < TARGETS ? n_owners - k : TARGETS;
-        st = block->weights == nullptr
-                 ? send_back<T>(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k)
-                 : send_back<T>(stream, transposed_sums{means, *block->weights}, n_columns, n_targets, t0 + k, n + k,
-                                packed_out + k);
+        if (block->weights == nullptr) {
+            st = send_back<T>(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k);
+        } else {
+            st = send_back<T>(stream, transposed_sums{means, *block->weights}, n_columns, n_targets, t0 + k, n + k,
+                              packed_out + k);
+        }
     }
     return st;
 }
@@ -648,9 +662,10 @@ enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_t
                                           sl_real *const *packed_out)
 {
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
-    return dtype == SL_DTYPE_BF16
-               ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
-               : send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    if (dtype == SL_DTYPE_BF16) {
+        return send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    }
+    return send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
 }
 
 enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
@@ -682,8 +697,10 @@ enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const st
                                        enum sl_dtype dtype, const void *sent, int beta, const struct sl_gradient *g)
 {
     const uintptr_t addresses = sl_quad_address(dtype, sent) | (uintptr_t)g->rows;
-    return dtype == SL_DTYPE_BF16 ? add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses)
-                                  : add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
+    if (dtype == SL_DTYPE_BF16) {
+        return add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses);
+    }
+    return add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
 }
 
 enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
@@ -707,20 +724,21 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
 
 /* ---- evaluation: more chunks than parameters hold ---- */
 
-#define POINTERS 256 /* of a launch */
+#define POINTERS 256 /* per launch */
 
 struct pointers {
-    const sl_real *dtype[POINTERS];
+    const sl_real *pointer[POINTERS];
 };
 
 static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
 {
     for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.dtype[i];
+        to[i] = from.pointer[i];
     }
 }
 
-/* The pointers to all chunks, into device memory by way of parameters: a copy would have to outlive the call. */
+/* Send the addresses of all chunks to device memory as kernel parameters: the host memory of an asynchronous copy would
+ * have to outlive the call. */
 static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_real *const *from, const sl_real **to)
 {
     enum sl_status st = SL_OK;
@@ -728,14 +746,14 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
         struct pointers some = {};
         uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
         for (uint32_t i = 0; i < n_some; i++) {
-            some.dtype[i] = from[done + i];
+            some.pointer[i] = from[done + i];
         }
         st = sl_start("sl_aggregate_full", stream, 1, store_pointers, some, n_some, to + done);
     }
     return st;
 }
 
-/* Rows of S into sums of T. */
+/* S: stored type of the rows. T: of the sums. */
 template <typename S, typename T>
 static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
                                 const struct sl_device_part *parts, int beta, uint32_t m_width, void *m_out)
@@ -750,7 +768,7 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
         list.base[q] = (uint16_t)n;
         list.shift[q] = (uint8_t)parts[q].shift;
         list.width[q] = parts[q].width;
-        addresses |= parts[q].width * sizeof(sl_real); /* so that every row begins where four numbers may be read */
+        addresses |= parts[q].width * sizeof(sl_real); /* every row must begin at an address for four numbers */
         for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
             chunks[n] = parts[q].chunk[c];
             addresses |= sl_quad_address(sl_dtype_of<S>(), chunks[n++]);
@@ -772,10 +790,11 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     list.m_width = m_width;
     list.row0 = edges->row0;
     list.n_parts = edges->n_parts;
-    return edges->weights == nullptr
-               ? start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses)
-               : start_some(name, stream, part_sums<S, T>{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width,
-                            beta, addresses);
+    if (edges->weights == nullptr) {
+        return start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses);
+    }
+    return start_some(name, stream, part_sums<S, T>{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width, beta,
+                      addresses);
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
@@ -785,21 +804,23 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
     if (dtype == SL_DTYPE_REAL) {
         return sum_parts<sl_real, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
     }
-    return m_dtype == SL_DTYPE_REAL
-               ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
-               : sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    if (m_dtype == SL_DTYPE_REAL) {
+        return sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    }
+    return sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
 }
 
 /* ---- cuSPARSE ---- */
 
-static enum sl_status cusparse_status(cusparseStatus_t error, const char *what)
+static enum sl_status cusparse_status(cusparseStatus_t error, const char *call)
 {
-    return error == CUSPARSE_STATUS_SUCCESS
-               ? SL_OK
-               : sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", what, cusparseGetErrorString(error));
+    if (error == CUSPARSE_STATUS_SUCCESS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", call, cusparseGetErrorString(error));
 }
 
-/* The block as cuSPARSE takes it: offsets from 0, and a weight for each edge. */
+/* The block in cuSPARSE's form: offsets from 0, and a weight for each edge. */
 static __global__ void weigh_edges(uint32_t n_rows, const uint32_t *offsets, uint32_t *offsets_out, sl_real *weights)
 {
     const uint32_t origin = __ldg(offsets);
@@ -815,7 +836,7 @@ static __global__ void weigh_edges(uint32_t n_rows, const uint32_t *offsets, uin
     }
 }
 
-/* M = beta M + A X, released with it. */
+/* M = beta M + A X. Its descriptors are released with it. */
 struct product {
     cusparseSpMatDescr_t a = nullptr;
     cusparseDnMatDescr_t x = nullptr;
@@ -835,7 +856,7 @@ struct product {
     }
 };
 
-/* Of the algorithms for CSR it is the third that gives the same bits each time. */
+/* CSR algorithm 3 is the one that gives the same bits each time. */
 static enum sl_status multiply(cudaStream_t stream, cusparseHandle_t handle, const struct product *p, int beta)
 {
     const char *name = "sl_aggregate_forward by cuSPARSE";
@@ -860,7 +881,7 @@ done:
     return st;
 }
 
-/* Where the block's edges begin and end. Waits for the stream. */
+/* The first and the last edge of the block. Waits for the stream. */
 static enum sl_status read_bounds(cudaStream_t stream, uint32_t n_rows, const uint32_t *offsets, uint32_t bounds[2])
 {
     const char *name = "sl_aggregate_forward by cuSPARSE: the number of edges";
@@ -890,7 +911,10 @@ enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle
     enum sl_status st;
     SL_TRY(st, read_bounds(stream, n_rows, offsets, bounds), done);
     if (bounds[0] == bounds[1]) {
-        return beta ? SL_OK : sl_accumulate_clear_cuda(stream, n_rows, n_columns, m_out);
+        if (beta) {
+            return SL_OK;
+        }
+        return sl_accumulate_clear_cuda(stream, n_rows, n_columns, m_out);
     }
     SL_TRY(st, rows.take((size_t)n_sources * n_columns * sizeof(sl_real), name), done);
     SL_TRY(st, weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name), done);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Graph attention over blocks and its adjoint. A destination's list is walked three times: for the largest score, for the sum of
- * exponentials, and for the rows, which are asked for well before the first walk comes to them. */
+ * Graph attention over blocks, and its adjoint. A destination's list is walked three times: for the largest score, for
+ * the sum of exponentials, and for the rows. Rows are prefetched well before the first walk reaches them. */
 #include "codelets/attend.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- kernels, CPU: products and sums of rows ---- */
 
-#define BATCH 4 /* rows that are added at a time, so that the output row is read and written once for them */
+#define BATCH 4 /* rows added at a time: the output row is read and written once for all of them */
 #define LANES 8
 #define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
 
@@ -28,7 +28,7 @@ SL_INLINE void take_lanes(enum sl_dtype dtype, const void *row, uint32_t c, sl_r
     }
 }
 
-/* The sum of x[c] * y[c], y a row's from y0 on: lane by lane, then the lanes two by two, and what is left. */
+/* The sum of x[c] * y[y0 + c]: lane by lane, then the lanes in pairs, then the remaining columns. */
 SL_INLINE sl_real dot(enum sl_dtype dtype, uint32_t n, const sl_real *x, const void *y, uint32_t y0)
 {
     sl_real VECTOR lane = {0};
@@ -47,14 +47,14 @@ SL_INLINE sl_real dot(enum sl_dtype dtype, uint32_t n, const sl_real *x, const v
     return sum;
 }
 
-/* Rows to add to a row, and their weights, head by head. */
+/* Rows to add, and their weights by head. */
 struct batch {
     uint32_t n;
     const void *row[BATCH];
     sl_real weight[BATCH][SL_MAX_HEADS];
 };
 
-/* out += columns c0 .. of a row. */
+/* out += weight times columns c0 .. c0 + n_columns - 1 of a row. */
 SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
                           uint32_t c0, sl_real weight)
 {
@@ -63,7 +63,7 @@ SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *rest
     }
 }
 
-/* out += head k of the full batch, in order. */
+/* out += head k of a full batch, in order. */
 SL_INLINE void add_four(enum sl_dtype dtype, const struct batch *batch, uint32_t k, uint32_t width,
                         sl_real *restrict out)
 {
@@ -83,7 +83,7 @@ SL_INLINE void add_four(enum sl_dtype dtype, const struct batch *batch, uint32_t
     }
 }
 
-/* out += the batch, which is empty then. */
+/* out += the batch, and empty it. */
 SL_INLINE void add_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, sl_real *out)
 {
     uint32_t width = heads.n_columns / heads.n_heads;
@@ -99,7 +99,7 @@ SL_INLINE void add_batch(enum sl_dtype dtype, struct batch *batch, struct sl_hea
     batch->n = 0;
 }
 
-/* out += a row, as soon as there are enough. */
+/* Append a row to the batch; a full batch is added to out. */
 SL_INLINE void add_to_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, const void *row,
                             const sl_real *weight, sl_real *out)
 {
@@ -110,7 +110,7 @@ SL_INLINE void add_to_batch(enum sl_dtype dtype, struct batch *batch, struct sl_
     }
 }
 
-/* n numbers of a row from c0 on: where they are, or widened into `room`. */
+/* n numbers of a row from column c0 on. bf16 numbers are widened into `room`. */
 SL_INLINE const sl_real *numbers_of(enum sl_dtype dtype, const void *row, uint32_t c0, uint32_t n, sl_real *room)
 {
     if (dtype == SL_DTYPE_REAL) {
@@ -144,12 +144,12 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
 /* ---- kernels, CPU: by destination ---- */
 
 #define KEPT 64  /* edges of a list whose rows are looked up once */
-#define AHEAD 24 /* edges whose rows are on their way while one is met */
+#define AHEAD 24 /* edges prefetched ahead */
 
-/* All lists, one after the other. */
+/* A walk over all lists, one after the other. */
 struct walk {
-    const struct sl_attend_rows *at;
-    uint64_t n, known; /* edges, and those whose rows are on their way */
+    const struct sl_attend_rows *rows;
+    uint64_t n, known; /* edges in all, and edges prefetched so far */
 };
 
 /* The edges of one destination. */
@@ -159,35 +159,35 @@ struct list {
     const void *kept[KEPT];
 };
 
-SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *at, uint64_t e)
+SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *rows, uint64_t e)
 {
-    uint32_t position = at->sources[e];
+    uint32_t position = rows->sources[e];
     uint32_t q = 0;
-    while (position >= at->x->first[q + 1]) {
+    while (position >= rows->x->first[q + 1]) {
         q++;
     }
-    return sl_view_row_of(dtype, &at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
+    return sl_view_row_of(dtype, &rows->x->view[q], position - rows->x->first[q], sl_heads_row(rows->heads));
 }
 
-/* The row of an edge that was met; NULL: the destination's own. */
+/* The row of an edge after `meet`. NULL: the destination's own row. */
 SL_INLINE const void *edge_row(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
 {
-    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->at, e);
+    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
     return row == list->self ? NULL : row;
 }
 
-/* Meet a destination's edges for the first time; top: the largest el. */
+/* First walk over a destination's edges. top: the largest el of each head. */
 SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     memcpy(top, el_of(dtype, heads, list->self, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
         uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
         for (; walk->known < ahead; walk->known++) {
-            sl_row_fetch(source_row(dtype, walk->at, walk->known), sl_dtype_bytes(dtype, sl_heads_row(heads)));
+            sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_row(heads)));
         }
-        const void *row = source_row(dtype, walk->at, e);
+        const void *row = source_row(dtype, walk->rows, e);
         const sl_real *restrict el = el_of(dtype, heads, row, room);
         if (e - list->first < KEPT) {
             list->kept[e - list->first] = row;
@@ -206,10 +206,10 @@ SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, co
     }
 }
 
-/* lse of a destination whose edges are met here. */
+/* lse of a destination, with the first walk over its edges. */
 SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict lse)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[2][SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room[1]);
     sl_real top[SL_MAX_HEADS];
@@ -230,7 +230,7 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
     }
 }
 
-/* z += a row, weighed. */
+/* z += a row, weighted. */
 SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
                        const sl_real *lse, struct batch *batch, sl_real *z)
 {
@@ -240,10 +240,10 @@ SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *r
     add_to_batch(dtype, batch, heads, row, weight, z);
 }
 
-/* One destination. */
+/* z and lse of one destination. */
 SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
@@ -262,7 +262,7 @@ SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, struct list *list,
     add_batch(dtype, &batch, heads, z);
 }
 
-/* Row i of U's that lie one after the other. */
+/* Row i of consecutive rows of U. */
 SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uint32_t n_columns)
 {
     return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * n_columns);
@@ -272,7 +272,7 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *ro
                             sl_real *lse_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
     struct list list;
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = rows->offsets[d];
@@ -292,12 +292,12 @@ SL_CLONES void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int
     attend_block(SL_DTYPE_BF16, rows, beta, z_out, lse_out);
 }
 
-/* Evaluation's destinations: 64-bit offsets, of which the first row's is the origin of the sources. */
+/* Destinations of evaluation. Offsets have 64 bits; the sources begin at the first row's offset. */
 SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
                            sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.at = rows, .n = offsets[rows->n_rows] - offsets[0]};
+    struct walk walk = {.rows = rows, .n = offsets[rows->n_rows] - offsets[0]};
     struct list list;
     sl_real lse[SL_MAX_HEADS];
     for (uint32_t d = 0; d < rows->n_rows; d++) {
@@ -319,7 +319,7 @@ SL_CLONES static void attend_full_bf16(const struct sl_attend_rows *rows, const 
     attend_part(SL_DTYPE_BF16, rows, offsets, beta, z_out);
 }
 
-/* The sums over a list of a da, a slope and a da slope. */
+/* Sums over a list: of a da, of slope a, and of slope a da. */
 struct side {
     sl_real c[SL_MAX_HEADS];
     sl_real slope[SL_MAX_HEADS];
@@ -343,11 +343,11 @@ SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *
     }
 }
 
-/* One destination: er, lse, c and ger = sum a (da - c) slope. */
+/* The sides of one destination: er, lse, c, and ger = sum a (da - c) slope. */
 SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const struct list *list, const sl_real *gz,
                         const sl_real *lse, sl_real *out)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
@@ -370,7 +370,7 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows,
                          sl_real *sides_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
     struct list list;
     sl_real top[SL_MAX_HEADS];
     for (uint32_t d = 0; d < rows->n_rows; d++) {
@@ -402,7 +402,7 @@ SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d
     return sl_view_row(&block->sides, d, 4 * block->heads.n_heads);
 }
 
-/* gu += what a source with the row u gets from destination d. */
+/* gu += the gradient that a source with row u gets from destination d. */
 SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, const void *u,
                              struct batch *batch, sl_real *gu)
 {
@@ -424,7 +424,8 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
     add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
 }
 
-/* gu += the terms first .. end - 1 of n, but for that of destination `self`. */
+/* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be
+ * prefetched. */
 SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
                         uint32_t self, const void *u, sl_real *gu)
 {
@@ -502,7 +503,7 @@ SL_INLINE void add_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *blo
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = inverse[i] - row0; /* wraps below row0, and is then too large */
+        uint32_t row = inverse[i] - row0; /* a row below row0 wraps, and is too large */
         if (row < n_rows) {
             add_back(dtype, block, bounds + i, bounds[n], inverse[i], row_of(dtype, u, row, n_columns),
                      gu + (size_t)row * n_columns);
@@ -532,9 +533,9 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;                 /* of forward */
-    enum sl_dtype dtype;      /* the rows of U */
+    enum sl_dtype dtype;      /* of U */
     uint32_t first[SL_MAX_PES + 1];
-    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
+    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] */
 };
 
 struct backward_args {
@@ -544,17 +545,17 @@ struct backward_args {
     struct returned {
         uint32_t t0;
         struct sl_slice_args u, gu;
-    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] only */
+    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] */
 };
 
 struct accumulate_args {
     struct sl_task_args head;
     uint32_t row0;
-    uint32_t n_destinations; /* all of the PE's */
+    uint32_t n_destinations; /* of the PE */
     uint32_t t0, n_own;
     uint32_t n_chunks, shift;
     uint32_t n_peers, own;
-    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] only */
+    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] */
 };
 
 struct full_args {
@@ -563,12 +564,12 @@ struct full_args {
     uint32_t n_heads;
     uint32_t n_parts, part;
     int beta;
-    enum sl_dtype dtype;         /* the rows of U */
+    enum sl_dtype dtype;         /* of U */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
 
-/* Of an accumulation's chunk of n_rows, those that are destinations: the first ones. */
+/* Rows of an accumulation's chunk that are destinations: the first ones. */
 static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows)
 {
     uint32_t n = args->n_destinations > args->row0 ? args->n_destinations - args->row0 : 0;
@@ -577,7 +578,7 @@ static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows
 
 /* ---- task wrappers ---- */
 
-/* The bases of n chunks that are consecutive buffers. */
+/* Addresses of n chunks, in consecutive buffers. */
 static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
 {
     for (uint32_t c = 0; c < n; c++) {
@@ -585,7 +586,7 @@ static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
     }
 }
 
-/* The sources of a block, with what they point to. */
+/* The sources of a block, with the arrays that they point to. */
 struct sources {
     const sl_real *own[SL_MAX_CHUNKS];
     const sl_real *packed[SL_MAX_PES];
@@ -606,7 +607,7 @@ static void take_sources(const struct forward_args *args, void *buffers[], uint3
     out->x = (struct sl_sources){.n_owners = args->n_owners, .first = args->first, .view = out->view};
 }
 
-/* Buffers 0 .. 4 are edge offsets, edge sources, own inverse, and matrices of the destinations of widths H and K. */
+/* Buffers 0 .. 4: edge offsets, edge sources, own inverse, and matrices of the destinations of width H and K. */
 static struct sl_heads heads_of(void *buffers[])
 {
     return (struct sl_heads){sl_buffer_columns(buffers[3]), sl_buffer_columns(buffers[4])};
@@ -634,8 +635,11 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 5, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    (args->dtype == SL_DTYPE_BF16 ? sl_attend_forward_bf16_cpu : sl_attend_forward_cpu)(
-        &rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    if (args->dtype == SL_DTYPE_BF16) {
+        sl_attend_forward_bf16_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    } else {
+        sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -649,16 +653,22 @@ static void sides_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 6, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    (args->dtype == SL_DTYPE_BF16 ? sl_attend_sides_bf16_cpu : sl_attend_sides_cpu)(
-        &rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+    if (args->dtype == SL_DTYPE_BF16) {
+        sl_attend_sides_bf16_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
+                                 sl_buffer_data(buffers[5]));
+    } else {
+        sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
-/* H and K of rows of U of this width, of which those of gz and sides say how they divide. */
+/* H and K of rows of U. They follow from the widths of gz and sides. */
 static struct sl_heads heads_of_sides(uint32_t n_columns, uint32_t n_chunks, void *gz[], void *sides[])
 {
-    return n_chunks == 0 ? (struct sl_heads){n_columns - 2, 1} /* there is nothing to add */
-                         : (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
+    if (n_chunks == 0) {
+        return (struct sl_heads){n_columns - 2, 1}; /* no chunk, hence no term to add */
+    }
+    return (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
 }
 
 static uint32_t returned_columns(const struct backward_args *args, void *buffers[])
@@ -666,9 +676,9 @@ static uint32_t returned_columns(const struct backward_args *args, void *buffers
     return sl_buffer_columns(buffers[args->returned[0].gu.buffer]);
 }
 
-#define ROUNDED_ROWS 256 /* whose gradients are in float before they are rounded */
+#define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
 
-/* The gradients of one owner's rows, both of bf16. */
+/* The bf16 gradients of one owner's bf16 rows. */
 static enum sl_status backward_rounded(const struct sl_attend_back *block, uint32_t n_rows, uint32_t t0,
                                        const sl_bf16 *u, sl_bf16 *gu_out)
 {
@@ -681,9 +691,9 @@ static enum sl_status backward_rounded(const struct sl_attend_back *block, uint3
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
         uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
-        size_t at = (size_t)i * n_columns;
-        sl_attend_backward_bf16_cpu(block, n, t0 + i, u + at, room);
-        sl_bf16_round((size_t)n * n_columns, room, gu_out + at);
+        size_t offset = (size_t)i * n_columns;
+        sl_attend_backward_bf16_cpu(block, n, t0 + i, u + offset, room);
+        sl_bf16_round((size_t)n * n_columns, room, gu_out + offset);
     }
     sl_free(room);
     return SL_OK;
@@ -724,7 +734,7 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
-/* What the owner's rows get of its own block. */
+/* Add the terms that the owner's rows get from its own block. */
 static void add_own_terms(const struct accumulate_args *args, const struct sl_attend_back *block, bool u_is_bf16,
                           const void *u, const uint32_t *inverse, const struct sl_gradient *g)
 {
@@ -735,7 +745,7 @@ static void add_own_terms(const struct accumulate_args *args, const struct sl_at
     }
 }
 
-/* All shares in turn. */
+/* Add all shares in PE order. */
 static void add_shares(const struct accumulate_args *args, const struct sl_attend_back *block, void *buffers[],
                        const struct sl_gradient *g)
 {
@@ -811,8 +821,11 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
                                   .x = &x,
                                   .self =
                                       sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
-    (args->dtype == SL_DTYPE_BF16 ? attend_full_bf16 : attend_full)(&rows, offsets + args->row0, args->beta,
-                                                                    sl_buffer_data(buffers[3]));
+    if (args->dtype == SL_DTYPE_BF16) {
+        attend_full_bf16(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+    } else {
+        attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -907,7 +920,7 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
                                                             t0, dtype, u, gu));
 }
 
-/* All shares in turn, onto what was cleared. */
+/* Add all shares in PE order to cleared rows. */
 static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
 {
     void **gz = buffers + 5;
@@ -999,7 +1012,8 @@ static struct starpu_codelet forward_cl = {
     .name = "sl_attend_forward",
     .cpu_funcs = {forward_cpu_task},
     SL_CUDA_FUNC(forward_cuda_task),
-    /* R edge offsets, edge sources, own inverse; W or RW z; W lse; R chunks of the own rows, packed buffers of the others */
+    /* R edge offsets, edge sources, own inverse; W or RW z; W lse; R chunks of the own rows, packed buffers of the
+     * other owners */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
 };
@@ -1008,7 +1022,8 @@ static struct starpu_codelet sides_cl = {
     .name = "sl_attend_sides",
     .cpu_funcs = {sides_cpu_task},
     SL_CUDA_FUNC(sides_cuda_task),
-    /* R edge offsets, edge sources, own inverse, gz, lse; W sides; R chunks of the own rows, packed buffers of the others */
+    /* R edge offsets, edge sources, own inverse, gz, lse; W sides; R chunks of the own rows, packed buffers of the
+     * other owners */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sides_model,
 };
@@ -1026,7 +1041,8 @@ static struct starpu_codelet accumulate_cl = {
     .name = "sl_attend_accumulate",
     .cpu_funcs = {accumulate_cpu_task},
     SL_CUDA_FUNC(accumulate_cuda_task),
-    /* R back offsets, back rows, own inverse; W gu; R u, chunks of gz, chunks of sides, then the packed gradients of other PEs */
+    /* R back offsets, back rows, own inverse; W gu; R u, chunks of gz, chunks of sides, then the packed
+     * gradients of other PEs */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &accumulate_model,
 };
@@ -1057,32 +1073,36 @@ static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
 /* Whether rows of n_columns are [ u | el | er ] of these heads. */
 static enum sl_status check_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_heads)
 {
-    return n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
-                   n_columns == width + 2 * n_heads
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)",
-                         name, n_columns, width, n_heads, SL_MAX_HEADS);
+    if (n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
+        n_columns == width + 2 * n_heads) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)", name,
+                   n_columns, width, n_heads, SL_MAX_HEADS);
 }
 
 /* Whether rows row0 .. row0 + n_rows - 1 are in one chunk. */
 static enum sl_status check_chunk(const char *name, const struct sl_split *split, uint32_t row0, uint32_t n_rows)
 {
     uint64_t end = (uint64_t)row0 + n_rows;
-    return end <= split->n_rows && (n_rows == 0 || row0 >> split->shift == (end - 1) >> split->shift)
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: rows %u to %llu of %u, in chunks of %u", name, row0, (unsigned long long)end,
-                         split->n_rows, 1u << split->shift);
+    if (end <= split->n_rows && (n_rows == 0 || row0 >> split->shift == (end - 1) >> split->shift)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: rows %u to %llu of %u, in chunks of %u", name, row0, (unsigned long long)end,
+                   split->n_rows, 1u << split->shift);
 }
 
 static enum sl_status check_sources(const char *name, const struct sl_source_handles *sources)
 {
-    return sources->n_owners <= SL_MAX_PES && sources->rows->split.n_chunks <= SL_MAX_CHUNKS
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners,
-                         SL_MAX_PES, sources->rows->split.n_chunks, SL_MAX_CHUNKS);
+    if (sources->n_owners <= SL_MAX_PES && sources->rows->split.n_chunks <= SL_MAX_CHUNKS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners, SL_MAX_PES,
+                   sources->rows->split.n_chunks, SL_MAX_CHUNKS);
 }
 
-/* What forward and sides have in common: matrices of the destinations, [n_rows x H] and [n_rows x K], and the sources. */
+/* The checks and arguments that forward and sides share. The matrices of the destinations are
+ * [n_rows x H] and [n_rows x K]. */
 static enum sl_status fill_forward(const char *name, struct forward_args *args, const struct sl_source_handles *sources,
                                    starpu_data_handle_t z, starpu_data_handle_t lse)
 {
@@ -1165,7 +1185,7 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
     return submit_forward(&task, &args, sources);
 }
 
-/* Whether gradients are of the same rows, and go with rows of U of this width. */
+/* Whether gz and sides have the same rows and fit rows of U of this width. */
 static enum sl_status check_gradients(const char *name, const struct sl_attend_gradients *gradients, uint32_t n_columns)
 {
     const struct sl_split *gz = &gradients->gz->split;
@@ -1179,7 +1199,7 @@ static enum sl_status check_gradients(const char *name, const struct sl_attend_g
     return check_heads(name, n_columns, gradients->gz->n_columns, gradients->sides->n_columns / 4);
 }
 
-/* Whether all of u and gu have the same shape, and one that goes with the gradients; n_rows_out: of all. */
+/* Whether all u and gu have one shape that fits the gradients. n_rows_out: rows of all owners together. */
 static enum sl_status check_owners(const struct sl_attend_gradients *gradients, uint32_t n_owners,
                                    const struct sl_slice *u, const struct sl_slice *gu, uint32_t *n_rows_out)
 {
@@ -1240,7 +1260,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
 
-/* Append what other PEs sent; returns how many rows. */
+/* Append the gradients from other PEs. Returns the number of rows. */
 static uint64_t add_sent(struct sl_task *task, const struct sl_attend_shares *shares, struct sl_slice_args *sent)
 {
     uint64_t n = 0;
@@ -1289,7 +1309,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
-/* The chunks of all parts' rows into the arguments. */
+/* Fill the arguments with the chunks of all parts. */
 static enum sl_status fill_full(struct full_args *args, const struct sl_rows *rows, starpu_data_handle_t z)
 {
     const char *name = "sl_attend_full";

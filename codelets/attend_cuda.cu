@@ -3,23 +3,26 @@
  *
  * Graph attention over blocks and its adjoint, on a device.
  *
- * All kernels are of one shape: an item is one head of a destination, or of a source, and has a list of terms: rows with a weight.
- * A group of lanes serves an item. score_lists makes lse of the terms' el, each lane its own terms; sum_lists adds the weighed
- * rows, each lane its own columns; dot_lists multiplies each term's row with one of the item's, all lanes together. Lanes find the rows of
- * as many terms as they are, and weigh them, each one term's, and then tell each other. A list longer than LONG would keep a whole
- * kernel waiting: the groups of a block take a slice of it each, and the slices' results are combined in order. What comes out
- * depends on the lists, on H and on K alone, never on the grid. U, in templates: the numbers of its rows. */
+ * All kernels have one shape. An item is one head of a destination or of a source. It has a list of terms, rows with
+ * weights. A group of lanes serves an item:
+ *   score_lists  computes lse from the el of the terms; each lane takes its own terms
+ *   sum_lists    adds the weighted rows; each lane takes its own columns
+ *   dot_lists    multiplies the row of each term with a row of the item; all lanes together
+ * The lanes of a group look up as many terms as there are lanes, one each with its weight, and then exchange the
+ * results. A list longer than LONG would delay a whole kernel. So the groups of a block take a slice of it each, and
+ * the results of the slices are combined in order. The result depends on the lists, H and K alone, never on the grid.
+ * In templates, U is the stored type of rows of U. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/attend.h"
 #include "support/ln.h"
 
-#define LONG 256   /* terms that a group goes through alone */
-#define UNROLL 4   /* rows on their way to a lane */
-#define TARGETS 32 /* owners that a launch of the backward kernels serves */
+#define LONG 256   /* most terms of a group alone */
+#define UNROLL 4   /* rows in flight per lane */
+#define TARGETS 32 /* owners per launch of the backward kernels */
 #define SCORE_LANES 8
 
-/* ---- where rows are ---- */
+/* ---- row addresses ---- */
 
 template <typename E>
 static inline __device__ const E *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
@@ -38,7 +41,7 @@ template <typename U> struct block_edges {
     const uint32_t *sources;
     struct sl_device_sources x;
 
-    __device__ struct edges dtype(uint32_t d) const
+    __device__ struct edges edges_of(uint32_t d) const
     {
         return {__ldg(offsets + d), __ldg(offsets + d + 1)};
     }
@@ -50,15 +53,17 @@ template <typename U> struct block_edges {
             q += position >= x.first[k];
         }
         const uint32_t i = position - x.first[q];
-        return q != x.own ? (const U *)x.packed[q] + (size_t)i * n_columns
-                          : chunk_row<U>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+        if (q != x.own) {
+            return (const U *)x.packed[q] + (size_t)i * n_columns;
+        }
+        return chunk_row<U>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
     }
 };
 
-/* The edges of a whole part's destinations. The chunks of part q are chunk[base[q]] and on. */
+/* The edges of the destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
 template <typename U> struct part_edges {
     typedef U entry;
-    const uint64_t *offsets; /* of the part; its first is where `sources` begins */
+    const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
     const uint32_t *first;
     const sl_real *const *chunk;
@@ -67,7 +72,7 @@ template <typename U> struct part_edges {
     uint16_t base[SL_MAX_PES];
     uint8_t shift[SL_MAX_PES];
 
-    __device__ struct edges dtype(uint32_t d) const
+    __device__ struct edges edges_of(uint32_t d) const
     {
         const uint64_t origin = __ldg(offsets);
         return {__ldg(offsets + row0 + d) - origin, __ldg(offsets + row0 + d + 1) - origin};
@@ -84,10 +89,10 @@ template <typename U> struct part_edges {
     }
 };
 
-/* ---- lists: columns, factor and target are the numbers of what their names point to, of target `out` ---- */
+/* ---- lists: columns, factor and target are the types in memory behind the names, `out` has type target ---- */
 
-/* One head of one row: its n terms begin with number `first` of the list's. own: the row of U that it is of; out: where what comes
- * out goes. There is nothing to do where n is 0 and `out` NULL. */
+/* One head of one row. Its n terms begin with number `first` of the list. own: its row of U. out: the destination of
+ * the result. n = 0 and out = NULL: nothing to do. */
 struct item {
     uint64_t first, n;
     const void *own;
@@ -95,13 +100,13 @@ struct item {
     uint32_t row, head;
 };
 
-/* A term: the head's columns of a row, NULL where there is nothing to add, its weight, and what else x's gradient is made of. */
+/* A term: the head's columns of a row (NULL: nothing to add), its weight, and the factors of the gradient of x. */
 struct term {
     const void *columns;
     sl_real weight, slope, c;
 };
 
-/* What destinations attend to: term 0 is the destination itself. */
+/* The terms that destinations attend to. Term 0 is the destination itself. */
 template <typename Edges> struct attention {
     typedef typename Edges::entry U;
     Edges edges;
@@ -109,18 +114,21 @@ template <typename Edges> struct attention {
     const U *self;
     const sl_real *lse;
 
-    __device__ struct item dtype(uint32_t i, sl_real *out, uint32_t out_columns) const
+    __device__ struct item item_of(uint32_t i, sl_real *out, uint32_t out_columns) const
     {
         const uint32_t d = i / heads.n_heads;
-        const struct edges all = edges.dtype(d);
+        const struct edges all = edges.edges_of(d);
         return {
             all.first, all.end - all.first + 1, self + (size_t)d * sl_heads_row(heads), out + (size_t)d * out_columns,
             d,         i % heads.n_heads};
     }
     __device__ const U *row(const struct item &it, uint64_t j) const
     {
-        const U *row = j == 0 ? nullptr : edges.row(it.first + j - 1, sl_heads_row(heads));
-        return j == 0 ? (const U *)it.own : row == it.own ? nullptr : row;
+        if (j == 0) {
+            return (const U *)it.own;
+        }
+        const U *row = edges.row(it.first + j - 1, sl_heads_row(heads));
+        return row == it.own ? nullptr : row;
     }
     __device__ sl_real er(const struct item &it) const
     {
@@ -149,9 +157,9 @@ template <typename Edges> struct forward_sums {
     struct attention<Edges> to;
     sl_real *z;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
-        return to.dtype(i, z, to.heads.n_columns);
+        return to.item_of(i, z, to.heads.n_columns);
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -159,7 +167,7 @@ template <typename Edges> struct forward_sums {
     }
 };
 
-/* The sums over an item's terms that dot_lists makes. */
+/* The sums over an item's terms that dot_lists computes. */
 struct sums {
     sl_real a, b, c;
 };
@@ -169,7 +177,7 @@ static inline __device__ struct sums plus(struct sums x, struct sums y)
     return {x.a + y.a, x.b + y.b, x.c + y.c};
 }
 
-/* c and ger of destinations: the sums of a da, a slope and a da slope. */
+/* c and ger of destinations: sums of a da, of slope a, and of slope a da. */
 template <typename U> struct side_dots {
     typedef U columns;
     typedef sl_real factor;
@@ -177,9 +185,9 @@ template <typename U> struct side_dots {
     const sl_real *gz;
     sl_real *sides;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
-        return to.dtype(i, sides, 4 * to.heads.n_heads);
+        return to.item_of(i, sides, 4 * to.heads.n_heads);
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -205,7 +213,7 @@ template <typename U> struct side_dots {
     }
 };
 
-/* A transposed block: the terms of a source are destinations. T: the numbers of what the sums go to. */
+/* A transposed block: the terms of a source are destinations. T: stored type of the gradients. */
 template <typename U, typename T> struct transposed {
     struct sl_attend_device_back block;
 
@@ -225,7 +233,7 @@ template <typename U, typename T> struct transposed {
     {
         return {sum.a + t.weight * (da - t.c) * t.slope, 0, 0};
     }
-    /* Where the gradients of el and er go. */
+    /* Addresses of the gradients of el and er. */
     __device__ T *gel(const struct item &it) const
     {
         return (T *)it.out + block.heads.n_columns + it.head;
@@ -236,7 +244,8 @@ template <typename U, typename T> struct transposed {
     }
 };
 
-/* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of u[k] and gu[k]. */
+/* Gradients that go back to other owners. Items first[k] .. first[k + 1] - 1 are positions t0[k] and on, and rows of
+ * u[k] and gu[k]. */
 template <typename U> struct sent_gradients {
     typedef sl_real columns;
     typedef U factor;
@@ -248,7 +257,7 @@ template <typename U> struct sent_gradients {
     const U *u[TARGETS];
     U *gu[TARGETS];
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t t = i / n_heads;
@@ -258,9 +267,9 @@ template <typename U> struct sent_gradients {
         }
         const uint32_t row = t - first[k];
         const uint32_t *bounds = from.block.offsets + t0[k] + row;
-        const size_t at = (size_t)row * sl_heads_row(from.block.heads);
+        const size_t base = (size_t)row * sl_heads_row(from.block.heads);
         const uint32_t begin = __ldg(bounds);
-        return {begin, __ldg(bounds + 1) - begin, u[k] + at, gu[k] + at, row, i % n_heads};
+        return {begin, __ldg(bounds + 1) - begin, u[k] + base, gu[k] + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -281,7 +290,7 @@ template <typename U> struct sent_gradients {
     }
 };
 
-/* Destinations' own terms: one each. */
+/* Own terms of the destinations, one each. */
 template <typename U> struct self_gradients {
     typedef sl_real columns;
     typedef U factor;
@@ -291,12 +300,12 @@ template <typename U> struct self_gradients {
     const U *u;
     sl_real *gu;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t row = i / n_heads;
-        const size_t at = (size_t)row * sl_heads_row(from.block.heads);
-        return {0, 1, u + at, gu + at, row, i % n_heads};
+        const size_t base = (size_t)row * sl_heads_row(from.block.heads);
+        return {0, 1, u + base, gu + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t) const
     {
@@ -318,7 +327,8 @@ template <typename U> struct self_gradients {
     }
 };
 
-/* A PE's own sources, of which those count that are rows row0 .. row0 + n_rows - 1; item.row is the row of the frontier. */
+/* A PE's own sources. Sources outside rows row0 .. row0 + n_rows - 1 are skipped. item.row is the row of the
+ * frontier. */
 template <typename U> struct own_gradients {
     typedef sl_real columns;
     typedef U factor;
@@ -329,18 +339,18 @@ template <typename U> struct own_gradients {
     const U *u;
     sl_real *gu;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t t = i / n_heads;
         const uint32_t row = __ldg(sl_list_of(own.inverse, own.n_parts, own.requester) + t);
-        if (row - row0 >= n_rows) { /* wraps below row0, and is then too large */
+        if (row - row0 >= n_rows) { /* a row below row0 wraps, and is too large */
             return {0, 0, nullptr, nullptr, 0, 0};
         }
         const uint32_t *bounds = from.block.offsets + own.t0 + t;
-        const size_t at = (size_t)(row - row0) * sl_heads_row(from.block.heads);
+        const size_t base = (size_t)(row - row0) * sl_heads_row(from.block.heads);
         const uint32_t begin = __ldg(bounds);
-        return {begin, __ldg(bounds + 1) - begin, u + at, gu + at, row, i % n_heads};
+        return {begin, __ldg(bounds + 1) - begin, u + base, gu + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -366,7 +376,7 @@ template <typename U> struct own_gradients {
 
 /* ---- groups and slices ---- */
 
-/* The largest of the groups of a warp, which take part whatever their own. */
+/* The largest n of the groups in a warp. All groups run that many steps. */
 template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n)
 {
     for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
@@ -376,7 +386,7 @@ template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n
     return n;
 }
 
-/* The sum over a group's lanes, in a fixed order; every lane gets it. */
+/* The sum over the lanes of a group, in a fixed order, for every lane. */
 template <uint32_t LANES> static inline __device__ sl_real group_sum(sl_real x)
 {
     for (uint32_t distance = LANES / 2; distance > 0; distance /= 2) {
@@ -390,19 +400,19 @@ template <uint32_t LANES> static inline __device__ struct sums group_sum(struct 
     return {group_sum<LANES>(x.a), group_sum<LANES>(x.b), group_sum<LANES>(x.c)};
 }
 
-/* Some of an item's terms: n of them from number `begin` on. */
+/* n terms of an item, from number `begin` on. */
 struct slice {
     uint64_t begin;
     uint32_t n;
 };
 
-/* What a group goes through alone: all, or nothing where the list is left to the block. */
+/* The slice of a group alone: the whole list, or nothing if the block takes the list. */
 static inline __device__ struct slice slice_alone(const struct item &it)
 {
     return {0, it.n > LONG ? 0 : (uint32_t)it.n};
 }
 
-/* One group's of a long list. */
+/* One group's slice of a long list. */
 template <uint32_t LANES> static inline __device__ struct slice slice_of(const struct item &it)
 {
     const uint32_t n_groups = SL_THREADS / LANES;
@@ -411,9 +421,9 @@ template <uint32_t LANES> static inline __device__ struct slice slice_of(const s
     return {begin, (uint32_t)(it.n * (group + 1) / n_groups - begin)};
 }
 
-/* Call alone(item) for this thread's item and together(item), by all threads of the block, for those of its groups that are long.
- * Block b serves tile b / n_blocks of the items of block b % n_blocks; b < 2^32, for there are fewer than 2^38 numbers in all rows
- * that a launch writes. */
+/* Calls alone(item) for this thread's item. Then all threads of the block call together(item) for each long item of the
+ * block's groups. Block b has tile b / n_blocks of the items of block b % n_blocks. b < 2^32: a launch writes fewer
+ * than 2^38 numbers. */
 template <uint32_t LANES, typename List, typename Alone, typename Together>
 static inline __device__ void for_items(const List &list, uint32_t n_items, uint32_t n_tiles, bool *is_long,
                                         Alone alone, Together together)
@@ -425,7 +435,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
         const uint32_t item0 = b % n_blocks * n_groups;
         struct item it = {0, 0, nullptr, nullptr, 0, 0};
         if (group < n_items - item0) {
-            it = list.dtype(item0 + group);
+            it = list.item_of(item0 + group);
         }
         alone(it, b / n_blocks);
         if (!__syncthreads_or(it.n > LONG)) {
@@ -437,7 +447,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
         __syncthreads();
         for (uint32_t i = 0; i < n_groups; i++) {
             if (is_long[i]) {
-                together(list.dtype(item0 + i), b / n_blocks);
+                together(list.item_of(item0 + i), b / n_blocks);
             }
         }
         __syncthreads();
@@ -446,7 +456,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
 
 /* ---- scores ---- */
 
-/* The sum of exp(e - e of top) over some terms, of which top is the largest el. */
+/* The sum of exp(e - e of top) over some terms. top is the largest el. */
 struct scored {
     sl_real top, sum;
 };
@@ -459,8 +469,8 @@ static inline __device__ struct scored both(struct scored x, struct scored y, sl
                      y.sum * sl_exp_nonpositive(sl_attend_score(er + y.top) - e)};
 }
 
-/* One lane's terms of a slice. Each lane begins with the destination's own el and a sum of nothing, so that there are no
- * infinities. */
+/* One lane's terms of a slice. Each lane begins with the destination's own el and an empty sum, so no infinities
+ * occur. */
 template <typename Edges>
 static inline __device__ struct scored score_terms(const struct attention<Edges> &to, const struct item &it,
                                                    const struct slice &some, sl_real er)
@@ -490,14 +500,14 @@ static inline __device__ sl_real lse_of(const struct scored &x, sl_real er)
     return (sl_real)((double)sl_attend_score(er + x.top) + sl_ln((double)x.sum));
 }
 
-/* lse of destinations; item.out is their row of it. */
+/* lse of destinations; item.out is the row of lse. */
 template <typename Edges> struct forward_scores {
     struct attention<Edges> to;
     sl_real *lse;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
-        return to.dtype(i, lse, to.heads.n_heads);
+        return to.item_of(i, lse, to.heads.n_heads);
     }
 };
 
@@ -538,7 +548,7 @@ template <typename Edges> static __global__ void score_lists(const struct forwar
 
 /* ---- sums of rows ---- */
 
-/* sum + the terms of a slice, in order. All lanes of a warp come here together, whatever their own slice. */
+/* sum + the terms of a slice, in order. All lanes of a warp call it together, also lanes with an empty slice. */
 template <uint32_t LANES, typename List>
 static inline __device__ sl_real add_terms(const List &list, const struct item &it, const struct slice &some,
                                            uint32_t column, bool active, sl_real sum)
@@ -611,7 +621,7 @@ static __global__ void sum_lists(const List list, uint32_t n_items, uint32_t wid
 
 /* ---- products ---- */
 
-/* One lane's share of the sums over a slice: each lane has the terms it found. */
+/* One lane's share of the sums over a slice; each lane adds the terms that it looked up. */
 template <uint32_t LANES, typename List>
 static inline __device__ struct sums dot_terms(const List &list, const struct item &it, const struct slice &some,
                                                uint32_t width)
@@ -634,8 +644,10 @@ static inline __device__ struct sums dot_terms(const List &list, const struct it
                 const typename List::columns *columns = (const typename List::columns *)__shfl_sync(
                     SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
                 dot[u] = 0;
-                for (uint32_t c = lane; columns != nullptr && c < width; c += LANES) {
-                    dot[u] += sl_wide(__ldg(factor + c)) * sl_wide(__ldg(columns + c));
+                if (columns != nullptr) {
+                    for (uint32_t c = lane; c < width; c += LANES) {
+                        dot[u] += sl_wide(__ldg(factor + c)) * sl_wide(__ldg(columns + c));
+                    }
                 }
             }
             SL_UNROLL
@@ -704,14 +716,18 @@ static enum sl_status start_sums_by(const char *name, cudaStream_t stream, const
                     n_items, width, beta);
 }
 
-/* As few lanes as a head needs, so that narrow ones share a warp. */
+/* As few lanes as a head needs: items with narrow heads share a warp. */
 template <typename List>
 static enum sl_status start_sums(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
                                  uint32_t width, int beta)
 {
-    return width <= 8    ? start_sums_by<8>(name, stream, list, n_items, width, beta)
-           : width <= 16 ? start_sums_by<16>(name, stream, list, n_items, width, beta)
-                         : start_sums_by<32>(name, stream, list, n_items, width, beta);
+    if (width <= 8) {
+        return start_sums_by<8>(name, stream, list, n_items, width, beta);
+    }
+    if (width <= 16) {
+        return start_sums_by<16>(name, stream, list, n_items, width, beta);
+    }
+    return start_sums_by<32>(name, stream, list, n_items, width, beta);
 }
 
 template <uint32_t LANES, typename List>
@@ -725,19 +741,26 @@ template <typename List>
 static enum sl_status start_dots(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
                                  uint32_t width)
 {
-    return width <= 8    ? start_dots_by<8>(name, stream, list, n_items, width)
-           : width <= 16 ? start_dots_by<16>(name, stream, list, n_items, width)
-                         : start_dots_by<32>(name, stream, list, n_items, width);
+    if (width <= 8) {
+        return start_dots_by<8>(name, stream, list, n_items, width);
+    }
+    if (width <= 16) {
+        return start_dots_by<16>(name, stream, list, n_items, width);
+    }
+    return start_dots_by<32>(name, stream, list, n_items, width);
 }
 
-/* Rows of gradients: their first H columns, then el's and er's. */
+/* Rows of gradients: the first H columns, then the columns of el and er. */
 template <typename List>
 static enum sl_status start_back(const char *name, cudaStream_t stream, const List &list, uint32_t n_rows, int beta)
 {
     const struct sl_heads heads = list.from.block.heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
     enum sl_status st = start_sums(name, stream, list, n_rows * heads.n_heads, width, beta);
-    return st == SL_OK ? start_dots(name, stream, list, n_rows * heads.n_heads, width) : st;
+    if (st == SL_OK) {
+        st = start_dots(name, stream, list, n_rows * heads.n_heads, width);
+    }
+    return st;
 }
 
 template <typename Edges>
@@ -746,9 +769,11 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
 {
     const uint32_t n_items = n_rows * to.heads.n_heads;
     enum sl_status st = start_scores(stream, forward_scores<Edges>{to, lse}, n_items);
-    return st == SL_OK ? start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
-                                    to.heads.n_columns / to.heads.n_heads, beta)
-                       : st;
+    if (st == SL_OK) {
+        st = start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
+                        to.heads.n_columns / to.heads.n_heads, beta);
+    }
+    return st;
 }
 
 /* ---- launchers ---- */
@@ -763,9 +788,10 @@ enum sl_status
 sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
                        sl_real *lse_out)
 {
-    return rows->x->dtype == SL_DTYPE_BF16
-               ? start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out)
-               : start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    if (rows->x->dtype == SL_DTYPE_BF16) {
+        return start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    }
+    return start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
 }
 
 template <typename U>
@@ -780,8 +806,10 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
                                     const sl_real *lse, sl_real *sides_out)
 {
-    return rows->x->dtype == SL_DTYPE_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
-                                           : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
+    if (rows->x->dtype == SL_DTYPE_BF16) {
+        return start_sides<sl_bf16>(stream, rows, gz, lse, sides_out);
+    }
+    return start_sides<sl_real>(stream, rows, gz, lse, sides_out);
 }
 
 template <typename U>
@@ -810,17 +838,20 @@ enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_atte
                                        uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype,
                                        const sl_real *const *u, sl_real *const *gu_out)
 {
-    return dtype == SL_DTYPE_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
-                                  : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
+    if (dtype == SL_DTYPE_BF16) {
+        return send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out);
+    }
+    return send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
 }
 
 enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
                                    uint32_t n_rows, enum sl_dtype dtype, const void *u, sl_real *gu)
 {
     const char *name = "sl_attend_accumulate: own terms";
-    return dtype == SL_DTYPE_BF16
-               ? start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0)
-               : start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
+    if (dtype == SL_DTYPE_BF16) {
+        return start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0);
+    }
+    return start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
 }
 
 template <typename U>
@@ -836,26 +867,29 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
                                   const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
                                   enum sl_dtype dtype, const void *u, sl_real *gu)
 {
-    return dtype == SL_DTYPE_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
-                                  : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
+    if (dtype == SL_DTYPE_BF16) {
+        return add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu);
+    }
+    return add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
 /* ---- evaluation: more chunks than parameters hold ---- */
 
-#define POINTERS 256 /* of a launch */
+#define POINTERS 256 /* per launch */
 
 struct pointers {
-    const sl_real *dtype[POINTERS];
+    const sl_real *pointer[POINTERS];
 };
 
 static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
 {
     for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.dtype[i];
+        to[i] = from.pointer[i];
     }
 }
 
-/* The pointers to all chunks, into device memory by way of parameters: a copy would have to outlive the call. */
+/* Send the addresses of all chunks to device memory as kernel parameters: the host memory of an asynchronous copy would
+ * have to outlive the call. */
 static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_real *const *from, const sl_real **to)
 {
     enum sl_status st = SL_OK;
@@ -863,7 +897,7 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
         struct pointers some = {};
         uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
         for (uint32_t i = 0; i < n_some; i++) {
-            some.dtype[i] = from[done + i];
+            some.pointer[i] = from[done + i];
         }
         st = sl_start("sl_attend_full", stream, 1, store_pointers, some, n_some, to + done);
     }
@@ -908,6 +942,8 @@ done:
 enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
-    return rows->dtype == SL_DTYPE_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
-                                        : attend_parts<sl_real>(stream, rows, beta, z_out);
+    if (rows->dtype == SL_DTYPE_BF16) {
+        return attend_parts<sl_bf16>(stream, rows, beta, z_out);
+    }
+    return attend_parts<sl_real>(stream, rows, beta, z_out);
 }

@@ -96,7 +96,7 @@ void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *con
 struct batchnorm_args {
     struct sl_task_args head;
     uint32_t n;
-    uint32_t counts[]; /* merge: n, the rows behind each partial */
+    uint32_t counts[]; /* merge: n, the rows of each partial */
 };
 
 /* ---- task wrappers ---- */
@@ -346,7 +346,7 @@ static struct starpu_codelet sum_cl = {
     .name = "sl_batchnorm_sum",
     .cpu_funcs = {sum_cpu_task},
     SL_CUDA_FUNC(sum_cuda_task),
-    /* W the group's sums; R those of each chunk */
+    /* W the group's sums; R the sums of each chunk */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sum_model,
 };
@@ -362,7 +362,7 @@ static struct starpu_codelet gradient_cl = {
 
 /* ---- submissions ---- */
 
-/* The number of groups is one the kernels have room for. */
+/* Whether the kernels have room for n groups. */
 static enum sl_status check_groups(const char *name, uint32_t n, uint32_t at_least)
 {
     if (n >= at_least && n <= SL_MAX_PES) {
@@ -371,14 +371,14 @@ static enum sl_status check_groups(const char *name, uint32_t n, uint32_t at_lea
     return sl_fail(SL_EINVAL, "%s: %u groups; expected %u to %u", name, n, at_least, SL_MAX_PES);
 }
 
-/* `handle` holds two rows of n_columns elements of `element` bytes. */
-static enum sl_status check_pair(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_columns,
+/* Whether `handle` holds two rows of n_columns elements of `element` bytes. */
+static enum sl_status check_pair(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_columns,
                                  size_t element)
 {
     if (sl_handle_rows(handle) == 2 && sl_handle_columns(handle) == n_columns && sl_handle_element(handle) == element) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u] of %zu bytes; expected [2 x %u] of %zu bytes", name, what,
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u] of %zu bytes; expected [2 x %u] of %zu bytes", name, label,
                    sl_handle_rows(handle), sl_handle_columns(handle), sl_handle_element(handle), n_columns, element);
 }
 

@@ -2,18 +2,18 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Stage 8, batch norm statistics: mean and variance of each column over the distinct rows of a group's frontier.
- *   before: codelets/dense.h gives Z        after: codelets/activate.h normalises with them
+ *   before: codelets/dense.h gives Z        after: codelets/activate.h normalises
  *
- * Each chunk gives its count, means and sums of squared deviations; one task per group merges them in a fixed order (Chan,
- * Golub, LeVeque 1979), so that the result depends neither on the scheduler nor on the number of workers:
+ * Each chunk gives its row count, column means and sums of squared deviations. One task per group merges the chunks in
+ * a fixed order (Chan, Golub, LeVeque 1979). The result depends neither on the scheduler nor on the number of workers:
  *   delta = mean_b - mean_a; mean = mean_a + delta n_b / n; M2 = M2_a + M2_b + delta^2 n_a n_b / n
- * Running statistics: r <- 0.9 r + 0.1 s, s the mean over groups of the mean and of the unbiased variance (n - 1; the biased
- * one where n = 1). All in double inside; the statistics handle holds sl_real.
+ * Running statistics: r <- 0.9 r + 0.1 s. s is the mean over groups of the mean and of the unbiased variance (divided
+ * by n - 1; by n if n = 1). The arithmetic is double; the statistics handle holds sl_real.
  *
- * Backward, codelets/activate.h leaves each chunk's [sum GY * zhat | sum GY] in doubles. One task per group adds them up in order, for
- * the rows' gradients; one per replica rounds its groups' and adds those up, as replicas that gossip do each other's: the gradients of
- * the norm's weight and bias.
- * The gradient of a bias that is added before batch norm is zero, and nobody computes it (runtime/model/layer.h).
+ * Backward: codelets/activate.h leaves [sum GY * zhat | sum GY] of each chunk, in double. One task per group adds the
+ * chunks in order; the rows' gradients need this sum. One task per replica rounds each group's sum to sl_real and adds
+ * the rounded sums, as gossip adds those of replicas: the gradients of the norm's weight and bias. A bias added before
+ * batch norm has gradient zero; no task computes it (runtime/model/layer.h).
  */
 #ifndef SL_CODELETS_BATCHNORM_H
 #define SL_CODELETS_BATCHNORM_H
@@ -25,12 +25,12 @@
 
 /* ---- arithmetic of one column, host and device ---- */
 
-/* count rows, their mean and sum of squared deviations. */
+/* Row count, mean, and sum of squared deviations of one column. */
 struct sl_moments {
     double count, mean, m2;
 };
 
-/* Those of both; a count may be 0. */
+/* Moments of both sets of rows together. A count may be 0. */
 static inline SL_HOST_DEVICE struct sl_moments sl_moments_join(struct sl_moments a, struct sl_moments b)
 {
     if (a.count == 0 || b.count == 0) {
@@ -64,18 +64,18 @@ static inline SL_HOST_DEVICE sl_real sl_batchnorm_move(sl_real running, double s
 /* moments_out: 2 F doubles, means then M2. n_rows >= 1. */
 void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, double *moments_out);
 
-/* Merge n partials (counts[i] >= 1 rows each) in order. statistics_out: 2 F, mean row then 1 / sqrt(var + eps) row.
- * unbiased_out: 2 F doubles, mean and unbiased variance, for the running statistics. */
+/* Merge n partials in order; partial i has counts[i] >= 1 rows. statistics_out: 2 F, the mean row then the 1 / sqrt(var
+ * + eps) row. unbiased_out: 2 F doubles, mean and unbiased variance, for the running statistics. */
 void sl_batchnorm_merge_cpu(uint32_t n, uint32_t n_columns, const double *const *moments, const uint32_t *counts,
                             sl_real *statistics_out, double *unbiased_out);
 
-/* running [2 F]: mean and variance, moved towards the mean over n groups' unbiased statistics. */
+/* Move running [2 F], mean and variance, towards the mean of n groups' unbiased statistics. */
 void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *const *unbiased, sl_real *running);
 
 #ifdef SL_CUDA
-/* The same on the stream's device. Device memory: all numbers, and what the pointers of a list point to; the lists themselves
- * and counts are the host's, and are free again when a launcher returns. The moments are those of slabs of rows, joined in a
- * fixed order. At most SL_MAX_PES groups. SL_ECUDA. */
+/* The same on the stream's device. Numbers are in device memory. Lists of pointers and counts are the host's; the
+ * caller may free them when the launcher returns. Moments are computed by slabs of rows and joined in a fixed order. At
+ * most SL_MAX_PES groups. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_batchnorm_moments_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                      const sl_real *z, double *moments_out);
 SL_EXTERN_C enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
@@ -91,8 +91,9 @@ SL_EXTERN_C enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t
                                                    sl_real *statistics_out);
 #endif
 
-/* Submissions: local, one thread submits; SL_EINVAL on shapes and on more than SL_MAX_PES groups, SL_ESTARPU, SL_ENOMEM.
- * z: chunk [D x F]; moments, unbiased: matrix [2 x F] of doubles; statistics, running: matrix [2 x F] of sl_real. */
+/* Submissions, here and below: local, one thread submits. SL_EINVAL: shapes do not fit, or more than SL_MAX_PES groups.
+ * SL_ESTARPU, SL_ENOMEM. z: chunk [D x F]. moments, unbiased: [2 x F] of doubles. statistics, running: [2 x F] of
+ * sl_real. */
 enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                                            starpu_data_handle_t moments);
 enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32_t n,
@@ -101,21 +102,21 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
 enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint32_t n,
                                            const starpu_data_handle_t *unbiased, starpu_data_handle_t running);
 
-/* A group's [sum GY * zhat | sum GY]: the ordered sum of its n chunks'. n may be 0: it is cleared. sums, sum_out: 2 F each.
- * Submission: sums and sum [2 x F] of doubles, sum written. */
+/* Sum of the [sum GY * zhat | sum GY] of a group's n chunks, in order; n = 0 clears it. sums, sum_out: 2 F each.
+ * Submission: sums and sum are [2 x F] of doubles; sum is overwritten. */
 void sl_batchnorm_sum_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, double *sum_out);
 enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
                                        starpu_data_handle_t sum);
 
-/* Gradients of the norm's weight and bias: the ordered sum of n groups', rounded each. n may be 0: both are cleared. sums: 2 F each; gw_out,
- * gb_out: F. Submission: sums [2 x F] of doubles; gw, gb [1 x F], written. */
+/* Gradients of the norm's weight and bias: the sums of n groups, each rounded to sl_real, added in order; n = 0 clears
+ * both. sums: 2 F each; gw_out, gb_out: F. Submission: sums [2 x F] of doubles; gw and gb [1 x F], overwritten. */
 void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, sl_real *gw_out,
                                sl_real *gb_out);
 enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
                                             const starpu_data_handle_t *sums, starpu_data_handle_t gw,
                                             starpu_data_handle_t gb);
 
-/* Evaluation: statistics from the running ones: mean, 1 / sqrt(var + eps). */
+/* Evaluation: statistics, mean and 1 / sqrt(var + eps), from the running mean and variance. */
 void sl_batchnorm_fixed_cpu(uint32_t n_columns, const sl_real *running, sl_real *statistics_out);
 enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu_data_handle_t running,
                                          starpu_data_handle_t statistics);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Moments of slabs of rows, one slab a warp and one column a lane, joined in a fixed order; all else one thread a column. */
+ * Moments of slabs of rows, one slab per warp and one column per lane, joined in a fixed order. All other kernels have
+ * one thread per column. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/batchnorm.h"
 
-#define SLAB_ROWS 32                   /* rows of one warp, in registers */
-#define N_WARPS (SL_THREADS / SL_WARP) /* of a block */
+#define SLAB_ROWS 32                   /* rows per warp, in registers */
+#define N_WARPS (SL_THREADS / SL_WARP) /* per block */
 #define BLOCK_ROWS (N_WARPS * SLAB_ROWS)
-#define AT_ONCE 256 /* chunks merged by one launch */
+#define AT_ONCE 256 /* chunks merged per launch */
 
 static uint32_t n_blocks_of(uint32_t n_rows)
 {
     return (uint32_t)(((uint64_t)n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
 }
 
-/* Tiles of a warp's width. */
+/* Tiles of one warp's width. */
 static inline __host__ __device__ uint32_t n_tiles_of(uint32_t n_columns)
 {
     return (uint32_t)(((uint64_t)n_columns + SL_WARP - 1) / SL_WARP);
 }
 
-/* The moments of n rows of a column, at most SLAB_ROWS, from z on. */
+/* Moments of n rows (at most SLAB_ROWS) of the column at z. */
 static inline __device__ struct sl_moments slab_moments(uint32_t n, uint32_t n_columns, const sl_real *z)
 {
     struct sl_moments m = {(double)n, 0, 0};
@@ -41,15 +42,17 @@ static inline __device__ struct sl_moments slab_moments(uint32_t n, uint32_t n_c
     return m;
 }
 
-/* What the warps of a block have of each lane's column, joined in their order; only the first warp's result counts. */
+/* Join the moments of a block's warps, lane by lane in warp order. Only the first warp gets the result. */
 static inline __device__ struct sl_moments join_warps(struct sl_moments mine)
 {
     __shared__ struct sl_moments part[N_WARPS][SL_WARP];
     struct sl_moments all = {0, 0, 0};
     part[threadIdx.x / SL_WARP][sl_lane()] = mine;
     __syncthreads();
-    for (uint32_t w = 0; w < N_WARPS && threadIdx.x < SL_WARP; w++) {
-        all = sl_moments_join(all, part[w][sl_lane()]);
+    if (threadIdx.x < SL_WARP) {
+        for (uint32_t w = 0; w < N_WARPS; w++) {
+            all = sl_moments_join(all, part[w][sl_lane()]);
+        }
     }
     __syncthreads();
     return all;
@@ -78,7 +81,7 @@ static __global__ void slabs_kernel(uint32_t n_rows, uint32_t n_columns, const s
     }
 }
 
-/* The blocks of rows of one column: a warp's share in order, then the warps' in order. */
+/* Join the blocks of rows of one column: each warp its share in order, then the warps in order. */
 static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t n_blocks,
                                    const double *__restrict__ partial, double *__restrict__ moments_out)
 {
@@ -88,12 +91,14 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
     for (uint32_t t = blockIdx.x; t < n_tiles_of(n_columns); t += gridDim.x) {
         const uint32_t c = t * SL_WARP + sl_lane();
         struct sl_moments m = {0, 0, 0};
-        for (uint32_t b = warp * share; b < end && c < n_columns; b++) {
-            uint64_t rows = n_rows - (uint64_t)b * BLOCK_ROWS;
-            struct sl_moments next = {(double)(rows < BLOCK_ROWS ? rows : BLOCK_ROWS),
-                                      partial[(size_t)b * 2 * n_columns + c],
-                                      partial[((size_t)b * 2 + 1) * n_columns + c]};
-            m = sl_moments_join(m, next);
+        if (c < n_columns) {
+            for (uint32_t b = warp * share; b < end; b++) {
+                uint64_t rows = n_rows - (uint64_t)b * BLOCK_ROWS;
+                struct sl_moments next = {(double)(rows < BLOCK_ROWS ? rows : BLOCK_ROWS),
+                                          partial[(size_t)b * 2 * n_columns + c],
+                                          partial[((size_t)b * 2 + 1) * n_columns + c]};
+                m = sl_moments_join(m, next);
+            }
         }
         m = join_warps(m);
         if (warp == 0 && c < n_columns) {
@@ -105,13 +110,13 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
 
 /* ---- a thread a column ---- */
 
-/* Chunks: their moments and rows, or their sums alone. */
+/* Chunks: moments and row counts, or sums. */
 struct parts {
     const double *pair[AT_ONCE];
     uint32_t counts[AT_ONCE];
 };
 
-/* Join n more chunks to the `before` rows whose moments `unbiased` holds; last: give the statistics. */
+/* Join n more chunks to the moments in `unbiased`, of `before` rows. last: write the statistics. */
 static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts parts, double before, bool last,
                                     sl_real *__restrict__ statistics_out, double *__restrict__ unbiased)
 {
@@ -135,7 +140,7 @@ static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts
 }
 
 struct groups {
-    const double *dtype[SL_MAX_PES];
+    const double *pair[SL_MAX_PES];
 };
 
 static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct groups unbiased,
@@ -144,13 +149,13 @@ static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct gro
     for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
         double sum = 0;
         for (uint32_t i = 0; i < n; i++) {
-            sum += unbiased.dtype[i][c];
+            sum += unbiased.pair[i][c];
         }
         running[c] = sl_batchnorm_move(running[c], sum, n);
     }
 }
 
-/* n more chunks' sums added to what is there, or to nothing. */
+/* Add the sums of n more chunks to sum_out (more), or store them (first launch). */
 static __global__ void sum_kernel(uint32_t n, uint32_t n_columns, struct parts parts, bool more,
                                   double *__restrict__ sum_out)
 {
@@ -170,8 +175,8 @@ static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct gr
         sl_real slope = 0;
         sl_real offset = 0;
         for (uint32_t i = 0; i < n; i++) {
-            slope += (sl_real)sums.dtype[i][c];
-            offset += (sl_real)sums.dtype[i][n_columns + c];
+            slope += (sl_real)sums.pair[i][c];
+            offset += (sl_real)sums.pair[i][n_columns + c];
         }
         gw[c] = slope;
         gb[c] = offset;
@@ -231,11 +236,11 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
     return st;
 }
 
-static struct groups groups_of(uint32_t n, const double *const *dtype)
+static struct groups groups_of(uint32_t n, const double *const *pairs)
 {
     struct groups groups = {};
     for (uint32_t i = 0; i < n; i++) {
-        groups.dtype[i] = dtype[i];
+        groups.pair[i] = pairs[i];
     }
     return groups;
 }

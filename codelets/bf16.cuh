@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Numbers of rows in kernels: stored as sl_real or as sl_bf16, which a kernel is a template of, and computed with as V: a float,
- * or four where width and addresses allow it. What is stored is rounded then, once.
+ * Numbers of rows in kernels. A kernel is a template of the stored type, sl_real or sl_bf16. It computes with V: a
+ * float, or four floats if width and addresses allow. A result is rounded once, when it is stored.
  *
- * Rows that are only copied are bytes, whatever they hold, and go in the widest units that fit them.
+ * Rows that are only copied are bytes of any type, copied in the widest units that fit.
  */
 #ifndef SL_CODELETS_BF16_CUH
 #define SL_CODELETS_BF16_CUH
@@ -12,7 +12,7 @@
 #include "codelets/kernel.cuh"
 #include "codelets/rows.h"
 
-/* What a V of numbers that are stored as E is in memory: sl_stored<E, V>::type. */
+/* sl_stored<E, V>::type: a V in memory, if its numbers are stored as E. */
 template <typename E, typename V> struct sl_stored {
     typedef V type;
 };
@@ -23,13 +23,13 @@ template <> struct sl_stored<sl_bf16, float4> {
     typedef ushort4 type;
 };
 
-/* E, as the host names it. */
+/* E as an enum sl_dtype. */
 template <typename E> static inline enum sl_dtype sl_dtype_of()
 {
     return sizeof(E) == sizeof(sl_bf16) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
-/* What is computed with. */
+/* The value to compute with. */
 static inline __device__ float sl_wide(float x)
 {
     return x;
@@ -90,17 +90,21 @@ static inline __device__ void sl_store(float4 x, ushort4 *to)
     *to = make_ushort4(sl_bf16_of(x.x), sl_bf16_of(x.y), sl_bf16_of(x.z), sl_bf16_of(x.w));
 }
 
-/* An address such that four numbers of the kind may be had there at a time where it is a multiple of sizeof(float4). */
+/* Maps an address to a value that is a multiple of sizeof(float4) if four numbers of `dtype` can be read there at a
+ * time. */
 static inline uintptr_t sl_quad_address(enum sl_dtype dtype, const void *numbers)
 {
     return (uintptr_t)numbers * (dtype == SL_DTYPE_BF16 ? sizeof(float4) / sizeof(ushort4) : 1);
 }
 
-/* Bytes of the widest unit, of a float4, a float and an sl_bf16, in which rows can be copied; sizes: the bytes of all that is copied,
- * or skipped, and all addresses, or'ed. */
+/* Bytes of the widest unit to copy rows in: of a float4, a float or an sl_bf16. sizes: all addresses, and the bytes of
+ * everything copied or skipped, or'ed. */
 static inline size_t sl_copy_unit(uintptr_t sizes)
 {
-    return sizes % sizeof(float4) == 0 ? sizeof(float4) : sizes % sizeof(float) == 0 ? sizeof(float) : sizeof(sl_bf16);
+    if (sizes % sizeof(float4) == 0) {
+        return sizeof(float4);
+    }
+    return sizes % sizeof(float) == 0 ? sizeof(float) : sizeof(sl_bf16);
 }
 
 #endif

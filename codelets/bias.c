@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A row repeated, and sums of columns: a tile of columns at a time, blocks of rows first. */
+ * A repeated row, and column sums. Sums take a tile of columns at a time, and in the tile a slab of rows at a time. */
 #include "codelets/bias.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "codelets/rows.h"
 
 #define SUM_COLUMNS 256 /* columns of one tile */
-#define SUM_ROWS 64     /* rows added up in sl_real before they go to the double */
+#define SUM_ROWS 64     /* rows summed in sl_real before the sum goes to the double */
 
 /* ---- kernels, CPU ---- */
 
@@ -24,7 +24,7 @@ void sl_bias_forward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *b, 
     }
 }
 
-/* Sums of the columns c0 .. c0 + n - 1, which share a weight, of the rows r0 .. end - 1. */
+/* Sums over rows r0 .. end - 1 of columns c0 .. c0 + n - 1, which share a weight. */
 SL_INLINE void sum_block(const struct sl_column_sums *s, uint32_t c0, uint32_t n, uint32_t r0, uint32_t end,
                          sl_real part[SUM_COLUMNS])
 {
@@ -193,7 +193,7 @@ static struct starpu_codelet backward_cl = {
 
 /* ---- submissions ---- */
 
-/* rows: which of the two is the larger. */
+/* rows: the larger of the two handles. */
 static enum sl_status submit(struct bias_args *args, struct starpu_codelet *codelet, starpu_data_handle_t from,
                              starpu_data_handle_t to, starpu_data_handle_t rows)
 {
@@ -222,5 +222,8 @@ enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_d
     struct bias_args args = {.head = *head};
     enum sl_status st = sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    return st != SL_OK ? st : submit(&args, &backward_cl, gz, gb, gz);
+    if (st != SL_OK) {
+        return st;
+    }
+    return submit(&args, &backward_cl, gz, gb, gz);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A row repeated by a warp a row, and sums of columns: slabs of rows first, each in float as on the CPU, then the slabs, in
+ * A repeated row, one warp per row. Column sums: slabs of rows first, each in float as on the CPU, then the slabs in
  * double. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/bias.h"
 
-#define WARPS (SL_THREADS / SL_WARP) /* of a block */
+#define WARPS (SL_THREADS / SL_WARP) /* per block */
 #define SLAB 64                      /* rows */
 
 template <typename T> static __global__ void repeat_row(uint32_t n_rows, uint32_t n_items, const T *row, T *z)
@@ -51,7 +51,7 @@ template <bool weighted> static __global__ void sum_slabs(struct sl_column_sums 
     }
 }
 
-/* A block for SL_WARP columns: each of its warps takes a stretch of the slabs, the first then adds up the stretches. */
+/* One block for SL_WARP columns. Each warp adds consecutive slabs, the first warp then adds the warps' sums. */
 static __global__ void sum_partials(uint32_t n_slabs, uint32_t n_columns, const sl_real *partial, int beta,
                                     sl_real *sums)
 {

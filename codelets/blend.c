@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows scaled, and stored or added. */
+ * Scale rows, and store or add them. */
 #include "codelets/blend.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ struct clear_args {
 
 /* ---- task wrappers ---- */
 
-/* A buffer's rows from row0 on. */
+/* The rows of a buffer from row0 on. */
 static void *rows_from(void *buffer, uint32_t row0)
 {
     size_t element = sl_buffer_is_bf16(buffer) ? sizeof(sl_bf16) : sizeof(sl_real);
@@ -153,7 +153,7 @@ static struct starpu_codelet blend_cl = {
     .name = "sl_blend",
     .cpu_funcs = {blend_cpu_task},
     SL_CUDA_FUNC(blend_cuda_task),
-    .nbuffers = 2, /* x, out, all of which is overwritten */
+    .nbuffers = 2, /* x, out: all of out is overwritten */
     .modes = {STARPU_R, STARPU_W},
     .model = &blend_model,
 };
@@ -162,7 +162,7 @@ static struct starpu_codelet blend_add_cl = {
     .name = "sl_blend",
     .cpu_funcs = {blend_cpu_task},
     SL_CUDA_FUNC(blend_cuda_task),
-    .nbuffers = 2, /* x, out, which is added to or of which some rows stay */
+    .nbuffers = 2, /* x, out: out is added to, or keeps some rows */
     .modes = {STARPU_R, STARPU_RW},
     .model = &blend_model,
 };

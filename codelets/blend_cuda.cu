@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows scaled, and stored or added: a thread for an entry, or for four. */
+ * Scale rows, and store or add them: one thread per entry, or per four entries. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/blend.h"
 
-/* X, Out: what an item is stored as. */
+/* X, Out: stored type of an item. */
 template <typename X, typename Out>
 static __global__ void blend(size_t n_items, sl_real a, const X *__restrict__ x, int beta, Out *__restrict__ out)
 {
@@ -16,7 +16,7 @@ static __global__ void blend(size_t n_items, sl_real a, const X *__restrict__ x,
     }
 }
 
-/* X, Out: what a number is stored as. */
+/* X, Out: stored type of a number. */
 template <typename X, typename Out>
 static enum sl_status start(cudaStream_t stream, size_t n, double a, const void *x, int beta, void *out)
 {
@@ -36,8 +36,10 @@ enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl
     if (x_dtype == SL_DTYPE_BF16) {
         return start<sl_bf16, sl_bf16>(stream, n, a, x, beta, out);
     }
-    return out_dtype == SL_DTYPE_BF16 ? start<float, sl_bf16>(stream, n, a, x, beta, out)
-                                      : start<float, float>(stream, n, a, x, beta, out);
+    if (out_dtype == SL_DTYPE_BF16) {
+        return start<float, sl_bf16>(stream, n, a, x, beta, out);
+    }
+    return start<float, float>(stream, n, a, x, beta, out);
 }
 
 enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What bundles hold, which handles they name, and how a worker runs one. */
+ * The contents of bundles, the handles that they name, and the worker side. */
 #include "codelets/bundle.h"
 
 #include <stdlib.h>
@@ -11,38 +11,39 @@
 
 #define NONE UINT32_MAX
 #define SEVERAL (UINT32_MAX - 1)
-#define GRAIN sizeof(max_align_t) /* what a bundle's pieces are aligned to */
+#define GRAIN sizeof(max_align_t) /* alignment of a bundle's pieces */
 #define FIRST_BYTES 4096
 
-/* A task of a bundle: behind it, each aligned, its pointers to buffers, their numbers among the bundle's, and its arguments. */
+/* A task of a bundle. Behind it, each aligned: pointers to its buffers, the buffers' numbers in the bundle, its
+ * arguments. */
 struct member {
     struct starpu_codelet *codelet;
     uint32_t n_buffers;
-    uint32_t bytes; /* with what is behind it */
+    uint32_t bytes; /* with the pieces behind it */
 };
 
-/* The arguments of a bundle; its members lie behind them. */
+/* Arguments of a bundle. Its members lie behind them. */
 struct bundle_args {
-    struct sl_task_args head; /* the first member's, with the work of all */
+    struct sl_task_args head; /* of the first member, with the work of all */
     uint32_t n_members;
 };
 
-/* Who names a handle. It is the handle's user data as long as somebody does. */
+/* The lots that name a handle. The record is the handle's user data while a bundle names the handle. */
 struct held {
     struct sl_hold hold; /* first */
     struct sl_bundles *bundles;
     starpu_data_handle_t handle;
-    uint32_t writer; /* the lot, or NONE */
-    uint32_t reader; /* a lot, NONE, or SEVERAL */
-    uint32_t at[];   /* of each lot: the buffer's number in its bundle, or NONE */
+    uint32_t writer;   /* a lot, or NONE */
+    uint32_t reader;   /* a lot, NONE, or SEVERAL */
+    uint32_t number[]; /* by lot: the buffer's number in the lot's bundle, or NONE */
 };
 
-/* A lot's. */
+/* The bundle of a lot. */
 struct bundle {
     struct sl_task task;
-    enum sl_priority priority; /* the highest of its members' */
+    enum sl_priority priority; /* the highest of the members */
     size_t n_bytes, room;
-    char *args; /* struct bundle_args and the members; empty where n_bytes is 0 */
+    char *args; /* struct bundle_args and the members; empty if n_bytes is 0 */
 };
 
 struct sl_bundles {
@@ -50,7 +51,7 @@ struct sl_bundles {
     struct sl_run *run;
     uint32_t lot_size, n_lots;
     uint32_t n_held, room;
-    struct held **held; /* `room` of them are there, n_held in use */
+    struct held **held; /* `room` records, n_held in use */
     struct bundle lot[];
 };
 
@@ -75,20 +76,20 @@ static void run_member(const struct member *m, char *behind, void *const *buffer
 
 static void bundle_cpu_task(void *buffers[], void *cl_arg)
 {
-    char *at = (char *)cl_arg + aligned(sizeof(struct bundle_args));
+    char *cursor = (char *)cl_arg + aligned(sizeof(struct bundle_args));
     for (uint32_t n = ((struct bundle_args *)cl_arg)->n_members; n > 0; n--) {
-        struct member *m = (struct member *)at;
-        run_member(m, at + aligned(sizeof *m), buffers);
-        at += m->bytes;
+        struct member *m = (struct member *)cursor;
+        run_member(m, cursor + aligned(sizeof *m), buffers);
+        cursor += m->bytes;
     }
 }
 
 static struct starpu_codelet bundle_cl = {
     .name = "sl_bundle", .cpu_funcs = {bundle_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
 
-/* ---- who names what ---- */
+/* ---- lots and handles ---- */
 
-/* A record that is not in use. */
+/* An unused record. */
 static enum sl_status next_held(struct sl_bundles *b, struct held **out)
 {
     enum sl_status st = SL_OK;
@@ -114,7 +115,7 @@ static enum sl_status held_of(struct sl_bundles *b, starpu_data_handle_t handle,
     if (*out == NULL) {
         SL_TRY(st, next_held(b, out), done);
         **out = (struct held){{let_go}, .bundles = b, .handle = handle, .writer = NONE, .reader = NONE};
-        memset((*out)->at, 0xff, b->n_lots * sizeof(uint32_t));
+        memset((*out)->number, 0xff, b->n_lots * sizeof(uint32_t));
         starpu_data_set_user_data(handle, *out);
         b->n_held++;
     }
@@ -129,7 +130,7 @@ static void forget_held(struct sl_bundles *b)
     }
 }
 
-/* Whether the buffer has to wait for what others than `lot` (NONE: all) hold. */
+/* Whether a task of `lot` (NONE: of no lot) must wait for tasks of other lots that hold the buffer. */
 static bool waits_for(const struct held *held, uint32_t lot, enum starpu_data_access_mode mode)
 {
     return held != NULL && ((held->writer != NONE && held->writer != lot) ||
@@ -138,16 +139,18 @@ static bool waits_for(const struct held *held, uint32_t lot, enum starpu_data_ac
 
 static bool waits(const struct sl_task *task, uint32_t lot)
 {
-    bool any = false;
-    for (unsigned i = 0; i < task->n_buffers && !any; i++) {
-        any = waits_for(starpu_data_get_user_data(task->handles[i]), lot, task->modes[i]);
+    for (unsigned i = 0; i < task->n_buffers; i++) {
+        if (waits_for(starpu_data_get_user_data(task->handles[i]), lot, task->modes[i])) {
+            return true;
+        }
     }
-    return any;
+    return false;
 }
 
 /* ---- a bundle ---- */
 
-/* The buffer's number in the lot's bundle. One that is read before it is written has to be there beforehand. */
+/* The buffer's number in the lot's bundle. A write after a read turns the mode into RW: the data must be there
+ * beforehand. */
 static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data_handle_t handle,
                                  enum starpu_data_access_mode mode, uint32_t *number_out)
 {
@@ -155,24 +158,24 @@ static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data
     struct held *held = NULL;
     enum sl_status st;
     SL_TRY(st, held_of(b, handle, &held), done);
-    if (held->at[lot] == NONE) {
+    if (held->number[lot] == NONE) {
         sl_task_add(task, handle, mode);
         SL_TRY(st, task->status, done);
-        held->at[lot] = task->n_buffers - 1;
-    } else if (task->modes[held->at[lot]] == STARPU_R && mode & STARPU_W) {
-        task->modes[held->at[lot]] = STARPU_RW;
+        held->number[lot] = task->n_buffers - 1;
+    } else if (task->modes[held->number[lot]] == STARPU_R && mode & STARPU_W) {
+        task->modes[held->number[lot]] = STARPU_RW;
     }
     if (mode & STARPU_W) {
         held->writer = lot;
     } else {
         held->reader = held->reader == NONE || held->reader == lot ? lot : SEVERAL;
     }
-    *number_out = held->at[lot];
+    *number_out = held->number[lot];
 done:
     return st;
 }
 
-/* Room for so many bytes more, and for a head where there is none yet. */
+/* Make room for `bytes` more, and for the head of an empty bundle. */
 static enum sl_status make_room(struct bundle *bundle, size_t bytes)
 {
     size_t wanted = bundle->n_bytes + aligned(sizeof(struct bundle_args)) + bytes;
@@ -180,8 +183,12 @@ static enum sl_status make_room(struct bundle *bundle, size_t bytes)
     while (room < wanted) {
         room *= 2;
     }
-    enum sl_status st = room == bundle->room ? SL_OK : sl_realloc(&bundle->args, room, 1, "a bundle of tasks");
-    bundle->room = st == SL_OK ? room : bundle->room;
+    enum sl_status st = SL_OK;
+    if (room > bundle->room) {
+        SL_TRY(st, sl_realloc(&bundle->args, room, 1, "a bundle of tasks"), done);
+        bundle->room = room;
+    }
+done:
     return st;
 }
 
@@ -208,19 +215,21 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     if (bundle->n_bytes == 0) {
         begin(bundle, head, priority);
     }
-    char *at = bundle->args + bundle->n_bytes;
-    uint32_t *number = (uint32_t *)(at + aligned(sizeof(struct member)) + pointers);
+    char *cursor = bundle->args + bundle->n_bytes;
+    uint32_t *number = (uint32_t *)(cursor + aligned(sizeof(struct member)) + pointers);
     for (unsigned i = 0; i < task->n_buffers; i++) {
         SL_TRY(st, add_buffer(b, lot, task->handles[i], task->modes[i], &number[i]), done);
     }
-    *(struct member *)at =
+    *(struct member *)cursor =
         (struct member){.codelet = task->codelet, .n_buffers = task->n_buffers, .bytes = (uint32_t)bytes};
     memcpy((char *)number + numbers, args, args_bytes);
     struct bundle_args *all = (struct bundle_args *)bundle->args;
     all->n_members++;
     all->head.work += head->work;
     bundle->n_bytes += bytes;
-    bundle->priority = priority > bundle->priority ? priority : bundle->priority;
+    if (priority > bundle->priority) {
+        bundle->priority = priority;
+    }
 done:
     return st;
 }
@@ -229,7 +238,10 @@ static enum sl_status hand_over(struct bundle *bundle)
 {
     size_t n_bytes = bundle->n_bytes;
     bundle->n_bytes = 0;
-    return n_bytes == 0 ? SL_OK : sl_task_hand_over(&bundle->task, bundle->args, n_bytes, bundle->priority);
+    if (n_bytes == 0) {
+        return SL_OK;
+    }
+    return sl_task_hand_over(&bundle->task, bundle->args, n_bytes, bundle->priority);
 }
 
 static enum sl_status settle(struct sl_bundles *b)
@@ -238,7 +250,9 @@ static enum sl_status settle(struct sl_bundles *b)
     forget_held(b);
     for (uint32_t l = 0; l < b->n_lots; l++) {
         enum sl_status own = hand_over(&b->lot[l]);
-        st = st == SL_OK ? own : st;
+        if (st == SL_OK) {
+            st = own;
+        }
     }
     return st;
 }
@@ -252,14 +266,14 @@ static void let_go(const struct sl_hold *hold)
     }
 }
 
-/* ---- what the others call ---- */
+/* ---- the interface ---- */
 
-/* Of a task that may be held. */
+/* The lot of a task, NONE if it must go to StarPU alone. */
 static uint32_t lot_of(const struct sl_bundles *b, const struct sl_task *task, const struct sl_task_args *head)
 {
     bool of_all = head->stage >= SL_STAGE_SYNC || task->codelet->cpu_funcs[0] == NULL;
     for (unsigned i = 0; i < task->n_buffers; i++) {
-        of_all = of_all || (task->modes[i] & ~STARPU_RW) != 0; /* of other modes nothing is known here */
+        of_all = of_all || (task->modes[i] & ~STARPU_RW) != 0; /* other access modes are not handled here */
     }
     return of_all ? NONE : head->pe / b->lot_size;
 }
@@ -270,16 +284,24 @@ static enum sl_status add(struct sl_holder *holder, struct sl_task *task, const 
     struct sl_bundles *b = (struct sl_bundles *)holder;
     uint32_t lot = lot_of(b, task, args);
     enum sl_status st = SL_OK;
-    SL_TRY(st, waits(task, lot) ? settle(b) : SL_OK, done);
-    st = lot == NONE ? sl_task_hand_over(task, args, args_bytes, priority)
-                     : hold(b, lot, task, args, args_bytes, priority);
+    if (waits(task, lot)) {
+        SL_TRY(st, settle(b), done);
+    }
+    if (lot == NONE) {
+        st = sl_task_hand_over(task, args, args_bytes, priority);
+    } else {
+        st = hold(b, lot, task, args, args_bytes, priority);
+    }
 done:
     return st;
 }
 
 enum sl_status sl_bundles_settle(struct sl_run *run)
 {
-    return run->holder == NULL ? SL_OK : settle((struct sl_bundles *)run->holder);
+    if (run->holder == NULL) {
+        return SL_OK;
+    }
+    return settle((struct sl_bundles *)run->holder);
 }
 
 enum sl_status sl_bundles_open(struct sl_run *run, uint32_t n_pes, uint32_t lot_size)

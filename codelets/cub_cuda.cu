@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * CUB's functions are called twice: to learn how much memory they need, and to do their work in it. */
-#define NVTX_DISABLE /* else our objects define some of its symbols */
+ * Each CUB function is called twice: for the size of its scratch memory, then to do the work. */
+#define NVTX_DISABLE /* otherwise our objects define some NVTX symbols */
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include "codelets/cub.cuh"
 
-/* call(room, bytes): one of CUB's functions, with its working memory or, first, with none. */
+/* call(room, bytes): a CUB function, first with room NULL, then with scratch memory. */
 template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, const char *name, Call call)
 {
     sl_scratch room(stream);
@@ -17,12 +17,18 @@ template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, c
     if (st == SL_OK) {
         st = room.take(bytes, name);
     }
-    return st == SL_OK ? sl_cuda_status(call(room.as<void>(), bytes), name) : st;
+    if (st == SL_OK) {
+        st = sl_cuda_status(call(room.as<void>(), bytes), name);
+    }
+    return st;
 }
 
 enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
 {
-    return n == 0 ? SL_OK : in_scratch(stream, "cub::DeviceScan::ExclusiveSum", [=](void *room, size_t &bytes) {
+    if (n == 0) {
+        return SL_OK;
+    }
+    return in_scratch(stream, "cub::DeviceScan::ExclusiveSum", [=](void *room, size_t &bytes) {
         return cub::DeviceScan::ExclusiveSum(room, bytes, x, x, n, stream);
     });
 }
@@ -31,7 +37,10 @@ template <typename Key>
 static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const uint32_t *values,
                                  Key *keys_out, uint32_t *values_out)
 {
-    return n == 0 ? SL_OK : in_scratch(stream, "cub::DeviceRadixSort::SortPairs", [=](void *room, size_t &bytes) {
+    if (n == 0) {
+        return SL_OK;
+    }
+    return in_scratch(stream, "cub::DeviceRadixSort::SortPairs", [=](void *room, size_t &bytes) {
         return cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys_out, values, values_out, n, 0, n_bits, stream);
     });
 }

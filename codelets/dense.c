@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Products of rows with weights: libraries' for dense rows, row updates for sparse ones. */
+ * Products of rows with weights: a library for dense rows, row updates for sparse rows. */
 #include "codelets/dense.h"
 
 #ifdef SL_CUDA
@@ -61,7 +61,7 @@ enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint
     return SL_OK;
 }
 
-/* A factor in bf16, in memory that is to be given to sl_free. */
+/* A factor rounded to bf16. Free *out with sl_free. */
 static enum sl_status round_factor(uint32_t n_rows, uint32_t n_columns, const sl_real *from, sl_bf16 **out)
 {
     size_t n = (size_t)n_rows * n_columns;
@@ -138,12 +138,12 @@ static inline void add_scaled(uint32_t n, sl_real a, const sl_real *restrict x, 
     }
 }
 
-/* The dropout of one row's entries. Columns ascend, so that the bits of a group are drawn once. */
+/* Dropout of the entries of one row. Columns ascend, so the bits of a group of columns are drawn once. */
 struct entry_mask {
     const struct sl_draw *draw;
     uint32_t vertex; /* dataset id */
     uint32_t threshold;
-    uint32_t group; /* whose bits are in `bits`; SL_NONE: none yet */
+    uint32_t group; /* of `bits`; SL_NONE: no bits yet */
     sl_real scale;
     uint16_t bits[8];
 };
@@ -157,7 +157,7 @@ static void mask_start(const struct sl_sparse_rows *x, uint32_t i, struct entry_
     mask->group = SL_NONE;
 }
 
-/* An entry's factor: 0 or the scale. */
+/* Factor of an entry: 0 or the scale. */
 static inline sl_real mask_factor(struct entry_mask *mask, uint32_t column)
 {
     if (mask->threshold == 0) {
@@ -234,7 +234,7 @@ struct sparse_args {
 
 /* ---- task wrappers ---- */
 
-/* A buffer's rows from row0 on. */
+/* The rows of a buffer from row0 on. */
 static sl_real *rows_from(void *buffer, uint32_t row0)
 {
     return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
@@ -245,7 +245,7 @@ static const sl_bf16 *bf16_rows_from(void *buffer, uint32_t row0)
     return (const sl_bf16 *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
 }
 
-/* The end of a task whose product may have failed. */
+/* End a task whose product may have failed. */
 static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
 {
     if (st != SL_OK) {
@@ -254,21 +254,33 @@ static void leave(const struct sl_task_args *head, enum sl_status st, double sta
     sl_task_leave(head, start_s);
 }
 
-/* A product is one of each run of rows, as a row's last bits may differ with the number of rows beside it (codelets/gemm.h). */
+/* Each row range of a task has a product of its own: the last bits of a row may differ with the number of rows beside
+ * it (codelets/gemm.h). */
 struct run {
     uint32_t row, n_rows;
 };
 
-/* Run k of the rows of a buffer. */
+/* Row range k of a buffer. */
 static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t k)
 {
     uint32_t row = sl_task_run(head, sl_buffer_rows(buffer), k);
     return (struct run){row, sl_task_run(head, sl_buffer_rows(buffer), k + 1) - row};
 }
 
-#define ROUNDED_ROWS 1024 /* that are computed in float before they are rounded */
+#define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
 
-/* Z in bf16, of rows in bf16: stretch by stretch in float. */
+/* Rows of the slab that begins at row i. */
+static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
+{
+    return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+}
+
+static const sl_real *bias_of(int has_bias, void *const *buffer)
+{
+    return has_bias ? sl_buffer_data(*buffer) : NULL;
+}
+
+/* bf16 Z from bf16 rows, a slab of rows at a time in float. */
 static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
                                       const sl_real *bias)
 {
@@ -276,17 +288,19 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     const uint32_t n_rows = run.n_rows;
-    const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
     sl_bf16 *z = (sl_bf16 *)sl_buffer_data(buffers[2]) + (size_t)run.row * n_out;
     sl_real *room;
-    enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
+    enum sl_status st =
+        sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
     if (st != SL_OK) {
         return st;
     }
     for (uint32_t i = 0; i < n_rows && st == SL_OK; i += ROUNDED_ROWS) {
-        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        uint32_t n = rows_at_once(n_rows, i);
         st = sl_dense_forward_bf16_cpu(n, n_in, n_out, x + (size_t)i * n_in, sl_buffer_data(buffers[1]), bias, 0, room);
-        sl_bf16_round(st == SL_OK ? (size_t)n * n_out : 0, room, z + (size_t)i * n_out);
+        if (st == SL_OK) {
+            sl_bf16_round((size_t)n * n_out, room, z + (size_t)i * n_out);
+        }
     }
     sl_free(room);
     return st;
@@ -294,18 +308,19 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
 
 static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    const sl_real *bias = bias_of(args->has_bias, buffers + 3);
     const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     if (sl_buffer_is_bf16(buffers[2])) {
         return forward_rounded(args, buffers, run, bias);
     }
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                           sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row))
-               : sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[0], row), sl_buffer_data(buffers[1]),
-                                      bias, args->beta, rows_from(buffers[2], run.row));
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                         sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row));
+    }
+    return sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[0], row), sl_buffer_data(buffers[1]), bias,
+                                args->beta, rows_from(buffers[2], run.row));
 }
 
 static void forward_cpu_task(void *buffers[], void *cl_arg)
@@ -332,18 +347,25 @@ static void backward_input_cpu_task(void *buffers[], void *cl_arg)
     }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[0], k);
-        st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cpu : sl_dense_backward_input_cpu)(
-            run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
-            sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0 + run.row));
+        if (args->head.run->bf16) {
+            st = sl_dense_backward_input_bf16_cpu(run.n_rows, sl_buffer_columns(buffers[2]),
+                                                  sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                                  sl_buffer_data(buffers[1]), args->beta,
+                                                  rows_from(buffers[2], args->row0 + run.row));
+        } else {
+            st = sl_dense_backward_input_cpu(run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
+                                             rows_from(buffers[0], run.row), sl_buffer_data(buffers[1]), args->beta,
+                                             rows_from(buffers[2], args->row0 + run.row));
+        }
     }
     leave(&args->head, st, start_s);
 }
 
-/* A run, and where its gradients go. */
+/* A row range, and its gradients. */
 struct weight_run {
     struct run rows;
     const sl_real *gz;
-    sl_real *gw, *gb; /* gb: NULL where it is not asked for */
+    sl_real *gw, *gb; /* gb: NULL if not wanted */
 };
 
 /* Buffers: GZ, GW and, with a bias, GB. */
@@ -365,11 +387,12 @@ static enum sl_status backward_weight_cpu(const struct dense_args *args, void *b
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[1]);
     const uint32_t row = args->row0 + run.rows.row;
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                                   run.gz, run.gw, run.gb)
-               : sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row), run.gz, run.gw,
-                                              run.gb);
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row), run.gz,
+                                                 run.gw, run.gb);
+    }
+    return sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row), run.gz, run.gw,
+                                        run.gb);
 }
 
 static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
@@ -386,9 +409,10 @@ static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
     leave(&args->head, st, start_s);
 }
 
-/* Buffers 0 .. 3, and with dropout the one at `ids_at`. */
-static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args, unsigned ids_at)
+/* Buffers 0 .. 3 and, with dropout, the dataset ids: buffer 6, or 7 behind a bias. */
+static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args)
 {
+    const unsigned ids_at = args->has_bias ? 7 : 6;
     const sl_vertex *frontier = sl_buffer_data(buffers[3]);
     return (struct sl_sparse_rows){
         .offsets = sl_buffer_data(buffers[0]),
@@ -403,20 +427,20 @@ static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_ar
     };
 }
 
-/* Z in bf16, stretch by stretch in float. */
+/* bf16 Z, a slab of rows at a time in float. */
 static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, const sl_real *w, const sl_real *bias)
 {
     const uint32_t n_rows = sl_buffer_rows(z);
     const uint32_t n_out = sl_buffer_columns(z);
-    const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
     sl_bf16 *z_out = sl_buffer_data(z);
     sl_real *room;
-    enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
+    enum sl_status st =
+        sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
     if (st != SL_OK) {
         return st;
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        uint32_t n = rows_at_once(n_rows, i);
         sl_dense_sparse_forward_cpu(&x, n, n_out, w, bias, 0, room);
         sl_bf16_round((size_t)n * n_out, room, z_out + (size_t)i * n_out);
         x.ids += n;
@@ -432,8 +456,8 @@ static void sparse_forward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
+    const sl_real *bias = bias_of(args->has_bias, buffers + 6);
     enum sl_status st = SL_OK;
     if (sl_buffer_is_bf16(buffers[5])) {
         st = sparse_forward_rounded(x, buffers[5], sl_buffer_data(buffers[4]), bias);
@@ -451,7 +475,7 @@ static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
     for (uint32_t k = 0; k < n_runs; k++) {
         struct weight_run run = weight_run(&args->head, buffers + 4, args->has_bias, k);
@@ -463,7 +487,7 @@ static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
 }
 
 #ifdef SL_CUDA
-/* This worker's. */
+/* Stream and cuBLAS handle of this worker. */
 static struct sl_dense_cuda here(const struct sl_task_args *head)
 {
     return (struct sl_dense_cuda){starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), head->run->tf32};
@@ -471,18 +495,19 @@ static struct sl_dense_cuda here(const struct sl_task_args *head)
 
 static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], struct run run)
 {
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    const sl_real *bias = bias_of(args->has_bias, buffers + 3);
     const sl_real *w = sl_buffer_data(buffers[1]);
     const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[2]);
     void *z = (char *)sl_buffer_data(buffers[2]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                            w, bias, args->beta, z_dtype, z)
-               : sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
-                                       args->beta, z);
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                          w, bias, args->beta, z_dtype, z);
+    }
+    return sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
+                                 args->beta, z);
 }
 
 static void forward_cuda_task(void *buffers[], void *cl_arg)
@@ -507,10 +532,17 @@ static void backward_input_cuda_task(void *buffers[], void *cl_arg)
     }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[0], k);
-        st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cuda : sl_dense_backward_input_cuda)(
-            here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
-            rows_from(buffers[0], run.row), sl_buffer_data(buffers[1]), args->beta,
-            rows_from(buffers[2], args->row0 + run.row));
+        if (args->head.run->bf16) {
+            st = sl_dense_backward_input_bf16_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
+                                                   sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                                   sl_buffer_data(buffers[1]), args->beta,
+                                                   rows_from(buffers[2], args->row0 + run.row));
+        } else {
+            st = sl_dense_backward_input_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
+                                              sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                              sl_buffer_data(buffers[1]), args->beta,
+                                              rows_from(buffers[2], args->row0 + run.row));
+        }
     }
     sl_task_leave_cuda(&args->head, st);
 }
@@ -521,11 +553,12 @@ static enum sl_status backward_weight_cuda(const struct dense_args *args, void *
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[1]);
     const uint32_t row = args->row0 + run.rows.row;
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_backward_weight_bf16_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
-                                                    bf16_rows_from(buffers[0], row), run.gz, run.gw, run.gb)
-               : sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
-                                               rows_from(buffers[0], row), run.gz, run.gw, run.gb);
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_backward_weight_bf16_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
+                                                  bf16_rows_from(buffers[0], row), run.gz, run.gw, run.gb);
+    }
+    return sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row),
+                                         run.gz, run.gw, run.gb);
 }
 
 static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
@@ -547,8 +580,8 @@ static void sparse_forward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
+    const sl_real *bias = bias_of(args->has_bias, buffers + 6);
     void *z = buffers[5];
     enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(z),
                                                      sl_buffer_columns(z), sl_buffer_data(buffers[4]), bias, args->beta,
@@ -562,7 +595,7 @@ static void sparse_backward_weight_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
@@ -593,7 +626,7 @@ static struct starpu_codelet forward_cl = {
     .name = "sl_dense_forward",
     .cpu_funcs = {forward_cpu_task},
     SL_CUDA_FUNC(forward_cuda_task),
-    /* R x, w; W z (RW where it adds); with a bias R bias */
+    /* R x, w; W z (RW if it adds); with a bias R bias */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
 };
@@ -611,7 +644,7 @@ static struct starpu_codelet backward_input_add_cl = {
     .name = "sl_dense_backward_input",
     .cpu_funcs = {backward_input_cpu_task},
     SL_CUDA_FUNC(backward_input_cuda_task),
-    .nbuffers = 3, /* gz, w, gx, which is added to */
+    .nbuffers = 3, /* gz, w, gx: gx is added to */
     .modes = {STARPU_R, STARPU_R, STARPU_RW},
     .model = &backward_input_model,
 };
@@ -629,7 +662,7 @@ static struct starpu_codelet sparse_forward_cl = {
     .name = "sl_dense_sparse_forward",
     .cpu_funcs = {sparse_forward_cpu_task},
     SL_CUDA_FUNC(sparse_forward_cuda_task),
-    /* R offsets, columns, values, frontier, w; W z (RW where it adds); with a bias R bias; with dropout R dataset ids */
+    /* R offsets, columns, values, frontier, w; W z (RW if it adds); with a bias R bias; with dropout R dataset ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sparse_forward_model,
 };
@@ -638,16 +671,17 @@ static struct starpu_codelet sparse_backward_weight_cl = {
     .name = "sl_dense_sparse_backward_weight",
     .cpu_funcs = {sparse_backward_weight_cpu_task},
     SL_CUDA_FUNC(sparse_backward_weight_cuda_task),
-    /* R offsets, columns, values, frontier, gz; W gw (RW where it adds); with a bias gb as gw; with dropout R dataset ids */
+    /* R offsets, columns, values, frontier, gz; W gw (RW if it adds); with a bias gb as gw; with dropout R dataset
+     * ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sparse_backward_weight_model,
 };
 
 /* ---- submissions ---- */
 
-/* The shapes of one product. */
+/* Shapes of one product. */
 struct shape {
-    uint32_t x_rows, x_columns, row0; /* rows row0 .. row0 + z_rows - 1 of X meet Z */
+    uint32_t x_rows, x_columns, row0; /* rows row0 .. row0 + z_rows - 1 of X give Z */
     uint32_t w_rows, w_columns;
     uint32_t z_rows, z_columns;
 };
@@ -668,7 +702,7 @@ static enum sl_status check_shape(const char *name, const struct shape *s)
                    s->x_rows, s->x_columns, s->row0, s->w_rows, s->w_columns, s->z_rows, s->z_columns);
 }
 
-/* A bias belongs to every column; none is fine, and so is one that need not be read. */
+/* bias is NULL or [1 x n_out]. */
 static enum sl_status check_bias(const char *name, starpu_data_handle_t bias, uint32_t n_out)
 {
     if (bias == NULL || (sl_handle_rows(bias) == 1 && sl_handle_columns(bias) == n_out)) {
@@ -678,14 +712,17 @@ static enum sl_status check_bias(const char *name, starpu_data_handle_t bias, ui
                    sl_handle_columns(bias), n_out);
 }
 
-/* GW, of n_in rows for each run of rows of GZ, and GB. */
+/* Check GW, n_in rows for each row range of GZ, and GB. */
 static enum sl_status check_gradients(const char *name, const struct sl_task_args *head, starpu_data_handle_t gz,
                                       uint32_t n_in, starpu_data_handle_t gw, starpu_data_handle_t gb)
 {
     uint32_t n_rows = sl_handle_rows(gz);
     uint32_t n_out = sl_handle_columns(gz);
     enum sl_status st = sl_task_check_runs(name, head, n_rows, gw, n_in, n_out);
-    return st != SL_OK || gb == NULL ? st : sl_task_check_runs(name, head, n_rows, gb, 1, n_out);
+    if (st != SL_OK || gb == NULL) {
+        return st;
+    }
+    return sl_task_check_runs(name, head, n_rows, gb, 1, n_out);
 }
 
 static uint64_t flops_of(const struct shape *s)
@@ -774,7 +811,7 @@ failed:
     return st;
 }
 
-/* Checks and arguments that the two sparse products share; w is W or GW, z is Z or GZ. */
+/* Checks and arguments that the two sparse products share. w: W or GW; z: Z or GZ. */
 static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x, uint32_t row0, starpu_data_handle_t w,
                                      starpu_data_handle_t bias, starpu_data_handle_t z, struct sparse_args *args)
 {
@@ -797,7 +834,7 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
     args->first = x->first;
     args->max_row = x->max_row;
     args->has_bias = bias != NULL;
-    /* Flops of a part's average row; the rows' own lengths are not known here. */
+    /* Flops of an average row of the part: the host does not know the lengths of these rows. */
     args->head.work =
         2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
     return SL_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Products of rows with weights on a GPU: cuBLAS for dense rows, a warp a row for sparse ones. */
+ * Products of rows with weights on a GPU: cuBLAS for dense rows, one warp per row for sparse rows. */
 #include "codelets/bf16.cuh"
 
 #include <cublas_v2.h>
@@ -11,7 +11,7 @@
 #include "codelets/dropout.h"
 
 #define ALL 0xffffffffu
-#define WARPS (SL_THREADS / SL_WARP) /* of a block */
+#define WARPS (SL_THREADS / SL_WARP) /* per block */
 
 /* ---- dense rows ---- */
 
@@ -22,7 +22,7 @@ struct factor {
     int is_transposed;
 };
 
-/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], all row major; of: the numbers of both factors. */
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], all row-major. dtype: of both factors. */
 struct product {
     uint32_t m, n, k;
     struct factor a, b;
@@ -31,7 +31,7 @@ struct product {
     enum sl_dtype dtype;
 };
 
-/* cuBLAS is column major and so sees all three transposed: C^T = op(B)^T op(A)^T. */
+/* cuBLAS is column-major and sees the transposes: C^T = op(B)^T op(A)^T. */
 static cublasStatus_t multiply(cublasHandle_t cublas, const struct product &p)
 {
     const float one = 1;
@@ -51,21 +51,23 @@ static cublasStatus_t multiply(cublasHandle_t cublas, const struct product &p)
                        lda, &keep, p.c, n);
 }
 
-static enum sl_status gemm(const char *name, const struct sl_dense_cuda &by, const struct product &p)
+static enum sl_status gemm(const char *name, const struct sl_dense_cuda &blas, const struct product &p)
 {
-    cublasStatus_t status = cublasSetStream(by.cublas, by.stream);
+    cublasStatus_t status = cublasSetStream(blas.cublas, blas.stream);
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasSetMathMode(by.cublas, by.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+        status = cublasSetMathMode(blas.cublas, blas.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = multiply(by.cublas, p);
+        status = multiply(blas.cublas, p);
     }
-    return status == CUBLAS_STATUS_SUCCESS ? SL_OK
-                                           : sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s",
-                                                     name, p.m, p.k, p.k, p.n, cublasGetStatusString(status));
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s", name, p.m, p.k, p.k, p.n,
+                   cublasGetStatusString(status));
 }
 
-/* Z = X W + bias, or Z += X W, in float; of: the numbers of X and W. */
+/* Z = X W + bias, or Z += X W, in float. dtype: of X and W. */
 struct forward {
     uint32_t n_rows, n_in, n_out;
     enum sl_dtype dtype;
@@ -75,7 +77,7 @@ struct forward {
     sl_real *z;
 };
 
-static enum sl_status compute(struct sl_dense_cuda by, const struct forward &f)
+static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f)
 {
     enum sl_status st = SL_OK;
     int beta = f.beta;
@@ -83,47 +85,54 @@ static enum sl_status compute(struct sl_dense_cuda by, const struct forward &f)
         return SL_OK;
     }
     if (beta == 0 && (f.bias != NULL || f.n_in == 0)) {
-        st = sl_bias_forward_cuda(by.stream, f.n_rows, f.n_out, f.bias, f.z);
+        st = sl_bias_forward_cuda(blas.stream, f.n_rows, f.n_out, f.bias, f.z);
         beta = 1;
     }
-    return st != SL_OK || f.n_in == 0
-               ? st
-               : gemm("sl_dense_forward", by,
-                      {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
+    if (st != SL_OK || f.n_in == 0) {
+        return st;
+    }
+    return gemm("sl_dense_forward", blas,
+                {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
 }
 
-enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                      const sl_real *x, const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
-    return compute(by, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, z_out});
+    return compute(blas, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, z_out});
 }
 
-enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                             const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
     if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
         return SL_OK;
     }
-    return n_out == 0
-               ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
-               : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
+    if (n_out == 0) {
+        return sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out);
+    }
+    return gemm(name, blas, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
 }
 
-enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                              const sl_real *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
-    enum sl_status st =
-        n_rows > 0 && n_in > 0 && n_out > 0
-            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
-            : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
-    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
+    enum sl_status st;
+    if (n_rows > 0 && n_in > 0 && n_out > 0) {
+        st = gemm(name, blas, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL});
+    } else {
+        st = sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out);
+    }
+    if (st != SL_OK || gb_out == NULL) {
+        return st;
+    }
+    return sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
 }
 
-/* ---- dense rows of bf16 ---- */
+/* ---- dense rows, bf16 ---- */
 
-/* T: what a number is rounded to, V: what it is. */
+/* Rounds V to T. */
 template <typename T, typename V> static __global__ void round_numbers(uint64_t n_items, const V *from, T *to)
 {
     for (uint64_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
@@ -141,68 +150,74 @@ static enum sl_status start_rounding(const char *name, cudaStream_t stream, uint
     return sl_start(name, stream, sl_blocks(n), round_numbers<sl_bf16, float>, n, from, to);
 }
 
-/* A factor in bf16, in memory of its own. */
+/* A factor rounded to bf16, in scratch memory. */
 static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                    const sl_real *from, sl_scratch *rounded)
 {
     const uint64_t n = (uint64_t)n_rows * n_columns;
     enum sl_status st = rounded->take(n * sizeof(sl_bf16), "a factor in bf16");
-    return st == SL_OK ? start_rounding(name, stream, n, from, rounded->as<sl_bf16>()) : st;
+    if (st == SL_OK) {
+        st = start_rounding(name, stream, n, from, rounded->as<sl_bf16>());
+    }
+    return st;
 }
 
-#define STRETCH_ROWS 16384 /* that are computed in float before they are rounded */
+#define STRETCH_ROWS 16384 /* rows computed in float before they are rounded */
 
-/* Z in bf16, stretch by stretch in float; all.z is not looked at. */
-static enum sl_status compute_rounded(struct sl_dense_cuda by, const struct forward &all, sl_bf16 *z_out)
+/* bf16 Z, a slab of rows at a time in float. all.z is not read. */
+static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct forward &all, sl_bf16 *z_out)
 {
     const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;
-    sl_scratch room(by.stream);
+    sl_scratch room(blas.stream);
     enum sl_status st = room.take((size_t)most * all.n_out * sizeof(sl_real), "rows before they are rounded");
     for (uint32_t i = 0; i < all.n_rows && st == SL_OK; i += most) {
         struct forward some = all;
         some.n_rows = all.n_rows - i < most ? all.n_rows - i : most;
         some.x = (const sl_bf16 *)all.x + (size_t)i * all.n_in;
         some.z = room.as<sl_real>();
-        st = compute(by, some);
+        st = compute(blas, some);
         if (st == SL_OK) {
-            st = start_rounding("sl_dense_forward", by.stream, (uint64_t)some.n_rows * all.n_out, some.z,
+            st = start_rounding("sl_dense_forward", blas.stream, (uint64_t)some.n_rows * all.n_out, some.z,
                                 z_out + (size_t)i * all.n_out);
         }
     }
     return st;
 }
 
-enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                           const sl_bf16 *x, const sl_real *w, const sl_real *bias, int beta,
                                           enum sl_dtype z_dtype, void *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
         return SL_OK;
     }
-    sl_scratch rounded(by.stream);
-    enum sl_status st = round_factor("sl_dense_forward", by.stream, n_in, n_out, w, &rounded);
+    sl_scratch rounded(blas.stream);
+    enum sl_status st = round_factor("sl_dense_forward", blas.stream, n_in, n_out, w, &rounded);
     if (st != SL_OK) {
         return st;
     }
     const struct forward f = {n_rows, n_in, n_out,           SL_DTYPE_BF16, x, rounded.as<sl_bf16>(),
                               bias,   beta, (sl_real *)z_out};
-    return z_dtype == SL_DTYPE_BF16 ? compute_rounded(by, f, (sl_bf16 *)z_out) : compute(by, f);
+    if (z_dtype == SL_DTYPE_BF16) {
+        return compute_rounded(blas, f, (sl_bf16 *)z_out);
+    }
+    return compute(blas, f);
 }
 
-enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                  uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
                                                  sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
-    sl_scratch rounded_gz(by.stream);
-    sl_scratch rounded_w(by.stream);
+    sl_scratch rounded_gz(blas.stream);
+    sl_scratch rounded_w(blas.stream);
     enum sl_status st;
     if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_input_cuda(by, n_rows, n_in, n_out, gz, w, beta, gx_out);
+        return sl_dense_backward_input_cuda(blas, n_rows, n_in, n_out, gz, w, beta, gx_out);
     }
-    SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded_gz), done);
-    SL_TRY(st, round_factor(name, by.stream, n_in, n_out, w, &rounded_w), done);
-    st = gemm(name, by,
+    SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded_gz), done);
+    SL_TRY(st, round_factor(name, blas.stream, n_in, n_out, w, &rounded_w), done);
+    st = gemm(name, blas,
               {n_rows,
                n_in,
                n_out,
@@ -215,22 +230,24 @@ done:
     return st;
 }
 
-enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                   uint32_t n_out, const sl_bf16 *x, const sl_real *gz, sl_real *gw_out,
                                                   sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
-    sl_scratch rounded(by.stream);
+    sl_scratch rounded(blas.stream);
     enum sl_status st;
     if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_weight_cuda(by, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
+        return sl_dense_backward_weight_cuda(blas, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
     }
-    SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded), done);
+    SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded), done);
     SL_TRY(st,
-           gemm(name, by,
+           gemm(name, blas,
                 {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
            done);
-    st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
+    if (gb_out != NULL) {
+        st = sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
+    }
 done:
     return st;
 }
@@ -275,7 +292,7 @@ static struct mask mask_of(const struct sl_sparse_rows *x)
     return mask;
 }
 
-/* Entry e of row i, dropout applied. */
+/* Entry e, of row i, after dropout. */
 static __device__ sl_real entry_value(const struct sl_sparse_rows &x, struct mask mask, uint32_t i, uint64_t e)
 {
     sl_real value = x.values[e];
@@ -287,10 +304,10 @@ static __device__ sl_real entry_value(const struct sl_sparse_rows &x, struct mas
     return value;
 }
 
-#define IN_FLIGHT 8 /* rows being read at a time */
+#define IN_FLIGHT 8 /* rows read at a time */
 
-/* The lanes' terms, the first `count` (1 .. SL_WARP) of a warp: *sum += coefficient * rows[index] in the lanes' order, each lane at
- * its column c of rows of n_items. Lanes without a term bring a coefficient of 0 and an index of another's. */
+/* Adds the terms of the first `count` lanes (1 .. SL_WARP): *sum += coefficient * rows[index], in lane order, each lane
+ * at its column c of rows of n_items. A lane without a term passes coefficient 0 and the index of another lane. */
 template <typename T>
 static __device__ void add_terms(uint32_t count, sl_real coefficient, uint32_t index, const T *rows, uint32_t n_items,
                                  uint32_t c, T *sum)
@@ -309,8 +326,8 @@ static __device__ void add_terms(uint32_t count, sl_real coefficient, uint32_t i
     }
 }
 
-/* A warp for SL_WARP items of a row. Lanes beyond the row's end compute its first item once more and store nothing. Z: what an item is
- * stored as. */
+/* One warp for SL_WARP items of a row. Lanes beyond the end of the row repeat its first item and store nothing. Z:
+ * stored type of an item. */
 template <typename T, typename Z>
 static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, uint32_t n_items,
                                      const T *w, const T *bias, int beta, Z *z)
@@ -323,7 +340,12 @@ static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, 
         Z *out = z + (size_t)i * n_items + c;
         const uint64_t *range = x.offsets + (x.ids[i] - x.first);
         const uint64_t end = range[1];
-        T sum = beta != 0 ? sl_wide(*out) : bias != NULL ? bias[c] : nothing(T());
+        T sum = nothing(T());
+        if (beta != 0) {
+            sum = sl_wide(*out);
+        } else if (bias != NULL) {
+            sum = bias[c];
+        }
         for (uint64_t e = range[0]; e < end; e += SL_WARP) {
             uint32_t count = end - e < SL_WARP ? (uint32_t)(end - e) : SL_WARP;
             bool has = sl_lane() < count;
@@ -352,28 +374,35 @@ enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl
     bool quads =
         n_out % 4 == 0 && ((uintptr_t)w | (uintptr_t)bias | sl_quad_address(z_dtype, z_out)) % sizeof(float4) == 0;
     if (z_dtype == SL_DTYPE_BF16) {
-        return quads ? start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
-                     : start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+        if (quads) {
+            return start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
+        }
+        return start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
     }
-    return quads ? start_multiply_rows<float4, float4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
-                 : start_multiply_rows<float, float>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+    if (quads) {
+        return start_multiply_rows<float4, float4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
+    }
+    return start_multiply_rows<float, float>(stream, x, n_rows, n_out, w, bias, beta, z_out);
 }
 
 /* ---- sparse weight gradient ----
  *
- * Row c of GW is the sum, over the rows i at hand that have an entry in column c, of its value times row i of GZ: the entries,
- * which lie row by row, are first brought into lists by column, each in the order of the rows. Rows are cut into slabs of
- * consecutive ones; a warp per slab counts its entries per column; from the counts follows where each slab's entries of each
- * column begin; the warps go over their slabs again and put the entries there. A row has a column once, so that the lanes of a
- * warp, at entries of one row, never meet, and no atomics are needed. The lists do not depend on the slabs.
+ * Row c of GW is the sum, over the rows i with an entry in column c, of the entry times row i of GZ. Entries are stored
+ * by row. They are first sorted into lists by column, each in row order:
+ *   1. Rows are cut into slabs of consecutive rows. One warp per slab counts its entries by column.
+ *   2. The counts give the place of each slab's entries in the list of each column.
+ *   3. The warps go over their slabs again, and put the entries there.
+ * A row has a column at most once: the lanes of a warp, at entries of one row, never write to the same place, and need
+ * no atomics. The lists do not depend on the slabs.
  *
- * How many entries the rows have only the device knows. Rows are therefore taken in tiles, each of no more than TILE_TERMS entries
- * even if all its rows were as full as the part's fullest, and a tile's sums are added to those of the tiles before. */
+ * Only the device knows the number of entries of the rows. So rows are taken in tiles. A tile has at most TILE_TERMS
+ * entries, even if all its rows were as full as the fullest row of the part. The sums of a tile are added to the sums
+ * of the tiles before it. */
 
-#define TILE_TERMS (1u << 23)  /* 64 MiB of them */
+#define TILE_TERMS (1u << 23)  /* 64 MiB of terms */
 #define MOST_COUNTS (1u << 23) /* columns x slabs: 32 MiB of counts */
 #define MOST_SLABS 1024
-#define LEAST_ROWS 8 /* of a slab */
+#define LEAST_ROWS 8 /* per slab */
 
 struct term {
     uint32_t row;
@@ -383,13 +412,14 @@ struct term {
 struct lists {
     uint32_t n_slabs;
     uint32_t slab_rows;
-    uint32_t *counts; /* n_in x n_slabs; then where a slab's entries begin, within their column's list */
-    uint32_t *first;  /* n_in + 1: where a column's list begins */
+    /* n_in x n_slabs. Later: the first place of a slab's entries in the column's list. */
+    uint32_t *counts;
+    uint32_t *first; /* n_in + 1: the start of each column's list */
     struct term *terms;
 };
 
-/* Count the entries (terms NULL), or put each at its place and count them again: counts move from a slab's first place to its
- * end. Dropped entries are none. */
+/* Count the entries (terms NULL), or put each entry at its place and count again: a count moves from the first place of
+ * a slab to the end of its places. Dropped entries are skipped. */
 static __global__ void list_entries(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, struct lists lists,
                                     struct term *terms)
 {
@@ -409,12 +439,12 @@ static __global__ void list_entries(struct sl_sparse_rows x, struct mask mask, u
                     ++*count;
                 }
             }
-            __syncwarp(); /* the next row may count in the same places, by other lanes */
+            __syncwarp(); /* the next row may count the same columns, in other lanes */
         }
     }
 }
 
-/* A warp a column: counts become the sums of those before them; the column's total goes to `first`. */
+/* One warp per column. Counts become exclusive sums; the total of the column goes to `first`. */
 static __global__ void add_up_slabs(uint32_t n_in, struct lists lists)
 {
     const uint32_t lane = sl_lane();
@@ -424,7 +454,7 @@ static __global__ void add_up_slabs(uint32_t n_in, struct lists lists)
         for (uint32_t s0 = 0; s0 < lists.n_slabs; s0 += SL_WARP) {
             bool inside = s0 + lane < lists.n_slabs;
             uint32_t count = inside ? counts[s0 + lane] : 0;
-            uint32_t sum = count; /* of the lanes up to this one */
+            uint32_t sum = count; /* of the lanes up to this lane */
             for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
                 uint32_t other = __shfl_sync(ALL, sum, (int)(lane >= distance ? lane - distance : lane));
                 sum += lane >= distance ? other : 0;
@@ -440,7 +470,7 @@ static __global__ void add_up_slabs(uint32_t n_in, struct lists lists)
     }
 }
 
-/* One block: totals become the sums of those before them, each thread over a stretch of the columns. */
+/* One block. Totals become exclusive sums; each thread takes consecutive columns. */
 static __global__ void add_up_columns(uint32_t n_in, uint32_t *first)
 {
     __shared__ uint32_t totals[SL_THREADS];
@@ -467,9 +497,10 @@ static __global__ void add_up_columns(uint32_t n_in, uint32_t *first)
     }
 }
 
-#define LEAST_TERMS 32 /* what is worth a warp */
+#define LEAST_TERMS 32 /* terms worth a warp */
 
-/* A block for SL_WARP items of a row of GW: warps take stretches of its list, the first then adds up the stretches. */
+/* One block for SL_WARP items of a row of GW. Each warp adds consecutive terms of the list, the first warp then adds
+ * the warps' sums. */
 template <typename T>
 static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, int beta, T *gw)
 {
@@ -511,7 +542,11 @@ static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_i
 static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
 {
     uint32_t most = MOST_COUNTS / n_in;
-    most = most > MOST_SLABS ? MOST_SLABS : most < 1 ? 1 : most;
+    if (most > MOST_SLABS) {
+        most = MOST_SLABS;
+    } else if (most < 1) {
+        most = 1;
+    }
     out->slab_rows = (uint32_t)(((uint64_t)n_rows + most - 1) / most);
     out->slab_rows = out->slab_rows < LEAST_ROWS ? LEAST_ROWS : out->slab_rows;
     out->n_slabs = (uint32_t)(((uint64_t)n_rows + out->slab_rows - 1) / out->slab_rows);
@@ -521,10 +556,13 @@ static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
 static uint32_t tile_rows(const struct sl_sparse_rows *x, uint32_t n_rows)
 {
     uint32_t most = x->max_row == 0 ? n_rows : TILE_TERMS / x->max_row;
-    return most < 1 ? 1 : most < n_rows ? most : n_rows;
+    if (most < 1) {
+        return 1;
+    }
+    return most < n_rows ? most : n_rows;
 }
 
-/* Memory for the lists of a tile of n_rows rows. n_rows, n_in >= 1. */
+/* Scratch memory for the lists of a tile of n_rows rows. n_rows, n_in >= 1. */
 static enum sl_status take_lists(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, sl_scratch *room,
                                  struct lists *out)
 {
@@ -541,7 +579,7 @@ static enum sl_status take_lists(const struct sl_sparse_rows *x, uint32_t n_rows
     return st;
 }
 
-/* Bring the entries of a tile's rows into lists; `out` has room for no fewer rows, in slabs as they were cut then. */
+/* Sort the entries of a tile's rows into lists. `out` has room for at least as many rows, and keeps its slabs. */
 static enum sl_status make_lists(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
                                  uint32_t n_in, struct lists *out)
 {
@@ -585,11 +623,12 @@ static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows
         const sl_real *tile_gz = gz + (size_t)row * n_out;
         tile.ids += row;
         SL_TRY(st, make_lists(name, stream, &tile, n_rows - row < most ? n_rows - row : most, n_in, &lists), failed);
-        SL_TRY(st,
-               sl_in_quads(n_out, tile_gz, gw, NULL)
-                   ? start_sum_lists(name, stream, n_in, &lists, n_out / 4, (const float4 *)tile_gz, beta, (float4 *)gw)
-                   : start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw),
-               failed);
+        if (sl_in_quads(n_out, tile_gz, gw, NULL)) {
+            const float4 *quads = (const float4 *)tile_gz;
+            SL_TRY(st, start_sum_lists(name, stream, n_in, &lists, n_out / 4, quads, beta, (float4 *)gw), failed);
+        } else {
+            SL_TRY(st, start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw), failed);
+        }
         beta = 1;
     }
 failed:
@@ -606,5 +645,8 @@ enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const s
     } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
         st = add_tiles(stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
     }
-    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
+    if (st != SL_OK || gb_out == NULL) {
+        return st;
+    }
+    return sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
 }

@@ -10,8 +10,7 @@
 #include "codelets/blend.h"
 #include "codelets/rows.h"
 
-#define LANES                                                                                                          \
-    16 /* partial sums of a head's score, so that it is fast; of one number everywhere, which fixes the order */
+#define LANES 16 /* partial sums of a head's score, for speed; the same number everywhere, so that the order is fixed */
 
 /* ---- kernels, CPU ---- */
 
@@ -132,7 +131,7 @@ static void identity_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
-/* Of the first three buffers. */
+/* The parameters in the first three buffers. */
 static struct sl_derive_attention attention_of(void *buffers[], const struct attention_args *args)
 {
     return (struct sl_derive_attention){
@@ -276,19 +275,21 @@ enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *hea
                                                   starpu_data_handle_t gw)
 {
     enum sl_status st = check_square("sl_derive_identity_backward", gout, gw);
-    return st != SL_OK ? st
-                       : sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
-                                         (struct sl_blend_rows){gw, 0});
+    if (st != SL_OK) {
+        return st;
+    }
+    return sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
+                           (struct sl_blend_rows){gw, 0});
 }
 
-/* `handle` is [n_rows x n_columns]. */
-static enum sl_status check_matrix(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_rows,
+/* Whether `handle` is [n_rows x n_columns]. */
+static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
                                    uint32_t n_columns)
 {
     if (sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, what, sl_handle_rows(handle),
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, label, sl_handle_rows(handle),
                    sl_handle_columns(handle), n_rows, n_columns);
 }
 
@@ -308,7 +309,7 @@ failed:
     return st;
 }
 
-/* The buffers that both tasks begin with, and their flops or so. */
+/* Begin a task: add the buffers that both tasks share, and estimate the flops. */
 static void begin_attention(struct sl_task *task, struct starpu_codelet *codelet,
                             const struct sl_derive_attention_layer *layer, struct attention_args *args)
 {

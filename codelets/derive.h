@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Derive: matrices that are computed from trained parameters, once a step, so that a product with rows (codelets/dense.h) need not
- * know of them; and the adjoint, which brings the matrix' gradient back to the parameters.
+ * Derive: compute a matrix from trained parameters, once a step. The products with rows (codelets/dense.h) then use the
+ * matrix and need not know its parts. The adjoint brings the gradient of the matrix back to the parameters.
  *   before: codelets/optimize.h      after: codelets/dense.h
- *   backward, before: codelets/reduce.h, which adds up the partial gradients of OUT      after: codelets/optimize.h
+ *   backward, before: codelets/reduce.h, which adds the partial gradients of OUT      after: codelets/optimize.h
  *
  *   identity (GCNII, Chen et al. 2020): OUT = a I + b W, all [H x H]
  *     backward                          GW = b GOUT
  *
- *   attention (GAT, Velickovic et al. 2018): OUT = [ W | W A_src | W A_dst ], W [F x H], OUT [F x (H + 2 K)], K heads, each of
- *   D = H / K columns. A product with OUT gives a vertex' row and, per head, its scores as a source and as a destination.
+ *   attention (GAT, Velickovic et al. 2018): OUT = [ W | W A_src | W A_dst ], W [F x H], OUT [F x (H + 2 K)], K heads
+ *   of
+ *   D = H / K columns. A product with OUT gives a vertex' row and, for each head, its scores as source and as
+ *   destination.
  *     (W A_src)[f, k] = sum_j W[f, k D + j] src[k D + j], src [1 x H]; W A_dst likewise with dst
  *     backward, k = c / D               GW[f, c] = GOUT[f, c] + GOUT[f, H + k] src[c] + GOUT[f, H + K + k] dst[c]
  *                                       GSRC[c]  = sum_f GOUT[f, H + k] W[f, c]
  *                                       GDST[c]  = sum_f GOUT[f, H + K + k] W[f, c]
  *
- * All matrices are row major. Gradients are overwritten.
+ * All matrices are row-major. Gradients are overwritten.
  */
 #ifndef SL_CODELETS_DERIVE_H
 #define SL_CODELETS_DERIVE_H
@@ -27,10 +29,10 @@
 
 /* ---- kernels, CPU: no argument aliases another ---- */
 
-/* n: H. The adjoint is sl_blend_cpu of H * H entries (codelets/blend.h). */
+/* n: H. The adjoint is sl_blend_cpu on H * H entries (codelets/blend.h). */
 void sl_derive_identity_cpu(uint32_t n, double a, double b, const sl_real *w, sl_real *out);
 
-/* One layer's parameters. */
+/* Parameters of one layer. */
 struct sl_derive_attention {
     uint32_t n_rows;          /* F */
     uint32_t n_columns;       /* H */
@@ -42,13 +44,13 @@ struct sl_derive_attention {
 /* out [F x (H + 2 K)]. */
 void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out);
 
-/* gout [F x (H + 2 K)]; gw [F x H], gsrc and gdst [H] are overwritten. Sums over F as in codelets/bias.h. */
+/* gout [F x (H + 2 K)]. Overwrites gw [F x H], gsrc and gdst [H]. Sums over F as in codelets/bias.h. */
 void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
                                       sl_real *gsrc_out, sl_real *gdst_out);
 
 #ifdef SL_CUDA
-/* The same on the stream's device; all pointers, those in *a too, are to its memory. OUT of identity and GW have the bits of the
- * CPU; other sums are taken in another order, always the same one. SL_ECUDA. */
+/* The same on the stream's device. All pointers, also in *a, are to device memory. OUT of identity, and GW, have the
+ * bits of the CPU. Other sums have another order, a fixed one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_derive_identity_cuda(cudaStream_t stream, uint32_t n, double a, double b,
                                                    const sl_real *w, sl_real *out);
 SL_EXTERN_C enum sl_status sl_derive_attention_cuda(cudaStream_t stream, const struct sl_derive_attention *a,
@@ -58,17 +60,18 @@ SL_EXTERN_C enum sl_status sl_derive_attention_backward_cuda(cudaStream_t stream
                                                              sl_real *gdst_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL on shapes (message: which), SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_EINVAL: shapes do not fit (the message says which). SL_ESTARPU,
+ * SL_ENOMEM. ---- */
 
 /* w, out: [H x H]. */
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
                                          starpu_data_handle_t out);
 
-/* gout, gw: [H x H], not the same one. */
+/* gout and gw: different matrices [H x H]. */
 enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
                                                   starpu_data_handle_t gw);
 
-/* One layer's parameters, which are only read. */
+/* Parameters of one layer, read only. */
 struct sl_derive_attention_layer {
     uint32_t n_heads;              /* K */
     starpu_data_handle_t w;        /* F x H */
@@ -79,7 +82,8 @@ struct sl_derive_attention_layer {
 enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
                                           const struct sl_derive_attention_layer *layer, starpu_data_handle_t out);
 
-/* gout: [F x (H + 2 K)]; gw [F x H], gsrc and gdst [1 x H]. The parameters are those of the forward task, not yet updated. */
+/* gout [F x (H + 2 K)]; gw [F x H], gsrc and gdst [1 x H]. The parameters must have the values of the forward task:
+ * submit before the update. */
 enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *head,
                                                    const struct sl_derive_attention_layer *layer,
                                                    starpu_data_handle_t gout, starpu_data_handle_t gw,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Matrices computed from parameters: a thread an entry, a warp for a row of one head where there are sums along it. */
+ * Matrices computed from parameters: one thread per entry, or one warp per row and head if there are sums along a
+ * row. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/bias.h"
@@ -22,7 +23,7 @@ enum sl_status sl_derive_identity_cuda(cudaStream_t stream, uint32_t n, double a
                     w, out);
 }
 
-/* A warp for one head's columns of a row: they are copied, and their scores summed up. */
+/* One warp for the columns of a head in a row: copies the columns and sums their scores. */
 static __global__ void append_scores(struct sl_derive_attention a, sl_real *out)
 {
     const uint32_t width = a.n_columns / a.n_heads;
@@ -53,7 +54,7 @@ enum sl_status sl_derive_attention_cuda(cudaStream_t stream, const struct sl_der
                     out);
 }
 
-/* A warp a row of GW. */
+/* One warp per row of GW. */
 static __global__ void backward_w(struct sl_derive_attention a, const sl_real *gout, sl_real *gw)
 {
     const uint32_t width = a.n_columns / a.n_heads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The dropout mask for many columns at once: Philox on lanes side by side, a lane for each group of 8 columns. */
+ * Dropout masks of many columns at once: Philox in parallel lanes, one lane for each group of 8 columns. */
 #include "codelets/dropout.h"
 
 #include "support/philox.h"
@@ -9,10 +9,10 @@
 #define LANES (SL_DROPOUT_BLOCK / 8)
 #define OCTETS (LANES / 8)
 
-/* What the lanes draw for: lane l for group[l / 8] + l % 8 of vertex[l / 8]. */
+/* The draws of the lanes: lane l draws for group[l / 8] + l % 8 of vertex[l / 8]. */
 struct lanes {
     uint32_t vertex[OCTETS], group[OCTETS];
-    struct sl_philox_place at;
+    struct sl_philox_common philox;
 };
 
 /* ---- any processor ---- */
@@ -23,10 +23,10 @@ static inline void keep_lanes(const struct lanes *lanes, uint32_t threshold, uin
     for (uint32_t l = 0; l < LANES; l++) {
         x[0][l] = lanes->vertex[l / 8];
         x[1][l] = lanes->group[l / 8] + l % 8;
-        x[2][l] = lanes->at.step;
-        x[3][l] = lanes->at.place;
+        x[2][l] = lanes->philox.step;
+        x[3][l] = lanes->philox.place;
     }
-    sl_philox(&lanes->at, LANES, x[0], x[1], x[2], x[3]);
+    sl_philox(&lanes->philox, LANES, x[0], x[1], x[2], x[3]);
     for (uint32_t l = 0; l < LANES; l++) {
         for (uint32_t w = 0; w < 4; w++) {
             keep_out[8 * l + 2 * w] = (x[w][l] & 0xffff) >= threshold;
@@ -53,11 +53,11 @@ __attribute__((target("avx2"))) static void keep_lanes_avx2(const struct lanes *
             uint32_t octet = (l + 4 * v) / 8;
             x0[v] = _mm256_set1_epi64x(lanes->vertex[octet]);
             x1[v] = _mm256_add_epi64(_mm256_set1_epi64x(lanes->group[octet]), v % 2 == 0 ? even : odd);
-            x2[v] = _mm256_set1_epi64x(lanes->at.step);
-            x3[v] = _mm256_set1_epi64x(lanes->at.place);
+            x2[v] = _mm256_set1_epi64x(lanes->philox.step);
+            x3[v] = _mm256_set1_epi64x(lanes->philox.place);
         }
-        sl_philox_avx2(&lanes->at, x0, x1, x2, x3);
-        /* Four 16-bit numbers of a lane in each of a and b; those of at least the threshold become 1, the others 0. */
+        sl_philox_avx2(&lanes->philox, x0, x1, x2, x3);
+        /* a and b hold four 16-bit numbers per lane. A number becomes 1 if it is at least the threshold, else 0. */
         for (int v = 0; v < VECTORS; v++) {
             __m256i a = _mm256_blend_epi32(x0[v], _mm256_slli_epi64(x1[v], 32), 0xaa);
             __m256i b = _mm256_blend_epi32(x2[v], _mm256_slli_epi64(x3[v], 32), 0xaa);
@@ -69,7 +69,7 @@ __attribute__((target("avx2"))) static void keep_lanes_avx2(const struct lanes *
     }
 }
 
-/* The same with vectors twice as long: all lanes at once. */
+/* The same with vectors of twice the length: all lanes at once. */
 __attribute__((target("avx512f,avx512bw"))) static void keep_lanes_avx512(const struct lanes *lanes, uint32_t threshold,
                                                                           uint8_t *keep_out)
 {
@@ -79,10 +79,10 @@ __attribute__((target("avx512f,avx512bw"))) static void keep_lanes_avx512(const 
     for (int v = 0; v < VECTORS; v++) {
         x0[v] = _mm512_set1_epi64(lanes->vertex[v]);
         x1[v] = _mm512_add_epi64(_mm512_set1_epi64(lanes->group[v]), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-        x2[v] = _mm512_set1_epi64(lanes->at.step);
-        x3[v] = _mm512_set1_epi64(lanes->at.place);
+        x2[v] = _mm512_set1_epi64(lanes->philox.step);
+        x3[v] = _mm512_set1_epi64(lanes->philox.place);
     }
-    sl_philox_avx512(&lanes->at, x0, x1, x2, x3);
+    sl_philox_avx512(&lanes->philox, x0, x1, x2, x3);
     for (int v = 0; v < VECTORS; v++) {
         __m512i a = _mm512_mask_blend_epi32(0xaaaa, x0[v], _mm512_slli_epi64(x1[v], 32));
         __m512i b = _mm512_mask_blend_epi32(0xaaaa, x2[v], _mm512_slli_epi64(x3[v], 32));
@@ -105,9 +105,10 @@ enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *thresho
     return SL_OK;
 }
 
-/* Octets in order of rows, and of columns within a row; those behind the last draw for nobody. Returns their number. */
-static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices,
-                                  uint32_t first, uint32_t n, struct lanes *out)
+/* Fill the octets in row order, columns ascending. Octets behind the last row are unused. Returns the number of
+ * octets. */
+static inline uint32_t fill_lanes(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t first,
+                                  uint32_t n, struct lanes *out)
 {
     uint32_t o = 0;
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -120,15 +121,15 @@ static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, 
         out->vertex[idle] = 0;
         out->group[idle] = 0;
     }
-    out->at = sl_philox_place(where);
+    out->philox = sl_philox_common(draw);
     return o;
 }
 
-void sl_dropout_keep(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
+void sl_dropout_keep(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
                      uint32_t first, uint32_t n, uint8_t keep_out[SL_DROPOUT_BLOCK])
 {
     struct lanes lanes;
-    uint32_t n_octets = fill_lanes(where, n_rows, vertices, first, n, &lanes);
+    uint32_t n_octets = fill_lanes(draw, n_rows, vertices, first, n, &lanes);
 #if SL_HAVE_X86
     if (threshold > 0 && __builtin_cpu_supports("avx512bw")) {
         keep_lanes_avx512(&lanes, threshold, keep_out);

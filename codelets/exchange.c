@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Requests merged into frontiers, and rows packed for those who asked. */
+ * Merge requests into frontiers, and pack rows for the requesters. */
 #include "codelets/exchange.h"
 
 #include <string.h>
 
 /* ---- kernels, CPU ---- */
 
-/* Append the marked local ids to the frontier, ascending, and clear the marks. */
+/* Append the marked local ids to the frontier in ascending order, and clear the marks. */
 static uint32_t append_marked(uint32_t n_rows, const struct sl_frontier *frontier)
 {
     uint32_t n_words = (uint32_t)(((uint64_t)frontier->n_part + 63) / 64);
@@ -51,7 +51,7 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
     return n_rows;
 }
 
-#define AHEAD 12 /* rows on their way from memory while one is copied */
+#define AHEAD 12 /* rows prefetched ahead of the copy */
 
 SL_INLINE void pack(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, char *packed_out)
 {
@@ -74,7 +74,7 @@ void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows
     pack(SL_DTYPE_BF16, n, n_columns, rows, (char *)packed_out);
 }
 
-/* Rows of so many bytes. */
+/* Rows of `bytes` bytes. */
 static void unpack(uint32_t n, size_t bytes, const uint32_t *rows, const void *packed, void *out)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -101,7 +101,7 @@ struct merge_args {
         uint32_t owner;
         bool of_part;
         uint32_t part_first, part_end;
-    } merging[SL_MAX_PES]; /* submitted up to merging[n_owners - 1] only */
+    } merging[SL_MAX_PES]; /* submitted up to merging[n_owners - 1] */
 };
 
 struct pack_args {
@@ -113,13 +113,13 @@ struct pack_args {
     struct packed {
         uint32_t requester;
         struct sl_slice_args rows;
-    } packed[SL_MAX_PES]; /* submitted up to packed[n_requesters - 1] only */
+    } packed[SL_MAX_PES]; /* submitted up to packed[n_requesters - 1] */
 };
 
 /* ---- task wrappers ---- */
 
-#define ONE_ASKS 2      /* positions in a list for one who asks, before its entries */
-#define OWNER_BUFFERS 4 /* of each owner: frontier, index, counts, inverse */
+#define ONE_ASKS 2      /* positions before the entries, in a list with one requester */
+#define OWNER_BUFFERS 4 /* of an owner: frontier, index, counts, inverse */
 
 static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
 {
@@ -129,7 +129,7 @@ static void task_requests(void *buffers[], const struct merge_args *args, struct
     }
 }
 
-/* buffers: the owner's. */
+/* buffers: of one owner. */
 static struct sl_frontier task_frontier(void *buffers[], const struct merging *merging)
 {
     struct sl_frontier frontier = {.first = merging->part_first,
@@ -310,11 +310,12 @@ static enum sl_status check_merging(uint32_t n_parts, const struct sl_merging *m
 {
     const struct sl_frontier_handles *frontier = &merging->frontier;
     size_t room = starpu_vector_get_nx(frontier->index);
-    return merging->owner < n_parts && frontier->end >= frontier->first &&
-                   room >= sl_index_bytes(frontier->end - frontier->first)
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "sl_merge: PE %u of %u, ids %u to %u with an index of %zu bytes", merging->owner,
-                         n_parts, frontier->first, frontier->end, room);
+    if (merging->owner < n_parts && frontier->end >= frontier->first &&
+        room >= sl_index_bytes(frontier->end - frontier->first)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_merge: PE %u of %u, ids %u to %u with an index of %zu bytes", merging->owner, n_parts,
+                   frontier->first, frontier->end, room);
 }
 
 enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
@@ -330,7 +331,9 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     sl_task_begin(&task, &merge_cl);
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
-        task.status = task.status == SL_OK ? check_merging(n_parts, &owners[i]) : task.status;
+        if (task.status == SL_OK) {
+            task.status = check_merging(n_parts, &owners[i]);
+        }
         args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
         args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
         sl_task_add(&task, frontier->ids, STARPU_RW);
@@ -345,7 +348,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SAMPLE);
 }
 
-/* What one requester gets must fit the rows and the inverse. */
+/* The rows of one requester must fit the owner's rows and the inverse. */
 static enum sl_status check_pack(const struct sl_rows *rows, starpu_data_handle_t inverse, uint32_t n_parts,
                                  uint32_t requester, const struct sl_slice *packed)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Requests merged by the same bitmap as on the CPU, whose words are counted and summed up; rows packed by a warp a row. */
+ * Requests are merged with the bitmap of the CPU version; its words are counted and prefix-summed. Rows are packed by
+ * one warp per row. */
 #include "codelets/bf16.cuh"
 #include "codelets/exchange.h"
 #include "codelets/marks.cuh"
@@ -9,7 +10,7 @@
 
 /* ---- merge ---- */
 
-/* Mark the local ids that are asked for and have no row yet. */
+/* Mark the requested local ids without a row. */
 static __global__ void mark_new(struct sl_requests request, uint32_t first, const uint32_t *row_of, uint64_t *words)
 {
     for (uint32_t p = 0; p < request.n_parts; p++) {
@@ -24,8 +25,8 @@ static __global__ void mark_new(struct sl_requests request, uint32_t first, cons
     }
 }
 
-/* Append the marked local ids to the frontier, ascending, and clear the marks. before: how many are marked in the words before
- * each. */
+/* Append the marked local ids to the frontier in ascending order, and clear the marks. before: marks in all earlier
+ * words. */
 static __global__ void append_marked(uint32_t first, uint32_t n_words, const uint32_t *before, const uint32_t *n_rows,
                                      uint64_t *words, sl_vertex *frontier, uint32_t *row_of, uint32_t *n_rows_out)
 {
@@ -88,9 +89,9 @@ done:
 
 /* ---- pack ---- */
 
-#define MAX_PACKS 64 /* requesters of one launch: what a kernel's parameters have room for */
+#define MAX_PACKS 64 /* requesters per launch; kernel parameters have no room for more */
 
-/* The rows of several requesters, one after the other: those of requester r are begin[r] .. begin[r + 1] - 1. */
+/* Rows of several requesters, one after the other. Requester r has rows begin[r] .. begin[r + 1] - 1. */
 struct packs {
     uint32_t n;
     uint32_t n_parts;
@@ -101,11 +102,11 @@ struct packs {
     const void *chunk[SL_MAX_CHUNKS];
 };
 
-/* Copy rows of n_columns of T, a unit of bytes. */
+/* Copy rows of n_columns units T. */
 template <typename T> static __global__ void pack_rows(struct packs packs, uint32_t n_columns, const uint32_t *inverse)
 {
     const uint32_t mask = (1u << packs.shift) - 1;
-    uint32_t r = 0; /* a warp's rows ascend */
+    uint32_t r = 0; /* the rows of a warp ascend */
     for (uint64_t row = sl_warp(); row < packs.begin[packs.n]; row += sl_n_warps()) {
         while (row >= packs.begin[r + 1]) {
             r++;
@@ -128,7 +129,7 @@ static enum sl_status start_pack(cudaStream_t stream, const struct packs &packs,
                     (uint32_t)(row_bytes / sizeof(T)), inverse);
 }
 
-/* addresses: of the chunks, one or'ed with the other. */
+/* addresses: of all chunks, or'ed. */
 static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, size_t row_bytes,
                                 const uint32_t *inverse)
 {
@@ -167,7 +168,7 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n_ch
 
 /* ---- unpack ---- */
 
-/* A warp a row of n_columns of T, a unit of bytes. */
+/* One warp per row of n_columns units T. */
 template <typename T>
 static __global__ void unpack_rows(uint32_t n, uint32_t n_columns, const uint32_t *rows, const T *packed, T *out)
 {

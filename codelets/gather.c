@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Copy feature rows out of the part's table, with input dropout on the way. */
+ * Copy feature rows from the part's table, and apply input dropout on the way. */
 #include "codelets/gather.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8
     }
 }
 
-#define AHEAD 12 /* rows on their way from memory while one is copied */
+#define AHEAD 12 /* rows prefetched ahead of the copy */
 
 SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
 {
@@ -35,7 +35,22 @@ SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
                            : from->hot->rows + (size_t)slot * from->n_columns;
 }
 
-/* The rows i0 .. i0 + n_rows - 1 with dropout, whose masks are drawn together. */
+/* Columns of the block that begins at column c. */
+static inline uint32_t block_size(uint32_t n_columns, uint32_t c)
+{
+    return n_columns - c < SL_DROPOUT_BLOCK ? n_columns - c : SL_DROPOUT_BLOCK;
+}
+
+/* Rows with masks drawn in one call. */
+static uint32_t rows_at_once(const struct sl_feature_rows *rows)
+{
+    if (rows->threshold == 0 || rows->n_columns == 0) {
+        return 1;
+    }
+    return sl_dropout_rows(rows->n_columns);
+}
+
+/* Rows i0 .. i0 + n_rows - 1 with dropout; one call draws their masks. */
 SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_real *x_out)
 {
     _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
@@ -45,7 +60,7 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
     }
     for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
-        uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
+        uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
             mask_row(n, row_of(from, i0 + r) + c, keep + r * sl_dropout_stride(n), scale,
@@ -54,7 +69,7 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
     }
 }
 
-/* Row i of what is wanted, in bf16. */
+/* Requested row i, in bf16. */
 static inline const sl_bf16 *bf16_row_of(const struct sl_feature_rows *from, uint32_t i)
 {
     uint32_t vertex = from->ids[i] - from->first;
@@ -63,7 +78,7 @@ static inline const sl_bf16 *bf16_row_of(const struct sl_feature_rows *from, uin
     return (const sl_bf16 *)rows + (size_t)(slot == SL_NONE ? vertex : slot) * from->n_columns;
 }
 
-/* Rows i0 .. i0 + n_rows - 1 with dropout, as mask_rows. */
+/* As mask_rows. */
 static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_bf16 *x_out)
 {
     _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
@@ -74,7 +89,7 @@ static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
     }
     for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
-        uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
+        uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
             sl_bf16_widen(n, bf16_row_of(from, i0 + r) + c, wide);
@@ -90,7 +105,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
 {
     const uint32_t n_columns = rows->n_columns;
     const size_t bytes = n_columns * sizeof *x_out;
-    uint32_t together = rows->threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
@@ -107,7 +122,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
 SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
 {
     const uint32_t n_columns = rows->n_columns;
-    uint32_t together = rows->threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
@@ -134,7 +149,7 @@ struct gather_args {
 
 /* ---- task wrappers ---- */
 
-/* What a task reads; `cache` is room for the part's, if there is one. */
+/* The input of a task. cache: memory for the struct of the part's cache. */
 static struct sl_feature_rows task_rows(void *buffers[], const struct gather_args *args, struct sl_hotrows *cache)
 {
     void **next = buffers + 3;
@@ -204,7 +219,7 @@ static struct starpu_codelet gather_cl = {
 static struct starpu_perfmodel gather_hot_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_gather_hot", .size_base = sl_task_size_base};
 
-/* With a cache of hot rows, behind the same buffers R slot_of and rows; the table is read in main memory. */
+/* With a cache of hot rows: the same buffers, then R slot_of and rows. The table is read in main memory. */
 static struct starpu_codelet gather_hot_cl = {
     .name = "sl_gather_hot",
     .cpu_funcs = {gather_cpu_task},

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Feature rows by a warp a row: eight columns a lane where there is dropout, for they share one draw, else bytes in the widest units
- * that rows allow. */
+ * Feature rows, one warp per row. With dropout a lane takes eight columns, which share one draw. Without dropout the
+ * rows are copied in the widest units that fit. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
 
-/* Where rows come from: the table, but for those in the cache, if there is one (slot_of not NULL). T: a number, or a unit
- * of bytes. */
+/* Rows of a part: from the cache if the cache has the row, else from the table. slot_of NULL: no cache. T: a number, or
+ * a unit of bytes. */
 template <typename T> struct row_source {
     const T *table;
     const T *hot;
     const uint32_t *slot_of;
-    uint32_t n_columns; /* of T */
+    uint32_t n_columns; /* in units of T */
 
     __device__ const T *row(uint32_t vertex) const
     {
@@ -54,57 +54,59 @@ static __global__ void mask_rows(struct sl_feature_rows rows, uint32_t n_rows, r
     }
 }
 
-/* Where rows are, whatever they hold. */
-struct places {
+/* Addresses of table and cache, for any dtype. */
+struct feature_tables {
     const void *table;
     const void *hot;
     const uint32_t *slot_of;
 };
 
-template <typename T> static row_source<T> source_of(const struct places &at, size_t row_bytes)
+template <typename T> static row_source<T> source_of(const struct feature_tables &from, size_t row_bytes)
 {
-    return {(const T *)at.table, (const T *)at.hot, at.slot_of, (uint32_t)(row_bytes / sizeof(T))};
+    return {(const T *)from.table, (const T *)from.hot, from.slot_of, (uint32_t)(row_bytes / sizeof(T))};
 }
 
 template <typename E>
 static enum sl_status start_masked(cudaStream_t stream, struct sl_feature_rows rows, uint32_t n_rows,
-                                   const struct places &at, void *x)
+                                   const struct feature_tables &from, void *x)
 {
     const size_t row_bytes = rows.n_columns * sizeof(E);
-    rows.table = nullptr; /* the host's addresses: the kernel has the source */
+    rows.table = nullptr; /* host addresses: the kernel uses `source` */
     rows.hot = nullptr;
     return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), mask_rows<E>, rows, n_rows,
-                    source_of<E>(at, row_bytes), (E *)x);
+                    source_of<E>(from, row_bytes), (E *)x);
 }
 
 template <typename T>
 static enum sl_status start_copy(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                                 const struct places &at, size_t row_bytes, void *x)
+                                 const struct feature_tables &from, size_t row_bytes, void *x)
 {
-    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), copy_rows<T>, n_rows, source_of<T>(at, row_bytes),
+    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), copy_rows<T>, n_rows, source_of<T>(from, row_bytes),
                     rows->first, rows->ids, (T *)x);
 }
 
 enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
                               enum sl_dtype dtype, void *x_out)
 {
-    struct places at = {rows->table, nullptr, nullptr};
+    struct feature_tables from = {rows->table, nullptr, nullptr};
     if (rows->hot != nullptr) {
         const sl_real *mapped;
         enum sl_status st = sl_mapped(rows->table, "sl_gather", &mapped);
         if (st != SL_OK) {
             return st;
         }
-        at = {mapped, rows->hot->rows, rows->hot->slot_of};
+        from = {mapped, rows->hot->rows, rows->hot->slot_of};
     }
     if (rows->threshold > 0) {
-        return dtype == SL_DTYPE_BF16 ? start_masked<sl_bf16>(stream, *rows, n_rows, at, x_out)
-                                      : start_masked<sl_real>(stream, *rows, n_rows, at, x_out);
+        if (dtype == SL_DTYPE_BF16) {
+            return start_masked<sl_bf16>(stream, *rows, n_rows, from, x_out);
+        }
+        return start_masked<sl_real>(stream, *rows, n_rows, from, x_out);
     }
     const size_t row_bytes = sl_dtype_bytes(dtype, rows->n_columns);
-    switch (sl_copy_unit(row_bytes | (uintptr_t)at.table | (uintptr_t)at.hot | (uintptr_t)x_out)) {
-    case sizeof(float4): return start_copy<float4>(stream, rows, n_rows, at, row_bytes, x_out);
-    case sizeof(float): return start_copy<float>(stream, rows, n_rows, at, row_bytes, x_out);
-    default: return start_copy<sl_bf16>(stream, rows, n_rows, at, row_bytes, x_out);
+    switch (sl_copy_unit(row_bytes | (uintptr_t)from.table | (uintptr_t)from.hot | (uintptr_t)x_out)) {
+    case sizeof(float4): return start_copy<float4>(stream, rows, n_rows, from, row_bytes, x_out);
+    case sizeof(float): return start_copy<float>(stream, rows, n_rows, from, row_bytes, x_out);
+    default: return start_copy<sl_bf16>(stream, rows, n_rows, from, row_bytes, x_out);
     }
 }

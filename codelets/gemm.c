@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * oneDNN's sgemm is one set of kernels compiled when it is first called (50 ms), not one for each shape; it takes the room for its
- * packed copies with each call, and gives it back. */
+ * oneDNN compiles its sgemm kernels at the first call (50 ms), for all shapes together. Each call allocates the memory
+ * for its packed copies and frees it again. */
 #include "codelets/gemm.h"
 
 #include <cblas.h>
@@ -16,16 +16,16 @@
 #define USE_DNNL
 #include <dnnl.h>
 
-/* OpenMP's own, declared here because a compiler may lack the header of the library that oneDNN is linked with. */
+/* OpenMP's own function. A compiler may lack the header of the OpenMP library that oneDNN is linked with. */
 void omp_set_num_threads(int n);
 
-#if DNNL_VERSION_MAJOR == 2 /* whose interface this is */
+#if DNNL_VERSION_MAJOR == 2 /* the version of this interface */
 #define USE_DNNL_BF16
 #endif
 #endif
 
-/* With no more multiplications OpenBLAS has kernels that do not copy the factors, and is up to twice as fast; with more, oneDNN is
- * the faster at nearly all shapes. */
+/* Up to this number of multiplications OpenBLAS does not copy the factors, and is up to twice as fast. Above it oneDNN
+ * is faster at nearly all shapes. */
 #define SMALL UINT64_C(1000000)
 
 void sl_gemm_setup(void)
@@ -51,7 +51,7 @@ static void by_openblas(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, 
 
 #ifdef USE_DNNL
 
-/* OpenMP keeps the number of threads for each thread that asks. A worker that never said 1 would start a team of its own. */
+/* OpenMP stores the number of threads for each calling thread. A worker that never sets 1 would start its own team. */
 static enum sl_status by_dnnl(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                               float *c)
 {
@@ -87,7 +87,7 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
 
 /* ---- factors in bf16 ---- */
 
-/* A factor of so many rows as stored, and memory for it, to be given to sl_free. */
+/* A factor widened to float; n_rows as stored. Free *room with sl_free. */
 static enum sl_status widen(struct sl_factor_bf16 from, uint32_t n_rows, sl_real **room, struct sl_factor *out)
 {
     size_t n = (size_t)n_rows * from.n_columns;
@@ -118,8 +118,8 @@ done:
 
 #ifdef USE_DNNL_BF16
 
-/* oneDNN's product, for any shape, as one kernel or another has been made for: [A transposed][B transposed][beta]. They keep
- * nothing between calls (the scratchpad is the caller's, and is empty), so that workers share them. */
+/* oneDNN's products for any shape, by [A transposed][B transposed][beta]. They keep nothing between calls (the
+ * scratchpad is the caller's, and empty), so all workers share them. */
 static struct {
     pthread_once_t once;
     bool has_instructions;
@@ -128,7 +128,7 @@ static struct {
     dnnl_primitive_t product[2][2][2];
 } bf16 = {.once = PTHREAD_ONCE_INIT};
 
-/* A matrix' shape; as stored, or its transpose. */
+/* The shape of a matrix as stored, or of its transpose. */
 static dnnl_status_t describe(int64_t n_rows, int64_t n_columns, int64_t leading, int is_transposed,
                               dnnl_data_type_t type, dnnl_memory_desc_t *out)
 {
@@ -152,16 +152,19 @@ static dnnl_status_t set_attributes(int beta, dnnl_primitive_attr_t attributes)
     return status;
 }
 
-static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *what, const_dnnl_primitive_attr_t attributes,
+static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *desc, const_dnnl_primitive_attr_t attributes,
                                     dnnl_primitive_t *out)
 {
     dnnl_primitive_desc_t made;
-    dnnl_status_t status = dnnl_primitive_desc_create(&made, what, attributes, bf16.engine, NULL);
+    dnnl_status_t status = dnnl_primitive_desc_create(&made, desc, attributes, bf16.engine, NULL);
     if (status != dnnl_success) {
         return status;
     }
     bool needs_room = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)) > 0;
-    status = needs_room ? dnnl_unimplemented : dnnl_primitive_create(out, made);
+    status = dnnl_unimplemented;
+    if (!needs_room) {
+        status = dnnl_primitive_create(out, made);
+    }
     dnnl_primitive_desc_destroy(made);
     return status;
 }
@@ -172,20 +175,28 @@ static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int 
     dnnl_memory_desc_t a;
     dnnl_memory_desc_t b;
     dnnl_memory_desc_t c;
-    dnnl_matmul_desc_t what;
+    dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attributes;
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
     if (status != dnnl_success) {
         return status;
     }
     status = set_attributes(beta, attributes);
-    status = status != dnnl_success ? status : describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
-    status = status != dnnl_success ? status : describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
-    status = status != dnnl_success ? status : describe(any, any, any, 0, dnnl_f32, &c);
-    status = status != dnnl_success ? status : dnnl_matmul_desc_init(&what, &a, &b, NULL, &c);
-    status = status != dnnl_success
-                 ? status
-                 : make_primitive(&what, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+    if (status == dnnl_success) {
+        status = describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
+    }
+    if (status == dnnl_success) {
+        status = describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
+    }
+    if (status == dnnl_success) {
+        status = describe(any, any, any, 0, dnnl_f32, &c);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c);
+    }
+    if (status == dnnl_success) {
+        status = make_primitive(&desc, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+    }
     dnnl_primitive_attr_destroy(attributes);
     return status;
 }
@@ -196,14 +207,14 @@ static void setup_bf16(void)
     bf16.has_instructions = (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
     if (bf16.has_instructions) {
         bf16.status = dnnl_engine_create(&bf16.engine, dnnl_cpu, 0);
+        for (int i = 0; i < 8 && bf16.status == dnnl_success; i++) {
+            bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
+        }
+        bf16.has_instructions = bf16.status == dnnl_success;
     }
-    for (int i = 0; i < 8 && bf16.has_instructions && bf16.status == dnnl_success; i++) {
-        bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
-    }
-    bf16.has_instructions = bf16.has_instructions && bf16.status == dnnl_success;
 }
 
-/* Call the product on memory that is described: factors and result, in oneDNN's order of arguments. */
+/* Run a product. shape and data: the factors, then the result. */
 static dnnl_status_t execute(const_dnnl_primitive_t product, const dnnl_memory_desc_t shape[3], void *const data[3])
 {
     static const int roles[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
@@ -211,11 +222,16 @@ static dnnl_status_t execute(const_dnnl_primitive_t product, const dnnl_memory_d
     dnnl_stream_t stream = NULL;
     int n = 0;
     dnnl_status_t status = dnnl_stream_create(&stream, bf16.engine, dnnl_stream_default_flags);
-    for (; n < 3 && status == dnnl_success; n += status == dnnl_success) {
+    while (n < 3 && status == dnnl_success) {
         args[n].arg = roles[n];
         status = dnnl_memory_create(&args[n].memory, &shape[n], bf16.engine, data[n]);
+        if (status == dnnl_success) {
+            n++;
+        }
     }
-    status = status != dnnl_success ? status : dnnl_primitive_execute(product, stream, 3, args);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_execute(product, stream, 3, args);
+    }
     while (n-- > 0) {
         dnnl_memory_destroy(args[n].memory);
     }
@@ -232,12 +248,18 @@ static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl
     void *const data[3] = {(void *)(uintptr_t)a.entries, (void *)(uintptr_t)b.entries, c};
     omp_set_num_threads(1);
     dnnl_status_t status = bf16.status;
-    status = status != dnnl_success ? status : describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]);
-    status = status != dnnl_success ? status : describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]);
-    status = status != dnnl_success ? status : describe(m, n, n, 0, dnnl_f32, &shape[2]);
-    status = status != dnnl_success
-                 ? status
-                 : execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data);
+    if (status == dnnl_success) {
+        status = describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]);
+    }
+    if (status == dnnl_success) {
+        status = describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]);
+    }
+    if (status == dnnl_success) {
+        status = describe(m, n, n, 0, dnnl_f32, &shape[2]);
+    }
+    if (status == dnnl_success) {
+        status = execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data);
+    }
     if (status == dnnl_success) {
         return SL_OK;
     }
@@ -251,7 +273,10 @@ enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor
                             int beta, sl_real *c)
 {
     pthread_once(&bf16.once, setup_bf16);
-    return bf16.has_instructions ? by_dnnl_bf16(m, n, k, a, b, beta, c) : by_widening(m, n, k, a, b, beta, c);
+    if (bf16.has_instructions) {
+        return by_dnnl_bf16(m, n, k, a, b, beta, c);
+    }
+    return by_widening(m, n, k, a, b, beta, c);
 }
 
 static bool has_bf16(void)
@@ -275,7 +300,7 @@ static bool has_bf16(void)
 
 #endif
 
-/* ---- what is there ---- */
+/* ---- the libraries in use ---- */
 
 void sl_gemm_describe(char *text, size_t room)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The product of two dense matrices on a CPU, in one thread: StarPU's workers are the threads.
+ * The product of two dense matrices on a CPU, in one thread: the threads are StarPU's workers.
  *
- * Float products of more than a million multiplications go to oneDNN, where it is (configure --with-dnnl); all others to OpenBLAS. The
- * choice, like the order in which either library adds, is a function of the shape, so that the same product gives the same bits;
- * a row's last bits may differ with the number of rows beside it. doc/measurements.md has the rates of both.
+ * Float products of more than a million multiplications go to oneDNN, if configured (--with-dnnl). All other products
+ * go to OpenBLAS. The choice, and the order in which either library adds, depend on the shape alone, so that the same
+ * product gives the same bits. The last bits of a row may differ with the number of rows beside it. doc/measurements.md
+ * has the rates of both.
  *
- * Products of bf16 are added up in float. oneDNN 2 has them where the processor has instructions for them (AVX512_BF16, AMX);
- * elsewhere the factors are widened, and the product is one of float.
+ * bf16 products are summed in float. oneDNN 2 computes them if the processor has the instructions (AVX512_BF16, AMX).
+ * Otherwise the factors are widened for a float product.
  */
 #ifndef SL_CODELETS_GEMM_H
 #define SL_CODELETS_GEMM_H
@@ -20,7 +21,7 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* A factor of a product: a matrix, row major, or its transpose. */
+/* A factor of a product: a row-major matrix, or its transpose. */
 struct sl_factor {
     const sl_real *entries;
     uint32_t n_columns; /* as stored */
@@ -33,23 +34,23 @@ struct sl_factor_bf16 {
     int is_transposed;
 };
 
-/* Address space that OpenBLAS maps for each thread that computes, most of which is never touched; without it OpenBLAS tries again for
- * ever. */
+/* Address space that OpenBLAS maps for each thread that computes; most of it is never touched. Without the space
+ * OpenBLAS retries for ever. */
 #define SL_GEMM_SPACE_BYTES ((uint64_t)192 << 20)
 
-/* Once per process, before the first product. */
+/* Call once per process, before the first product. */
 void sl_gemm_setup(void);
 
-/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], op(B) [k x n]; m, n, k at least 1 and at most INT32_MAX. With beta 0 C is not read.
- * SL_ENOMEM: no room for the library's copies of the factors. */
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], op(B) [k x n]. m, n, k: 1 to INT32_MAX. beta 0: C is not read.
+ * SL_ENOMEM: no memory for the library's copies of the factors. */
 enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                        sl_real *c);
 
-/* The same of factors in bf16. SL_EINTERNAL: oneDNN refuses it. */
+/* The same with bf16 factors. SL_EINTERNAL: oneDNN refuses the product. */
 enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
                             int beta, sl_real *c);
 
-/* Which libraries multiply, in a line: "oneDNN 2.6.3, .." */
+/* One line with the libraries that multiply: "oneDNN 2.6.3, .." */
 void sl_gemm_describe(char *text, size_t room);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The scaled sum, a block of entries at a time so that the sums stay in the cache while the sources pass by. */
+ * The scaled sum, one block of entries at a time: the sums stay in the cache while the sources stream past. */
 #include "codelets/gossip.h"
 
 #include "codelets/rows.h"
@@ -89,7 +89,7 @@ static struct starpu_codelet mix_cl = {
     .name = "sl_gossip_mix",
     .cpu_funcs = {mix_cpu_task},
     SL_CUDA_FUNC(mix_cuda_task),
-    /* W out; R the sources in order */
+    /* W out; R the sources, in order */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &mix_model,
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 11, synchronise by gossip: arrays of several replicas of the model come together in one.
- *   before: codelets/reduce.h (gradients) or codelets/optimize.h (weights)        after: codelets/optimize.h, the next step
+ * Stage 11, synchronise by gossip: combine arrays of several replicas into one.
+ *   before: codelets/reduce.h (gradients) or codelets/optimize.h (weights)        after: codelets/optimize.h, the next
+ *   step
  *
- *   out = scale (source_0 + source_1 + .. + source_(n-1)), entry by entry, summed in double in this order.
+ *   out = scale (source_0 + source_1 + .. + source_(n-1)), entry by entry, summed in double in this order
  *
- * This one formula is all that GossipGraD (Daily et al. 2018, arXiv 1803.05880) computes: with two sources the mixing with a
- * partner, with one a copy or a change of scale, with all replicas the full average. Because the sum of two is the same in both
- * orders, partners that mix with each other hold the same numbers to the bit afterwards; the sum of n equal floats divided by n
- * is that float.
+ * GossipGraD (Daily et al. 2018, arXiv 1803.05880) needs no other formula. Two sources: mix with a partner. One source:
+ * a copy, or a change of scale. All replicas: the full average. The sum of two has the same bits in both orders, so
+ * partners that mix with each other end with the same bits. The sum of n equal floats divided by n is that float.
  */
 #ifndef SL_CODELETS_GOSSIP_H
 #define SL_CODELETS_GOSSIP_H
@@ -20,19 +20,19 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* n >= 1 sources of n_entries each; out is none of them. */
+/* n >= 1 sources of n_entries each. out is not a source. */
 void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);
 
 #ifdef SL_CUDA
-#define SL_GOSSIP_MOST 256 /* sources that a GPU takes; a run has no more nodes (runtime/plan/gossip.h) */
+#define SL_GOSSIP_MOST 256 /* most sources on a GPU; a run has no more nodes (runtime/plan/gossip.h) */
 
-/* The same bits on the stream's device. sources: an array of the host, read before this returns, of addresses on the device.
- * SL_EINVAL: more than SL_GOSSIP_MOST. SL_ECUDA. */
+/* The same bits on the stream's device. sources: a host array of device addresses, read before the call returns.
+ * SL_EINVAL: more than SL_GOSSIP_MOST sources. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
                                               const sl_real *const *sources, double scale, sl_real *out);
 #endif
 
-/* All handles are matrices of one shape; n >= 1. Local, one thread submits; SL_EINVAL on shapes and without sources,
+/* All handles are matrices of one shape; n >= 1. Local, one thread submits. SL_EINVAL: shapes differ, or n is 0.
  * SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sources,
                                     double scale, starpu_data_handle_t out);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The scaled sum: a thread an entry, source after source, in double. */
+ * The scaled sum: one thread per entry adds the sources in order, in double. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/gossip.h"
 
 struct sources {
-    const sl_real *at[SL_GOSSIP_MOST];
+    const sl_real *source[SL_GOSSIP_MOST];
 };
 
 static __global__ void mix_sources(struct sources sources, uint32_t n, size_t n_entries, double scale, sl_real *out)
@@ -16,7 +16,7 @@ static __global__ void mix_sources(struct sources sources, uint32_t n, size_t n_
         double sum = 0;
 #pragma unroll 8
         for (uint32_t k = 0; k < n; k++) {
-            sum += (double)sources.at[k][i];
+            sum += (double)sources.source[k][i];
         }
         out[i] = (sl_real)(scale * sum);
     }
@@ -30,7 +30,7 @@ enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entr
         return sl_fail(SL_EINVAL, "sl_gossip_mix: %u sources; a GPU takes at most %d", n, SL_GOSSIP_MOST);
     }
     for (uint32_t k = 0; k < n; k++) {
-        table.at[k] = sources[k];
+        table.source[k] = sources[k];
     }
     return sl_start("sl_gossip_mix", stream, sl_blocks(n_entries), mix_sources, table, n, n_entries, scale, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows of a part for another rank. */
+ * Packing of a part's rows for another rank. */
 #include "codelets/halo.h"
 
 #include <string.h>
@@ -11,16 +11,17 @@
 struct halo_args {
     struct sl_task_args head;
     uint32_t n_chunks, shift;
-    uint32_t n_columns; /* of the rows, and the first that is packed */
+    uint32_t n_columns; /* of the rows */
     uint32_t column;
     uint32_t i0;
 };
 
-#define AHEAD 16 /* rows on their way while one is copied */
+#define AHEAD 16 /* rows prefetched ahead of the row being copied */
 
-/* Part of n rows, of bytes of any kind. */
+/* Byte sizes of a copy; the elements may have any dtype. */
 struct pieces {
-    size_t row, skipped, taken, packed; /* bytes: of a row, before the part, of the part, and of what it becomes */
+    /* Bytes: of a whole row, skipped before the copied columns, of the copied columns, and of a packed row. */
+    size_t row, skipped, taken, packed;
 };
 
 static const char *piece(const struct sl_view *rows, const struct pieces *pieces, uint32_t i)

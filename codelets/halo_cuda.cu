@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows of a part for another rank: a warp a row. */
+ * Packing of a part's rows for another rank: one warp per row. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/halo.h"
 
-#define CHUNKS 256 /* of a launch: what a kernel's parameters have room for */
+#define CHUNKS 256 /* chunks per launch, limited by the size of kernel parameters */
 
-/* Chunks first .. first + n - 1. */
+/* Chunks first .. first + n - 1 of the rows. */
 struct chunks {
     uint32_t first, n;
     uint32_t shift; /* row i is row (i & mask) of chunk i >> shift */
-    const void *dtype[CHUNKS];
+    const void *base[CHUNKS];
 };
 
-/* In units of T: a row's, where its part begins and how many that has, and what it becomes. */
+/* In units of T: width of a row, first copied column, number of copied columns, and width of a packed row. */
 struct columns {
     uint32_t row, first, n, packed;
 };
 
-/* Those rows of the list that are in these chunks. */
+/* Pack the listed rows that lie in these chunks. */
 template <typename T>
 static __global__ void pack_listed(struct chunks chunks, struct columns columns, uint32_t n, const uint32_t *list,
                                    T *packed)
 {
     const uint32_t mask = (1u << chunks.shift) - 1;
     for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
-        uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* of a chunk before them: more than there are */
-        const T *from = c < chunks.n
-                            ? (const T *)chunks.dtype[c] + (size_t)(list[i] & mask) * columns.row + columns.first
-                            : nullptr;
-        for (uint32_t k = sl_lane(); from != nullptr && k < columns.packed; k += SL_WARP) {
+        uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* a chunk before `first` wraps around and is >= n */
+        if (c >= chunks.n) {
+            continue;
+        }
+        const T *from = (const T *)chunks.base[c] + (size_t)(list[i] & mask) * columns.row + columns.first;
+        for (uint32_t k = sl_lane(); k < columns.packed; k += SL_WARP) {
             packed[i * columns.packed + k] = k < columns.n ? from[k] : T();
         }
     }
@@ -68,10 +69,10 @@ enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows 
     const uint32_t each = (uint32_t)sl_dtype_bytes(rows->dtype, 1);
     const struct columns bytes = {rows->n_columns * each, column * each, (rest < width ? rest : width) * each,
                                   width * each};
-    for (uint32_t c = 0; c < rows->n_chunks && st == SL_OK; c += CHUNKS) {
+    for (uint32_t c = 0; st == SL_OK && c < rows->n_chunks; c += CHUNKS) {
         struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
-            some.dtype[i] = rows->chunk[c + i];
+            some.base[i] = rows->chunk[c + i];
         }
         st = pack_some(stream, some, bytes, addresses, n, list, packed_out);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU's handles for the headers of codelets. CUDA sources read those headers for their kernels' sake alone and include no
- * StarPU (SL_KERNELS_ONLY): to them a handle is but a name.
+ * StarPU's data handles for codelet headers. A CUDA source defines SL_KERNELS_ONLY and includes these headers
+ * without StarPU. The handle type is then opaque.
  */
 #ifndef SL_CODELETS_HANDLE_H
 #define SL_CODELETS_HANDLE_H
@@ -19,19 +19,22 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 #include <cuda_runtime_api.h> /* cudaStream_t */
 #endif
 
-/* A handle's user data as long as tasks that name it are held back from StarPU (codelets/bundle.h). */
+/* The user data of a handle while some tasks that use the handle are held back from StarPU (codelets/bundle.h). */
 struct sl_hold {
-    void (*let_go)(const struct sl_hold *hold); /* hand them over; what fails becomes the run's failure */
+    /* Submit the held tasks to StarPU. A failure becomes the run's failure. */
+    void (*let_go)(const struct sl_hold *hold);
 };
 
-/* Rows row0 .. row0 + n_rows - 1 of a matrix in which others have rows, too; those of PEs that live together are side by side, so that
- * tasks have few buffers. Whoever writes row 0 is the first of the matrix' writers. handle NULL: no rows. */
+/* Rows row0 .. row0 + n_rows - 1 of a matrix that several PEs share. PEs with the same home have adjacent rows in
+ * one matrix, so that tasks have few buffers. The writer of row 0 must be the first writer of the matrix. handle
+ * NULL: no rows. */
 struct sl_slice {
     starpu_data_handle_t handle;
     uint32_t row0, n_rows;
 };
 
-/* The same among a task's arguments: a buffer's number, which is never 0. 0: no rows. */
+/* A slice in a task's arguments: `buffer` is the index of the matrix among the task's buffers, at least 1. 0: no
+ * rows. */
 struct sl_slice_args {
     uint32_t buffer, row0, n_rows;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Homes, as StarPU numbers its workers. */
+ * Homes, in the order of StarPU's workers. */
 #include "codelets/home.h"
 
 #include <starpu.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which slots give way is found by selection, not by a list in order of use: a GPU cannot keep one, and both must agree. */
+ * A selection finds the slots to replace, instead of a list in order of use: a GPU cannot keep such a list, and CPU
+ * and GPU must replace the same slots. */
 #include "codelets/hotrows.h"
 
 #include <string.h>
@@ -30,9 +31,10 @@ void sl_hotrows_fill_cpu(const struct sl_hotrows *hot, uint32_t n_part, uint32_t
     }
 }
 
-#define DIGIT_BITS 11 /* of a radix selection; 64 bits are six digits */
+#define DIGIT_BITS 11 /* digit width of the radix selection; 64 bits are six digits */
 
-/* The k-th smallest time of wanting, k >= 1: digit by digit from the top, among the slots that agree so far. */
+/* The k-th smallest time of use, k >= 1. Determines one digit after the other from the most significant, among the
+ * slots that agree with the digits so far. */
 static uint64_t kth_wanted(const struct sl_hotrows *hot, uint32_t k)
 {
     uint64_t prefix = 0;
@@ -53,7 +55,8 @@ static uint64_t kth_wanted(const struct sl_hotrows *hot, uint32_t k)
     return prefix;
 }
 
-/* Take the first n_admitted of the frontier's missing rows in, each into the next slot that was wanted at `latest` or before. */
+/* Load the first n_admitted missing rows of the frontier, each into the next slot whose last use is not after
+ * `latest`. */
 static void admit(const struct sl_hotrows *hot, uint64_t now, uint32_t n_admitted, uint64_t latest,
                   const sl_vertex *ids, uint32_t first, const sl_real *table)
 {
@@ -93,7 +96,7 @@ void sl_hotrows_want_cpu(const struct sl_hotrows *hot, enum sl_hotrows_policy po
     }
     tally->rows += n;
     tally->hits += n_hits;
-    uint32_t n_free = hot->n_slots - n_hits; /* that this frontier does not want */
+    uint32_t n_free = hot->n_slots - n_hits; /* slots not used by this frontier */
     uint32_t n_admitted = n - n_hits < n_free ? n - n_hits : n_free;
     if (policy == SL_HOTROWS_LRU && n_admitted > 0) {
         admit(hot, now, n_admitted, kth_wanted(hot, n_admitted), ids, first, table);
@@ -105,7 +108,7 @@ void sl_hotrows_want_cpu(const struct sl_hotrows *hot, enum sl_hotrows_policy po
 struct hotrows_args {
     struct sl_task_args head;
     enum sl_hotrows_policy policy;
-    uint32_t n; /* vertices to put there, or rows wanted */
+    uint32_t n; /* vertices to load, or rows of the frontier */
     uint32_t first;
 };
 
@@ -188,7 +191,8 @@ static struct starpu_codelet fill_cl = {
     .name = "sl_hotrows_fill",
     .cpu_funcs = {fill_cpu_task},
     SL_CUDA_FUNC(fill_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* W slot_of, slots, rows; R table; with vertices to put there R those */
+    /* W slot_of, slots, rows; R table; if there are vertices to load: R vertices */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .specific_nodes = 1,
     .nodes = {HERE, HERE, HERE, MAIN, HERE},
     .model = &fill_model,

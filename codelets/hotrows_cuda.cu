@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The cache of hot rows on a device. As on the CPU, the slots that give way are those wanted no later than the k-th of them, in
- * the order of their numbers; k, how many missing rows are taken in, is known to the device alone. */
+ * The cache of hot rows on a device. As on the CPU, the replaced slots are the slots whose last use is not after the
+ * k-th smallest time of use, in the order of their indices. k is the number of missing rows to load; only the device
+ * knows k. */
 #include "codelets/bf16.cuh"
 #include "codelets/cub.cuh"
 #include "codelets/hotrows.h"
@@ -16,7 +17,7 @@ static __global__ void clear_slots(struct sl_hotrows hot)
     }
 }
 
-/* The cache as kernels see it: rows of bf16 are of floats there where they can be copied so. */
+/* The cache as kernels see it. If alignment allows, a bf16 row is copied as half as many floats. */
 static struct sl_hotrows in_units(const struct sl_hotrows *hot, const void *table)
 {
     const size_t row_bytes = hot->n_columns * sizeof(sl_bf16);
@@ -35,7 +36,7 @@ template <typename T> static __device__ void copy_row(uint32_t n, const T *from,
     }
 }
 
-/* One warp copies a row from the table into a slot. */
+/* One warp copies a row of the table into a slot. */
 static __device__ void load_row(const struct sl_hotrows &hot, uint32_t s, uint32_t vertex, const sl_real *table)
 {
     const size_t from = (size_t)vertex * hot.n_columns;
@@ -77,9 +78,9 @@ enum sl_status sl_hotrows_fill_cuda(cudaStream_t stream, const struct sl_hotrows
     return st;
 }
 
-/* ---- wanting ---- */
+/* ---- looking rows up ---- */
 
-/* missing [n + 1]: 1 where a row is not there, 0 behind the last. */
+/* missing [n + 1]: 1 if the row is not cached, else 0; the last entry is 0. */
 static __global__ void mark_missing(struct sl_hotrows hot, bool touch, uint64_t now, uint32_t n, const sl_vertex *ids,
                                     uint32_t first, uint32_t *missing)
 {
@@ -100,23 +101,23 @@ static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct 
     }
 }
 
-#define DIGIT_BITS 11 /* of a radix selection */
+#define DIGIT_BITS 11 /* digit width of the radix selection */
 #define N_DIGITS (1u << DIGIT_BITS)
 
-/* Looking for the k-th smallest time of wanting, digit by digit from the top. */
+/* Search for the k-th smallest time of use, one digit after the other from the most significant. */
 struct selection {
-    uint64_t prefix; /* the digits found; in the end the time itself */
-    uint64_t mask;   /* where they are */
-    uint32_t k;      /* which of the slots that agree with them; 0: none is looked for */
+    uint64_t prefix; /* digits found so far; at the end the time itself */
+    uint64_t mask;   /* bits of the digits found so far */
+    uint32_t k;      /* rank among the slots that agree with prefix; 0: no search */
     uint32_t count[N_DIGITS];
 };
 
-/* What is known once the missing rows are numbered (missing: the sums before each). */
+/* What is known after the missing rows are numbered. missing: exclusive prefix sums. */
 struct admission {
     uint32_t n; /* rows of the frontier */
     const uint32_t *missing;
 
-    /* How many missing rows are taken in: as many as there are slots that the frontier does not want. */
+    /* Number of missing rows to load: at most the number of slots that the frontier does not use. */
     __device__ uint32_t n_admitted(uint32_t n_slots) const
     {
         uint32_t n_free = n_slots - (n - missing[n]);
@@ -124,7 +125,7 @@ struct admission {
     }
 };
 
-/* One block. */
+/* Launched with one block. */
 static __global__ void begin_selection(struct sl_hotrows hot, struct admission in, struct selection *found)
 {
     for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
@@ -137,7 +138,7 @@ static __global__ void begin_selection(struct sl_hotrows hot, struct admission i
     }
 }
 
-/* Count the digits at `shift` of the times that agree so far. */
+/* Histogram of the digits at `shift`, over the times that agree with the prefix. */
 static __global__ void count_digits(struct sl_hotrows hot, int shift, struct selection *found)
 {
     __shared__ uint32_t count[N_DIGITS];
@@ -161,7 +162,8 @@ static __global__ void count_digits(struct sl_hotrows hot, int shift, struct sel
     }
 }
 
-/* One block, each thread for a stretch of the digits: find the one that the k-th has, and clear the counts for the next. */
+/* Launched with one block; each thread scans a range of digits. Find the digit of the k-th smallest time, then clear
+ * the counts for the next digit. */
 static __global__ void pick_digit(int shift, struct selection *found)
 {
     const uint32_t length = N_DIGITS / SL_THREADS;
@@ -174,11 +176,11 @@ static __global__ void pick_digit(int shift, struct selection *found)
         sum += count[d];
     }
     totals[threadIdx.x] = sum;
-    __syncthreads(); /* and everybody has read k */
+    __syncthreads(); /* also: all threads have read k */
     for (uint32_t t = 0; t < threadIdx.x; t++) {
         before += totals[t];
     }
-    if (before < k && k <= before + sum) { /* one thread's, where k > 0 */
+    if (before < k && k <= before + sum) { /* true in one thread if k > 0 */
         uint32_t d = 0;
         for (; before + count[d] < k; d++) {
             before += count[d];
@@ -197,24 +199,25 @@ static __device__ bool gives_way(const struct selection *found, uint64_t wanted)
     return found->k > 0 && wanted <= found->prefix;
 }
 
-static __global__ void mark_free(struct sl_hotrows hot, const struct selection *found, uint32_t *place)
+static __global__ void mark_free(struct sl_hotrows hot, const struct selection *found, uint32_t *position)
 {
     for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        place[s] = gives_way(found, hot.slot[s].wanted);
+        position[s] = gives_way(found, hot.slot[s].wanted);
     }
 }
 
-static __global__ void list_free(struct sl_hotrows hot, const struct selection *found, const uint32_t *place,
+static __global__ void list_free(struct sl_hotrows hot, const struct selection *found, const uint32_t *position,
                                  uint32_t *freed)
 {
     for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
         if (gives_way(found, hot.slot[s].wanted)) {
-            freed[place[s]] = (uint32_t)s;
+            freed[position[s]] = (uint32_t)s;
         }
     }
 }
 
-/* No slot is given to two rows, and no vertex that loses its slot is of this frontier: warps do not meet. */
+/* No two rows get the same slot, and no replaced vertex is in this frontier. Warps therefore never write the same
+ * entries. */
 static __global__ void take_in(struct sl_hotrows hot, struct admission in, uint64_t now, const sl_vertex *ids,
                                uint32_t first, const uint32_t *freed, const sl_real *table)
 {
@@ -239,7 +242,8 @@ static __global__ void take_in(struct sl_hotrows hot, struct admission in, uint6
     }
 }
 
-/* Find the time of wanting up to which slots give way. No time has digits above those of the next step's. */
+/* Find the latest time of use of the slots to replace. Skips leading digits that are zero in all times up to the
+ * present step. */
 static enum sl_status select_latest(const char *name, cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now,
                                     const struct admission &in, struct selection *found)
 {
@@ -257,7 +261,7 @@ static enum sl_status select_latest(const char *name, cudaStream_t stream, const
     return st;
 }
 
-/* Find the slots that give way, and fill them. Working memory: 4 bytes a slot, and 4 for each that gives way. */
+/* Find the slots to replace, and fill them. Working memory: 4 bytes per slot, and 4 bytes per replaced slot. */
 static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now, uint32_t n,
                             const sl_vertex *ids, uint32_t first, const uint32_t *missing, const sl_real *table)
 {
@@ -268,20 +272,20 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, u
     enum sl_status st =
         room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name);
     struct selection *found = room.as<struct selection>();
-    uint32_t *place = (uint32_t *)(found + 1);
-    uint32_t *freed = place + n_slots;
+    uint32_t *position = (uint32_t *)(found + 1);
+    uint32_t *freed = position + n_slots;
     struct admission in = {n, missing};
     if (st == SL_OK) {
         st = select_latest(name, stream, hot, now, in, found);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, mark_free, *hot, found, place);
+        st = sl_start(name, stream, n_blocks, mark_free, *hot, found, position);
     }
     if (st == SL_OK) {
-        st = sl_exclusive_sum(stream, hot->n_slots, place);
+        st = sl_exclusive_sum(stream, hot->n_slots, position);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, list_free, *hot, found, place, freed);
+        st = sl_start(name, stream, n_blocks, list_free, *hot, found, position, freed);
     }
     if (st == SL_OK) {
         st =

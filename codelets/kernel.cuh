@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What CUDA sources (codelets/..._cuda.cu) share: launches, indices of threads and warps, errors.
+ * Shared by CUDA sources (codelets/..._cuda.cu): launches, indices of threads and warps, errors.
  *
- * A CUDA source has kernels and launchers. A launcher is a C function, declared in the stem's header with SL_EXTERN_C; it takes
- * the stream first, device pointers, and sizes by value where the host knows them; it starts kernels on the stream, waits for
- * nothing unless its header says so, and returns SL_ECUDA where CUDA refused (message: which kernel, what CUDA said). Kernels
- * loop over their items with the grid's stride, so that any grid is right, and add up in an order that does not depend on it:
- * the same input gives the same bits. No atomics on floating-point numbers.
+ * A CUDA source has kernels and launchers. A launcher is a C function, declared with SL_EXTERN_C in the header of
+ * the same name. Its first parameter is the stream. It takes device pointers, and sizes by value if the host knows
+ * them. It starts kernels on the stream and does not wait, unless its header says so. If CUDA reports an error, it
+ * returns SL_ECUDA, with a message that names the kernel and CUDA's error.
  *
- * Launches go through cudaLaunchKernel and not <<< >>>, whose error would have to be fetched afterwards and which is not C++.
+ * Kernels loop over their items with the grid's stride, so any grid size is correct. The order of additions does not
+ * depend on the grid: the same input gives the same bits. Floating-point atomics are not allowed.
+ *
+ * Launches use cudaLaunchKernel. The <<< >>> syntax is not C++ and returns no error.
  */
 #ifndef SL_CODELETS_KERNEL_CUH
 #define SL_CODELETS_KERNEL_CUH
@@ -25,35 +27,38 @@
 #define SL_ALL_LANES 0xffffffffu
 #define SL_MAX_BLOCKS 65535
 
-/* In front of a loop whose every turn has its own registers. */
+/* Before a loop whose iterations must each have their own registers. */
 #ifdef __CUDACC__
 #define SL_UNROLL _Pragma("unroll")
 #else
 #define SL_UNROLL
 #endif
 
-/* Blocks for one thread an item; at least one, so that a kernel may also be told its size by device memory. */
+/* Blocks for one thread per item, at least one: a kernel may read its real size from device memory. */
 static inline unsigned sl_blocks(uint64_t n_items)
 {
     uint64_t n = (n_items + SL_THREADS - 1) / SL_THREADS;
-    return n == 0 ? 1 : n > SL_MAX_BLOCKS ? SL_MAX_BLOCKS : (unsigned)n;
+    if (n == 0) {
+        return 1;
+    }
+    return n > SL_MAX_BLOCKS ? SL_MAX_BLOCKS : (unsigned)n;
 }
 
-/* Blocks for a kernel that is told its size by device memory: as many as fill a device, and no more than n_items, the most it
- * may be told, have a use for. */
+/* Blocks for a kernel that reads its size from device memory: enough to fill a device, but not more than n_items
+ * need. n_items: upper bound of the size. */
 static inline unsigned sl_few_blocks(uint64_t n_items)
 {
     unsigned n = sl_blocks(n_items);
     return n < 2048 ? n : 2048;
 }
 
-/* Blocks for one warp an item. */
+/* Blocks for one warp per item. */
 static inline unsigned sl_warp_blocks(uint64_t n_items)
 {
     return sl_blocks(n_items * SL_WARP);
 }
 
-/* This thread's number in the grid, and how many there are. */
+/* Index of this thread in the grid, and number of threads in the grid. */
 static inline __device__ uint64_t sl_thread()
 {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -64,7 +69,7 @@ static inline __device__ uint64_t sl_n_threads()
     return (uint64_t)gridDim.x * blockDim.x;
 }
 
-/* This thread's warp in the grid, how many there are, and its place in it. */
+/* Index of this thread's warp in the grid, number of warps, and this thread's lane. */
 static inline __device__ uint64_t sl_warp()
 {
     return sl_thread() / SL_WARP;
@@ -80,13 +85,14 @@ static inline __device__ uint32_t sl_lane()
     return threadIdx.x % SL_WARP;
 }
 
-/* Whether rows of so many columns, or so many entries, can be had as quads: width and addresses allow it. NULL always does. */
+/* Whether rows of n_columns elements can be read four at a time: width and addresses allow it. NULL is always
+ * aligned. */
 static inline bool sl_in_quads(uint64_t n_columns, const void *a, const void *b, const void *c)
 {
     return n_columns % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % sizeof(float4) == 0;
 }
 
-/* The sum over the lanes of a full warp, in a fixed order; every lane gets it. */
+/* Sum over the lanes of a full warp, in a fixed order. All lanes get it. */
 template <typename T> static inline __device__ T sl_warp_sum(T x)
 {
     for (int distance = SL_WARP / 2; distance > 0; distance /= 2) {
@@ -104,23 +110,26 @@ template <typename T> static inline __device__ T sl_warp_max(T x)
     return x;
 }
 
-/* CUDA's answer as a status; `what`: the kernel or call. */
-static inline enum sl_status sl_cuda_status(cudaError_t error, const char *what)
+/* Translate CUDA's error to a status. name: the kernel or call. */
+static inline enum sl_status sl_cuda_status(cudaError_t error, const char *name)
 {
-    return error == cudaSuccess ? SL_OK
-                                : sl_fail(SL_ECUDA, "%s: CUDA failed: %s (%s)", what, cudaGetErrorString(error),
-                                          cudaGetErrorName(error));
+    if (error != cudaSuccess) {
+        return sl_fail(SL_ECUDA, "%s: CUDA failed: %s (%s)", name, cudaGetErrorString(error), cudaGetErrorName(error));
+    }
+    return SL_OK;
 }
 
-/* The device's address of a table in main memory, which must be pinned. */
+/* Device address of a table in main memory, which must be pinned. */
 static inline enum sl_status sl_mapped(const sl_real *table, const char *name, const sl_real **out)
 {
     void *mapped = nullptr;
     cudaError_t error = cudaHostGetDevicePointer(&mapped, (void *)(uintptr_t)table, 0);
     *out = (const sl_real *)mapped;
-    return error == cudaSuccess ? SL_OK
-                                : sl_fail(SL_ECUDA, "%s: a table in main memory that the device cannot read: %s", name,
-                                          cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        return sl_fail(SL_ECUDA, "%s: a table in main memory that the device cannot read: %s", name,
+                       cudaGetErrorString(error));
+    }
+    return SL_OK;
 }
 
 /* Start kernel<<<n_blocks, SL_THREADS, 0, stream>>>(arguments). */
@@ -132,7 +141,7 @@ static inline enum sl_status sl_launch(const char *name, cudaStream_t stream, un
     return sl_cuda_status(cudaLaunchKernel(kernel, dim3(n_blocks), dim3(SL_THREADS), list, 0, stream), name);
 }
 
-/* sl_launch with the arguments converted to the kernel's parameters. */
+/* sl_launch, with the arguments converted to the kernel's parameter types. */
 template <typename T> struct sl_same {
     typedef T type;
 };
@@ -143,8 +152,9 @@ static inline enum sl_status sl_start(const char *name, cudaStream_t stream, uns
     return sl_launch<Parameters...>(name, stream, n_blocks, kernel, arguments...);
 }
 
-/* Working memory of one launcher: freed, in the stream's order, when it goes out of scope. Allocation and release wait for
- * nothing. StarPU leaves some of the device's memory to it (runtime/machine/gpus.h) and cannot make room for more. */
+/* Working memory of one launcher, freed in stream order when it goes out of scope. Allocation and release do not
+ * wait. StarPU leaves some device memory for it (runtime/machine/gpus.h), but cannot evict data to make room for
+ * more. */
 class sl_scratch
 {
   public:
@@ -160,16 +170,17 @@ class sl_scratch
     sl_scratch(const sl_scratch &) = delete;
     sl_scratch &operator=(const sl_scratch &) = delete;
 
-    /* Once. At least one byte is taken, so that the pointer is never NULL. */
-    enum sl_status take(size_t bytes, const char *what)
+    /* Allocate; call once. At least one byte is allocated, so that the pointer is never NULL. */
+    enum sl_status take(size_t bytes, const char *name)
     {
         cudaError_t error = cudaMallocAsync(&data_, bytes > 0 ? bytes : 1, stream_);
-        return error == cudaErrorMemoryAllocation
-                   ? sl_fail(SL_ECUDA,
-                             "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
-                             "--fanout, or a smaller $STARPU_LIMIT_CUDA_MEM (MiB)",
-                             what, bytes)
-                   : sl_cuda_status(error, what);
+        if (error == cudaErrorMemoryAllocation) {
+            return sl_fail(SL_ECUDA,
+                           "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
+                           "--fanout, or a smaller $STARPU_LIMIT_CUDA_MEM (MiB)",
+                           name, bytes);
+        }
+        return sl_cuda_status(error, name);
     }
     template <typename T> T *as() const
     {

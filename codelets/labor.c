@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Keys side by side, and the smallest of each list. */
+ * LABOR's keys, computed in vector lanes, and the smallest keys of each list. */
 #include "codelets/labor.h"
 
 #include <math.h>
@@ -12,14 +12,15 @@
 
 #define LANES SL_PHILOX_LANES
 #define FEW SL_LABOR_FEW
-#define CANDIDATES 128    /* kept at a time */
-#define KEYS (32 * LANES) /* made at a time */
+#define CANDIDATES 128    /* candidates kept at a time */
+#define KEYS (32 * LANES) /* keys computed at a time */
 
 _Static_assert(CANDIDATES % LANES == 0 && CANDIDATES >= FEW + LANES, "the best of a list and what comes next");
 
 /* ---- keys ---- */
 
-/* (0, 1) from two words, as sl_unit_open does it: below 2^52, a number's bits are those of 2^52 plus the number. */
+/* A number in (0, 1) from two words, as sl_unit_open computes it. For an integer i < 2^52, the double
+ * 2^52 + i has the bits of the double 2^52, plus i. */
 SL_INLINE double unit_of(uint32_t high, uint32_t low)
 {
     uint64_t bits = ((uint64_t)high << 32 | low) >> 12 | UINT64_C(0x4330000000000000);
@@ -37,7 +38,7 @@ SL_INLINE void draw_units(const struct sl_draw *draw, const uint32_t *vertices, 
     }
 }
 
-/* The middle of the distribution in vectors, and its tails, which hold one lane in twenty, one by one. */
+/* Compute the middle of the distribution in vectors. The tails, one lane in twenty, are computed one by one. */
 SL_INLINE void find_quantiles(const double *restrict units, double *restrict normal_out)
 {
     for (uint32_t l = 0; l < LANES; l++) {
@@ -67,7 +68,7 @@ SL_INLINE void make_keys(const struct sl_labor_turn *turn, const uint32_t *verti
     }
 }
 
-/* In-neighbours whose keys are made together. */
+/* In-neighbours whose keys are computed together. */
 struct keyed {
     uint32_t n;
     uint32_t vertices[KEYS]; /* dataset ids */
@@ -82,7 +83,7 @@ SL_INLINE void append(const sl_vertex *dataset_ids, uint32_t n, const sl_vertex 
     keyed->n += n;
 }
 
-/* Lanes beyond the last get keys for nobody. */
+/* Fills the last vector with vertex 0; its extra keys are not used. */
 SL_INLINE void make_all_keys(const struct sl_labor_turn *turn, struct keyed *keyed)
 {
     for (uint32_t i = keyed->n; i % LANES != 0; i++) {
@@ -95,7 +96,7 @@ SL_INLINE void make_all_keys(const struct sl_labor_turn *turn, struct keyed *key
 
 /* ---- few picks: by counting ---- */
 
-/* The in-neighbours of a list that may be picked: all so far with keys below the bound, or the k best of them. */
+/* In-neighbours of a list that may be picked: all so far with keys below the bound, or the k best of them. */
 struct candidates {
     uint32_t k, n;
     double bound;
@@ -103,7 +104,7 @@ struct candidates {
     uint32_t positions[CANDIDATES];
 };
 
-/* How many come before each: those with smaller keys, or equal ones in front of it. */
+/* For each key, count the smaller keys and the equal keys before it. */
 SL_INLINE void rank(uint32_t n, double *restrict keys, uint64_t *restrict ranks_out)
 {
     const uint64_t n_whole = (n + 7) / 8 * 8;
@@ -119,7 +120,8 @@ SL_INLINE void rank(uint32_t n, double *restrict keys, uint64_t *restrict ranks_
     }
 }
 
-/* Keep the k best, in order of position; a later one with the key of the worst of them would not be picked. */
+/* Keep the k best, ordered by position. The bound becomes the worst of their keys: a later equal key would not be
+ * picked. */
 SL_INLINE void keep_best(struct candidates *c)
 {
     uint64_t ranks[CANDIDATES];
@@ -134,7 +136,8 @@ SL_INLINE void keep_best(struct candidates *c)
     c->n = n;
 }
 
-/* The in-neighbours from `position` on, n of them. Without a branch: which keys are small is random. */
+/* Offer n in-neighbours, beginning with `position`. Without a branch, since whether a key is below the bound is
+ * random. */
 SL_INLINE void offer(uint32_t n, const double *keys, uint32_t position, struct candidates *c)
 {
     for (uint32_t i = 0; i < n; i += LANES) {
@@ -150,7 +153,8 @@ SL_INLINE void offer(uint32_t n, const double *keys, uint32_t position, struct c
     }
 }
 
-/* A key below which k of `degree` keys are, nearly always: two standard deviations above the mean of the k-th smallest. */
+/* A bound below which at least k of `degree` keys nearly always lie: two standard deviations above the mean of the
+ * k-th smallest key. */
 SL_INLINE double guess_bound(const struct sl_labor_turn *turn, uint32_t k, uint32_t degree)
 {
     const double share = (k + 2 * sqrt(k) + 2) / degree;
@@ -199,7 +203,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The in-neighbours from `position` on, n of them. */
+/* Offer n in-neighbours, beginning with `position`. */
 static void offer_heap(uint32_t n, const double *keys, uint32_t position, uint32_t k, struct sl_labor_pick *heap)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -226,7 +230,7 @@ static void write_heap(uint32_t k, const struct sl_labor_pick *heap, uint32_t *p
 
 /* ---- lists ---- */
 
-/* The keys from `position` on, to whichever of the two is for k picks. */
+/* Offer keys to the heap or to the candidates, whichever k picks use. */
 SL_INLINE void offer_to(uint32_t n, const double *keys, uint32_t position, struct candidates *c,
                         struct sl_labor_pick *heap)
 {
@@ -237,7 +241,7 @@ SL_INLINE void offer_to(uint32_t n, const double *keys, uint32_t position, struc
     }
 }
 
-/* A list whose keys are there or, where keys is NULL, are made a part at a time. */
+/* Offer a whole list. If keys is NULL, compute the keys here, KEYS at a time. */
 SL_INLINE void offer_list(const struct sl_labor_turn *turn, const sl_vertex *dataset_ids,
                           const struct sl_labor_list *list, const double *keys, struct candidates *c,
                           struct sl_labor_pick *heap)
@@ -281,12 +285,15 @@ SL_CLONES void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vert
     for (uint32_t l = 0; l < n;) {
         const uint32_t first = l;
         keyed.n = 0;
-        for (; l < n && lists[l].degree <= KEYS - keyed.n; l++) {
+        while (l < n && lists[l].degree <= KEYS - keyed.n) {
             append(dataset_ids, lists[l].degree, lists[l].ids, &keyed);
+            l++;
         }
         make_all_keys(turn, &keyed);
-        for (uint32_t i = first, at = 0; i < l; at += lists[i++].degree) {
-            pick_list(turn, dataset_ids, k, &lists[i], keyed.keys + at, heap);
+        uint32_t offset = 0;
+        for (uint32_t i = first; i < l; i++) {
+            pick_list(turn, dataset_ids, k, &lists[i], keyed.keys + offset, heap);
+            offset += lists[i].degree;
         }
         if (l < n && lists[l].degree > KEYS) {
             pick_list(turn, dataset_ids, k, &lists[l++], NULL, heap);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Softmax cross entropy, shifted by each row's largest logit so that no exponential overflows. */
+ * Softmax cross entropy. Each row is shifted by its largest logit, so that no exponential overflows. */
 #include "codelets/loss.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ SL_INLINE sl_real largest(uint32_t n, const sl_real *z)
     return top;
 }
 
-/* One row: its loss, unscaled; gz is written. */
+/* Write gz of one row. Returns the row's unscaled loss. */
 SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
                           sl_real *restrict gz)
 {
@@ -42,7 +42,7 @@ SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_
     return log(sum) + (double)top - (double)z[label];
 }
 
-#define AHEAD 16 /* rows whose labels are on their way from memory */
+#define AHEAD 16 /* labels prefetched ahead of the row in work */
 
 SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels,
                            double scale, sl_real *gz_out, double *loss_out)
@@ -78,12 +78,12 @@ struct loss_sum_args {
     struct sl_task_args head;
     uint32_t n;
     bool watched;
-    double *parts; /* NULL: not asked for */
+    double *parts; /* NULL: not wanted */
 };
 
 /* ---- task wrappers ---- */
 
-/* One run of rows. */
+/* One row segment (struct sl_runs) of the task. */
 struct loss_run {
     uint32_t n_rows;
     const sl_real *z;
@@ -96,12 +96,12 @@ static struct loss_run loss_run(const struct loss_args *args, void *buffers[], u
 {
     const sl_vertex *frontier = sl_buffer_data(buffers[1]);
     const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-    const size_t at = (size_t)row * sl_buffer_columns(buffers[0]);
+    const size_t offset = (size_t)row * sl_buffer_columns(buffers[0]);
     return (struct loss_run){
         .n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1) - row,
-        .z = (const sl_real *)sl_buffer_data(buffers[0]) + at,
+        .z = (const sl_real *)sl_buffer_data(buffers[0]) + offset,
         .labels = {.part_labels = sl_buffer_data(buffers[2]), .first = args->first, .ids = frontier + args->row0 + row},
-        .gz = (sl_real *)sl_buffer_data(buffers[3]) + at,
+        .gz = (sl_real *)sl_buffer_data(buffers[3]) + offset,
         .loss = (double *)sl_buffer_data(buffers[4]) + k};
 }
 

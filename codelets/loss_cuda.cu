@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Softmax cross entropy by a warp a row; then one block adds the rows' losses. */
+ * Softmax cross entropy with one warp per row. One block then adds the losses of the rows. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/loss.h"
 #include "support/exp.h"
 
-/* The row's largest logit, to all lanes. */
+/* The row's largest logit; all lanes get it. */
 static __device__ sl_real largest(uint32_t n, const sl_real *z)
 {
     sl_real top = -INFINITY;
@@ -17,7 +17,7 @@ static __device__ sl_real largest(uint32_t n, const sl_real *z)
     return sl_warp_max(top);
 }
 
-/* One row: its loss, unscaled, to all lanes; gz is written. Each lane keeps to its own columns. */
+/* Write gz of one row. All lanes get the row's unscaled loss. A lane reads and writes only its own columns of gz. */
 static __device__ double loss_row(uint32_t n_classes, const sl_real *__restrict__ z, uint32_t label, double scale,
                                   sl_real *__restrict__ gz)
 {
@@ -42,9 +42,10 @@ static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_r
         double loss = 0;
         if (label >= 0) {
             loss = loss_row(n_classes, z + i * n_classes, (uint32_t)label, scale, gz + i * n_classes);
-        }
-        for (uint32_t c = sl_lane(); label < 0 && c < n_classes; c += SL_WARP) {
-            gz[i * n_classes + c] = 0;
+        } else {
+            for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+                gz[i * n_classes + c] = 0;
+            }
         }
         if (sl_lane() == 0) {
             losses[i] = loss;
@@ -52,7 +53,7 @@ static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_r
     }
 }
 
-/* One block: each thread some rows, then the threads two by two. */
+/* Launched with one block. Each thread adds some rows, then the threads add pairwise. */
 static __global__ void sum_losses(uint32_t n_rows, const double *losses, double scale, double *sum_out)
 {
     __shared__ double sums[SL_THREADS];

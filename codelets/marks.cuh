@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sets of ids on the device as bitmaps, 64 ids a word: how distinct ids are found, and listed in ascending order.
+ * Sets of ids on the device as bitmaps, 64 ids per word: find distinct ids, and list them in ascending order.
  */
 #ifndef SL_CODELETS_MARKS_CUH
 #define SL_CODELETS_MARKS_CUH
@@ -13,23 +13,23 @@ static inline __host__ __device__ uint32_t sl_n_words(uint32_t n_ids)
     return (uint32_t)(((uint64_t)n_ids + 63) / 64);
 }
 
-/* Mark an id; any number of threads may mark at once. That many ask for the same ids costs them a read, not an atomic. */
+/* Mark an id. Threads may mark concurrently. An id that is already marked costs a read, not an atomic. */
 static inline __device__ void sl_mark(uint64_t *words, uint32_t id)
 {
     const unsigned long long bit = 1ull << id % 64;
     unsigned long long *word = (unsigned long long *)words + id / 64;
-    if ((*word & bit) == 0) { /* should another be marking it just now, it is marked twice */
+    if ((*word & bit) == 0) { /* if another thread marks the id at the same moment, it is marked twice */
         atomicOr(word, bit);
     }
 }
 
-/* The smallest of the marks of a word, which has some; the next is that of bits & (bits - 1). */
+/* The smallest mark of a word with at least one mark. The next mark is that of bits & (bits - 1). */
 static inline __device__ uint32_t sl_first_mark(uint64_t bits)
 {
     return (uint32_t)__popcll(~bits & (bits - 1));
 }
 
-/* How many marked ids are smaller; id is at most the number of ids. ranks: of sl_rank_words. */
+/* Number of marked ids smaller than id. id may equal the number of ids. ranks: from sl_rank_words. */
 static inline __device__ uint32_t sl_rank_of(uint32_t n_words, const uint64_t *words, const uint32_t *ranks,
                                              uint32_t id)
 {
@@ -46,12 +46,15 @@ static __global__ void sl_count_marks(uint32_t n_words, const uint64_t *words, u
     }
 }
 
-/* How many marks there are before each word. SL_ECUDA. */
+/* For each word, the number of marks before it. SL_ECUDA. */
 static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream, uint32_t n_words,
                                            const uint64_t *words, uint32_t *ranks_out)
 {
     enum sl_status st = sl_start(name, stream, sl_blocks(n_words), sl_count_marks, n_words, words, ranks_out);
-    return st == SL_OK ? sl_exclusive_sum(stream, n_words, ranks_out) : st;
+    if (st == SL_OK) {
+        st = sl_exclusive_sum(stream, n_words, ranks_out);
+    }
+    return st;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Communicators that do not block, after the chapter on them of NCCL's user guide: every call may answer "in progress", and the
- * state of each communicator is asked for until it is settled. */
+ * Non-blocking communicators, as NCCL's user guide describes them: each call may answer "in progress", and the
+ * caller polls the state of each communicator until it is settled. */
 #include "codelets/nccl.h"
 
 #ifdef SL_NCCL
@@ -27,13 +27,13 @@ struct sl_nccl {
     struct {
         int device;
         ncclComm_t comm;
-        cudaStream_t stream; /* that of all its operations */
+        cudaStream_t stream; /* of all operations of the GPU */
     } gpu[SL_NCCL_MAX_GPUS];
 };
 
 /* ---- failures ---- */
 
-/* Stop everything that is under way. A communicator that was aborted is gone. */
+/* Abort all operations. An aborted communicator no longer exists. */
 static void abort_all(struct sl_nccl *nccl)
 {
     nccl->broken = true;
@@ -45,22 +45,22 @@ static void abort_all(struct sl_nccl *nccl)
     }
 }
 
-static enum sl_status fail_nccl(struct sl_nccl *nccl, const char *what, uint32_t rank, ncclResult_t result)
+static enum sl_status fail_nccl(struct sl_nccl *nccl, const char *operation, uint32_t rank, ncclResult_t result)
 {
     const char *more = nccl->gpu[rank].comm != NULL ? ncclGetLastError(nccl->gpu[rank].comm) : NULL;
     enum sl_status st = sl_fail(
         SL_ENCCL, "NCCL, %s: GPU %d reports: %s%s%.300s; NCCL_DEBUG=WARN says more, --transport starpu does without",
-        what, nccl->gpu[rank].device, ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
+        operation, nccl->gpu[rank].device, ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
         more != NULL ? more : "");
     abort_all(nccl);
     return st;
 }
 
-static enum sl_status fail_cuda(struct sl_nccl *nccl, const char *what, uint32_t rank, cudaError_t error)
+static enum sl_status fail_cuda(struct sl_nccl *nccl, const char *operation, uint32_t rank, cudaError_t error)
 {
-    enum sl_status st = sl_fail(SL_ECUDA, "NCCL, %s: CUDA reports for GPU %d: %s", what, nccl->gpu[rank].device,
+    enum sl_status st = sl_fail(SL_ECUDA, "NCCL, %s: CUDA reports for GPU %d: %s", operation, nccl->gpu[rank].device,
                                 cudaGetErrorString(error));
-    cudaGetLastError(); /* nobody else is to find it */
+    cudaGetLastError(); /* clear the error: no other code should find it */
     abort_all(nccl);
     return st;
 }
@@ -70,47 +70,50 @@ static void list_gpus(const struct sl_nccl *nccl, const bool *chosen, char *out,
 {
     size_t used = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < nccl->n && used < bytes; i++) {
-        if (chosen[i]) {
+    for (uint32_t i = 0; i < nccl->n; i++) {
+        if (chosen[i] && used < bytes) {
             used += (size_t)snprintf(out + used, bytes - used, "%s%d", used > 0 ? ", " : "", nccl->gpu[i].device);
         }
     }
 }
 
-static enum sl_status fail_late(struct sl_nccl *nccl, const char *what, const bool *busy)
+static enum sl_status fail_late(struct sl_nccl *nccl, const char *operation, const bool *busy)
 {
     char late[256];
     list_gpus(nccl, busy, late, sizeof late);
     enum sl_status st = sl_fail(SL_ENCCL,
                                 "NCCL, %s: not done within %.0f s on GPU %s of %u; does another process hold it? "
                                 "NCCL_DEBUG=INFO says more, --transport starpu does without",
-                                what, nccl->timeout_s, late, nccl->n);
+                                operation, nccl->timeout_s, late, nccl->n);
     abort_all(nccl);
     return st;
 }
 
 /* ---- waiting ---- */
 
-/* Whether rank i has nothing under way. */
-static enum sl_status settled(struct sl_nccl *nccl, const char *what, uint32_t i, bool *out)
+/* Whether rank i has no operation in flight. */
+static enum sl_status settled(struct sl_nccl *nccl, const char *operation, uint32_t i, bool *out)
 {
     ncclResult_t state = ncclSuccess;
     ncclResult_t result = ncclCommGetAsyncError(nccl->gpu[i].comm, &state);
     cudaError_t error;
     *out = false;
     if (result != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) {
-        return fail_nccl(nccl, what, i, result != ncclSuccess ? result : state);
+        return fail_nccl(nccl, operation, i, result != ncclSuccess ? result : state);
     }
     if (state == ncclInProgress) {
-        return SL_OK; /* the stream may not have been given it yet */
+        return SL_OK; /* NCCL may not have put the operation into the stream yet */
     }
     error = cudaStreamQuery(nccl->gpu[i].stream);
     *out = error == cudaSuccess;
-    return error == cudaSuccess || error == cudaErrorNotReady ? SL_OK : fail_cuda(nccl, what, i, error);
+    if (error != cudaSuccess && error != cudaErrorNotReady) {
+        return fail_cuda(nccl, operation, i, error);
+    }
+    return SL_OK;
 }
 
-/* Until all ranks are, or time is up. */
-static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
+/* Wait until all ranks are settled, or until the timeout. */
+static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *operation)
 {
     double end_s = sl_clock_s() + nccl->timeout_s;
     for (;;) {
@@ -118,7 +121,7 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
         bool any = false;
         for (uint32_t i = 0; i < nccl->n; i++) {
             bool done;
-            enum sl_status st = settled(nccl, what, i, &done);
+            enum sl_status st = settled(nccl, operation, i, &done);
             if (st != SL_OK) {
                 return st;
             }
@@ -129,7 +132,7 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
             return SL_OK;
         }
         if (sl_clock_s() > end_s) {
-            return fail_late(nccl, what, busy);
+            return fail_late(nccl, operation, busy);
         }
         sched_yield();
     }
@@ -137,16 +140,19 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
 
 /* ---- groups ---- */
 
-static enum sl_status begin(struct sl_nccl *nccl, const char *what)
+static enum sl_status begin(struct sl_nccl *nccl, const char *operation)
 {
     if (nccl->broken) {
-        return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", what);
+        return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", operation);
     }
     ncclResult_t result = ncclGroupStart();
-    return result == ncclSuccess ? SL_OK : fail_nccl(nccl, what, 0, result);
+    if (result != ncclSuccess) {
+        return fail_nccl(nccl, operation, 0, result);
+    }
+    return SL_OK;
 }
 
-/* Keep the first failure; a group has to be ended whatever happens in it. */
+/* Record the first failure. The group must be ended in any case. */
 static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32_t *first_rank)
 {
     if (*first == ncclSuccess && result != ncclSuccess && result != ncclInProgress) {
@@ -155,25 +161,28 @@ static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32
     }
 }
 
-/* End the group in which `first` was the first failure, and wait for what it started. */
-static enum sl_status end(struct sl_nccl *nccl, const char *what, ncclResult_t first, uint32_t rank)
+/* End the group and wait for its operations. first: the first failure in the group, on GPU `rank`. */
+static enum sl_status end(struct sl_nccl *nccl, const char *operation, ncclResult_t first, uint32_t rank)
 {
     note(ncclGroupEnd(), rank, &first, &rank);
-    return first == ncclSuccess ? wait_for_all(nccl, what) : fail_nccl(nccl, what, rank, first);
+    if (first != ncclSuccess) {
+        return fail_nccl(nccl, operation, rank, first);
+    }
+    return wait_for_all(nccl, operation);
 }
 
 enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages)
 {
-    const char *what = "rows between GPUs";
+    const char *operation = "rows between GPUs";
     ncclResult_t first = ncclSuccess;
     uint32_t rank = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (messages[k].from >= nccl->n || messages[k].to >= nccl->n) {
-            return sl_fail(SL_EINVAL, "NCCL, %s: found a message from rank %u to rank %u, there are %u", what,
+            return sl_fail(SL_EINVAL, "NCCL, %s: found a message from rank %u to rank %u, there are %u", operation,
                            messages[k].from, messages[k].to, nccl->n);
         }
     }
-    enum sl_status st = begin(nccl, what);
+    enum sl_status st = begin(nccl, operation);
     if (st != SL_OK) {
         return st;
     }
@@ -187,15 +196,15 @@ enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nc
                  m->to, &first, &rank);
         }
     }
-    return end(nccl, what, first, rank);
+    return end(nccl, operation, first, rank);
 }
 
 enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real *const *source, sl_real *target)
 {
-    const char *what = "sum over GPUs";
+    const char *operation = "sum over GPUs";
     ncclResult_t first = ncclSuccess;
     uint32_t rank = 0;
-    enum sl_status st = begin(nccl, what);
+    enum sl_status st = begin(nccl, operation);
     if (st != SL_OK) {
         return st;
     }
@@ -204,7 +213,7 @@ enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real
                         nccl->gpu[i].stream),
              i, &first, &rank);
     }
-    return end(nccl, what, first, rank);
+    return end(nccl, operation, first, rank);
 }
 
 /* ---- open, close ---- */
@@ -240,31 +249,35 @@ static enum sl_status open_streams(struct sl_nccl *nccl)
 
 static enum sl_status open_communicators(struct sl_nccl *nccl)
 {
-    const char *what = "a communicator of all GPUs";
+    const char *operation = "a communicator of all GPUs";
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     ncclResult_t first = ncclGetUniqueId(&id);
     uint32_t rank = 0;
-    enum sl_status st = first == ncclSuccess ? begin(nccl, what) : fail_nccl(nccl, what, 0, first);
+    if (first != ncclSuccess) {
+        return fail_nccl(nccl, operation, 0, first);
+    }
+    enum sl_status st = begin(nccl, operation);
     if (st != SL_OK) {
         return st;
     }
     config.blocking = 0;
     for (uint32_t i = 0; i < nccl->n && first == ncclSuccess; i++) {
-        cudaError_t error = cudaSetDevice(nccl->gpu[i].device);
-        note(error == cudaSuccess ? ncclCommInitRankConfig(&nccl->gpu[i].comm, (int)nccl->n, id, (int)i, &config)
-                                  : ncclUnhandledCudaError,
-             i, &first, &rank);
+        ncclResult_t result = ncclUnhandledCudaError;
+        if (cudaSetDevice(nccl->gpu[i].device) == cudaSuccess) {
+            result = ncclCommInitRankConfig(&nccl->gpu[i].comm, (int)nccl->n, id, (int)i, &config);
+        }
+        note(result, i, &first, &rank);
     }
-    return end(nccl, what, first, rank);
+    return end(nccl, operation, first, rank);
 }
 
-/* NCCL connects two GPUs when they first have to do with each other, which takes memory of both; a thread that takes some of its own at
- * that moment, or gives some back, can make both wait for ever. So everything is connected while nothing else runs. */
+/* NCCL connects two GPUs at their first exchange, and allocates memory on both. A thread that allocates or frees GPU
+ * memory at that moment can deadlock with NCCL. Therefore all GPUs connect while nothing else runs. */
 
-#define WARM_ENTRIES 256 /* of a message, and of the sum */
+#define WARM_ENTRIES 256 /* elements of a message, and of the sum */
 
-/* room: on each GPU, WARM_ENTRIES for itself and for each of the n. */
+/* room[i]: memory on GPU i, WARM_ENTRIES elements to send and WARM_ENTRIES to receive from each of the n GPUs. */
 static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
 {
     struct sl_nccl_message *messages;
@@ -301,11 +314,19 @@ static enum sl_status warm_up(struct sl_nccl *nccl)
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < nccl->n && error == cudaSuccess; i++) {
         error = cudaSetDevice(nccl->gpu[i].device);
-        error = error == cudaSuccess ? cudaMalloc((void **)&room[i], bytes) : error;
-        error = error == cudaSuccess ? cudaMemsetAsync(room[i], 0, bytes, nccl->gpu[i].stream) : error;
-        st = error == cudaSuccess ? SL_OK : fail_cuda(nccl, "memory to connect all GPUs", i, error);
+        if (error == cudaSuccess) {
+            error = cudaMalloc((void **)&room[i], bytes);
+        }
+        if (error == cudaSuccess) {
+            error = cudaMemsetAsync(room[i], 0, bytes, nccl->gpu[i].stream);
+        }
+        if (error != cudaSuccess) {
+            st = fail_cuda(nccl, "memory to connect all GPUs", i, error);
+        }
     }
-    st = st == SL_OK ? connect_all(nccl, room) : st;
+    if (st == SL_OK) {
+        st = connect_all(nccl, room);
+    }
     for (uint32_t i = 0; i < nccl->n; i++) {
         cudaFree(room[i]);
     }
@@ -315,7 +336,7 @@ static enum sl_status warm_up(struct sl_nccl *nccl)
 enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out)
 {
     struct sl_nccl *nccl = NULL;
-    int current = 0; /* the caller's device, which it is to find again */
+    int current = 0; /* the caller's device, restored at the end */
     enum sl_status st;
     *out = NULL;
     cudaGetDevice(&current);
@@ -335,11 +356,11 @@ enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, st
 failed:
     sl_nccl_close(nccl);
     cudaSetDevice(current);
-    cudaGetLastError(); /* nobody else is to find it */
+    cudaGetLastError(); /* clear the error: no other code should find it */
     return st;
 }
 
-/* Nothing is under way, so that to abort is to release at once: it waits for nobody, as ncclCommDestroy may. */
+/* No operation is in flight, so abort releases at once. Unlike ncclCommDestroy, it waits for no other rank. */
 void sl_nccl_close(struct sl_nccl *nccl)
 {
     if (nccl == NULL) {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * NCCL between the GPUs of this process; the only file that calls it.
+ * NCCL between the GPUs of this process. No other file calls NCCL.
  *
- * One communicator spans n GPUs, rank i on the i-th. Each call below starts all it has to do in one NCCL group, by one thread, so
- * that all GPUs begin the same operations in the same order, and returns when they have ended: data are ready when it is called
- * and when it is back. Nothing waits for ever: communicators do not block, and an operation that takes longer than the timeout,
- * or of which NCCL reports an error, ends in SL_ENCCL with the GPUs that were still busy in the message. After that all
- * operations are aborted, and every further call is refused.
+ * One communicator spans n GPUs; rank i is the i-th GPU. Each call below runs all its operations in one NCCL group,
+ * from one thread, so that all GPUs start the same operations in the same order. The call returns when the
+ * operations have completed. The data must be ready when the call begins.
  *
- * One thread at a time. No StarPU here.
+ * No call waits forever. Communicators are non-blocking. An operation that exceeds the timeout, or that NCCL reports
+ * as failed, returns SL_ENCCL, and the message names the GPUs that were still busy. All operations are then aborted,
+ * and every later call fails.
+ *
+ * Not thread safe: one thread at a time. This file does not use StarPU.
  */
 #ifndef SL_CODELETS_NCCL_H
 #define SL_CODELETS_NCCL_H
@@ -23,20 +25,21 @@
 
 #define SL_NCCL_MAX_GPUS 64
 
-/* This build has NCCL. */
+/* Whether this build has NCCL. */
 bool sl_nccl_built(void);
 
 struct sl_nccl;
 
-/* Make the communicator, and connect every GPU with every other: no thread should be taking or giving back GPU memory meanwhile.
- * devices: n (1 .. SL_NCCL_MAX_GPUS) different numbers of CUDA's. timeout_s: of each exchange, in seconds, of which this call makes
- * three. SL_ENOTSUP: this build has no NCCL. SL_EINVAL, SL_ENOMEM, SL_ECUDA, SL_ENCCL. On failure *out is NULL. */
+/* Create the communicator and connect each pair of GPUs. No other thread may allocate or free GPU memory meanwhile.
+ * devices: n different CUDA device numbers, 1 <= n <= SL_NCCL_MAX_GPUS. timeout_s: limit of each exchange, in
+ * seconds; this call makes three exchanges. SL_ENOTSUP: this build has no NCCL. SL_EINVAL, SL_ENOMEM, SL_ECUDA,
+ * SL_ENCCL. On failure *out is NULL. */
 enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out);
 
-/* Release; NULL is allowed. */
+/* Release the communicator. NULL is allowed. */
 void sl_nccl_close(struct sl_nccl *nccl);
 
-/* What goes from one GPU to another: bytes from `source`, in the memory of rank `from`, to `target` in that of rank `to`. */
+/* A copy of `bytes` bytes from `source`, in the memory of rank `from`, to `target`, in the memory of rank `to`. */
 struct sl_nccl_message {
     uint32_t from, to;
     size_t bytes;
@@ -44,11 +47,12 @@ struct sl_nccl_message {
     void *target;
 };
 
-/* Grouped sends and receives. Messages between the same two GPUs arrive in the order given. SL_EINVAL, SL_ENCCL, SL_ECUDA. */
+/* Run n messages as grouped sends and receives. Messages between the same two GPUs arrive in the given order.
+ * SL_EINVAL, SL_ENCCL, SL_ECUDA. */
 enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages);
 
-/* target, in the memory of rank 0, becomes the sum over ranks of source[rank], n_entries each; in an order that NCCL chooses, the
- * same in every run on the same machine. SL_ENCCL, SL_ECUDA. */
+/* target = sum over ranks of source[rank], n_entries each. target is in the memory of rank 0. NCCL chooses the order
+ * of the additions, always the same on one machine. SL_ENCCL, SL_ECUDA. */
 enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real *const *source, sl_real *target);
 
 #endif

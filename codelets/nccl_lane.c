@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Moves and sums as tasks of a CPU worker over buffers in GPUs' memory. */
+ * Moves and sums as tasks of a CPU worker; their buffers are in GPU memory. */
 #include "codelets/nccl_lane.h"
 
 #include <string.h>
@@ -102,7 +102,7 @@ static const struct starpu_codelet sum_cl = {
     .model = &sum_model,
 };
 
-/* A codelet with the memory nodes of its buffers. */
+/* A codelet, with the memory nodes of its n buffers. */
 struct sl_nccl_lane_codelet {
     struct sl_nccl_lane_codelet *next;
     struct starpu_codelet codelet;
@@ -110,7 +110,7 @@ struct sl_nccl_lane_codelet {
     int nodes[];
 };
 
-/* The kept codelet like `kind` whose n buffers are wanted on these nodes; made if there is none yet. NULL: no memory. */
+/* Find the codelet like `kind` with these memory nodes for its n buffers, or create it. NULL: no memory. */
 static struct starpu_codelet *codelet_for(struct sl_nccl_lane *lane, const struct starpu_codelet *kind, uint32_t n,
                                           const int *nodes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A line for each worker, with a list for each priority. */
+ * One queue for each worker, with one list for each priority. */
 #include "codelets/near.h"
 
 #include <assert.h>
@@ -9,22 +9,24 @@
 #include <stdatomic.h>
 
 #define N_LEVELS (SL_NEAR_HIGHEST - SL_NEAR_LOWEST + 1)
-#define APART 128 /* bytes: no two lines meet in what a core fetches at a time */
+/* bytes between queues: two adjacent cache lines, because a core may prefetch the neighbour of the line it reads */
+#define APART 128
 
 struct line {
     _Alignas(APART) pthread_mutex_t lock;
     atomic_uint n_tasks; /* written with the lock held */
-    atomic_uint n_turns; /* taken by the workers from here on that a PE has to itself */
+    /* Turns taken so far among the workers that a PE has to itself; counted at the first of these workers. */
+    atomic_uint n_turns;
     struct starpu_task_list level[N_LEVELS];
 };
 
 static struct line lines[STARPU_NMAXWORKERS];
 static unsigned n_lines;
-static unsigned n_steps; /* a power of two, not below n_lines */
+static unsigned n_steps; /* smallest power of two that is not below n_lines */
 
 /* ---- places ---- */
 
-#define N_BITS 16 /* of a place's first worker, below their number */
+#define N_BITS 16 /* low bits of a place: the first worker; the bits above: the number of workers */
 
 _Static_assert(STARPU_NMAXWORKERS <= 1 << N_BITS, "a place's first worker");
 
@@ -34,13 +36,13 @@ void *sl_near_place(const struct sl_homes *homes, uint32_t pe)
     return (void *)((uintptr_t)range.n << N_BITS | (homes->first_worker + range.first));
 }
 
-/* The line that a task joins. */
+/* Index of the queue that a task joins. */
 static unsigned line_of(const struct starpu_task *task)
 {
-    const uintptr_t place = (uintptr_t)task->sched_data;
-    const unsigned first = place & ((1u << N_BITS) - 1);
-    const unsigned n = place == 0 ? n_lines : (unsigned)(place >> N_BITS);
-    const unsigned here = (unsigned)starpu_worker_get_id(); /* of another thread: beyond all */
+    const uintptr_t packed = (uintptr_t)task->sched_data;
+    const unsigned first = packed & ((1u << N_BITS) - 1);
+    const unsigned n = packed == 0 ? n_lines : (unsigned)(packed >> N_BITS);
+    const unsigned here = (unsigned)starpu_worker_get_id(); /* on a thread that is no worker: a huge number */
     if (n > 1 && here - first >= n) {
         return first + atomic_fetch_add_explicit(&lines[first].n_turns, 1, memory_order_relaxed) % n;
     }
@@ -52,7 +54,10 @@ static unsigned line_of(const struct starpu_task *task)
 static unsigned level_of(const struct starpu_task *task)
 {
     const int level = task->priority - SL_NEAR_LOWEST;
-    return level < 0 ? 0 : level < N_LEVELS ? (unsigned)level : N_LEVELS - 1;
+    if (level < 0) {
+        return 0;
+    }
+    return level < N_LEVELS ? (unsigned)level : N_LEVELS - 1;
 }
 
 static struct starpu_task *take(struct line *line, struct starpu_task *pop_one(struct starpu_task_list *))
@@ -62,8 +67,11 @@ static struct starpu_task *take(struct line *line, struct starpu_task *pop_one(s
         return NULL;
     }
     pthread_mutex_lock(&line->lock);
-    for (unsigned level = N_LEVELS; level-- > 0 && task == NULL;) {
-        task = starpu_task_list_empty(&line->level[level]) ? NULL : pop_one(&line->level[level]);
+    for (unsigned level = N_LEVELS; level-- > 0;) {
+        if (!starpu_task_list_empty(&line->level[level])) {
+            task = pop_one(&line->level[level]);
+            break;
+        }
     }
     if (task != NULL) {
         atomic_fetch_sub_explicit(&line->n_tasks, 1, memory_order_relaxed);
@@ -100,7 +108,7 @@ static void deinit(unsigned context)
     }
 }
 
-/* Workers are all there from the start to the end. */
+/* The set of workers never changes during a run. */
 static void change_workers(unsigned context, int *workers, unsigned n)
 {
     (void)context;
@@ -113,7 +121,7 @@ static int push(struct starpu_task *task)
     const unsigned to = line_of(task);
     unsigned implementation = 0;
     int can = starpu_worker_can_execute_task_first_impl(to, task, &implementation);
-    assert(can); /* as every other worker: StarPU has refused what no CPU can do */
+    assert(can); /* StarPU has already refused any task that no CPU can run, and all CPU workers are alike */
     (void)can;
     starpu_task_set_implementation(task, implementation);
     pthread_mutex_lock(&lines[to].lock);
@@ -121,7 +129,7 @@ static int push(struct starpu_task *task)
     atomic_fetch_add_explicit(&lines[to].n_tasks, 1, memory_order_relaxed);
     starpu_push_task_end(task);
     pthread_mutex_unlock(&lines[to].lock);
-#ifndef STARPU_NON_BLOCKING_DRIVERS /* workers sleep: of those that do, any may take it */
+#ifndef STARPU_NON_BLOCKING_DRIVERS /* workers sleep: wake all, since any worker may take the task */
     for (unsigned i = 0; i < n_lines; i++) {
         starpu_wake_worker_relax_light((int)i);
     }
@@ -129,14 +137,17 @@ static int push(struct starpu_task *task)
     return 0;
 }
 
-/* Workers whose numbers differ in low bits alone are neighbours. */
+/* Workers whose numbers differ only in low bits are neighbours, so the order own ^ 1, own ^ 2, .. goes from near to
+ * far. */
 static struct starpu_task *pop(unsigned context)
 {
     const unsigned own = (unsigned)starpu_worker_get_id();
     struct starpu_task *task = take(&lines[own], starpu_task_list_pop_front);
     (void)context;
-    for (unsigned i = 1; i < n_steps && task == NULL; i++) {
-        task = (own ^ i) < n_lines ? take(&lines[own ^ i], starpu_task_list_pop_back) : NULL;
+    for (unsigned i = 1; task == NULL && i < n_steps; i++) {
+        if ((own ^ i) < n_lines) {
+            task = take(&lines[own ^ i], starpu_task_list_pop_back);
+        }
     }
     return task;
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A scheduler for CPU workers: tasks stay near the rows of their PE. A word that another core wrote last may be ten times as far away as
- * one's own, and StarPU's lws leaves a task with whoever made it ready, most often another PE's worker as rows come in from it.
+ * A StarPU scheduler for CPU workers: a task runs near the rows of its PE.
  *
- * Each worker has a line of ready tasks. A task joins that of its PE's home or, where a PE has several workers to itself, that of the one
- * that made it ready if it is of these, as with lws, else of the next of them. A worker takes the task of the highest priority that came
- * first from its own line and, where that is empty, of the highest priority the one that came last from the line of another, close ones before far ones. Which
- * worker a task runs on changes no result.
+ * Reading a word that another core wrote last can take ten times as long as reading a word of the own core. StarPU's
+ * lws leaves a ready task with the worker that released it. That is often another PE's worker, because rows arrive
+ * from other PEs.
+ *
+ * Each worker has a queue ("line") of ready tasks. A task joins the queue of its PE's home. If the PE has several
+ * workers to itself and one of them released the task, the task joins that worker's queue; otherwise the PE's
+ * workers take turns.
+ *
+ * A worker takes the oldest task of the highest priority from its own queue. If its queue is empty, the worker
+ * steals the newest task of the highest priority from another queue, near workers before far workers. The choice of
+ * worker never changes a result.
  */
 #ifndef SL_CODELETS_NEAR_H
 #define SL_CODELETS_NEAR_H
@@ -17,16 +23,18 @@
 
 #include "codelets/home.h"
 
-#define SL_NEAR "near" /* as --sched has it */
+#define SL_NEAR "near" /* name for STARPU_SCHED and --sched */
 
-/* Priorities; those beyond count as these. */
+/* Range of priorities. A priority outside the range counts as the nearest bound. */
 #define SL_NEAR_LOWEST (-1)
 #define SL_NEAR_HIGHEST 2
 
-/* For starpu_conf.sched_policy, with CPU workers alone. StarPU changes nothing of it, and is one in a process. */
+/* For starpu_conf.sched_policy; all workers must be CPU workers. StarPU does not modify the struct. The queues are
+ * static, so a process can run one instance. */
 extern struct starpu_sched_policy sl_near;
 
-/* What a task of the PE has as sched_data. Tasks without are nobody's, and stay with whoever made them ready. */
+/* The value for starpu_task.sched_data of the PE's tasks. A task with sched_data NULL belongs to no PE and stays
+ * with the worker that released it. */
 void *sl_near_place(const struct sl_homes *homes, uint32_t pe);
 
 #endif

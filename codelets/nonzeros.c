@@ -31,7 +31,7 @@ struct nonzeros_args {
 
 /* ---- task wrappers ---- */
 
-/* The rows of the last frontier, and where the sum goes. */
+/* Number of rows of the last frontier, and address of the result, in the counts. */
 static uint32_t *rows_in(const struct nonzeros_args *args, void *counts)
 {
     return (uint32_t *)sl_buffer_data(counts) + sl_counts_rows(args->head.hop);

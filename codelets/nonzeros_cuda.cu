@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Nonzeros of rows: a thread a row, an atomic a warp; they are integers, so that atomics leave no doubt about the sum. */
+ * Nonzeros of rows: one thread per row, one atomic per warp. Integer atomics give the same sum in any order. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/nonzeros.h"
 
-/* *n_out is zero before. */
+/* *n_out is zero before the launch. */
 static __global__ void count_nonzeros(const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
                                       const uint64_t *offsets, unsigned long long *n_out)
 {

@@ -74,12 +74,12 @@ static struct starpu_codelet optimize_cl = {
 
 /* ---- submissions ---- */
 
-static enum sl_status check_same(const char *what, starpu_data_handle_t handle, starpu_data_handle_t w)
+static enum sl_status check_same(const char *name, starpu_data_handle_t handle, starpu_data_handle_t w)
 {
     if (sl_handle_rows(handle) == sl_handle_rows(w) && sl_handle_columns(handle) == sl_handle_columns(w)) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "sl_optimize: %s is [%u x %u], the parameter [%u x %u]", what, sl_handle_rows(handle),
+    return sl_fail(SL_EINVAL, "sl_optimize: %s is [%u x %u], the parameter [%u x %u]", name, sl_handle_rows(handle),
                    sl_handle_columns(handle), sl_handle_rows(w), sl_handle_columns(w));
 }
 

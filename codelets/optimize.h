@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 12, optimise: one Adam step of one parameter (Kingma, Ba 2015), weight decay as L2 in the gradient.
+ * Stage 12, optimise: one Adam step of one parameter (Kingma, Ba 2015). Weight decay is an L2 term of the gradient.
  *   before: codelets/reduce.h        after: the next step's dense
  *
  *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
@@ -19,16 +19,16 @@
 #include "support/status.h"
 
 struct sl_adam {
-    double lr;    /* of this step */
-    double beta1; /* 0.9 */
-    double beta2; /* 0.999 */
-    double eps;   /* 1e-8 */
-    double decay; /* 0: none */
-    uint64_t t;   /* 1 at the first step */
+    double lr;    /* learning rate of this step */
+    double beta1; /* usually 0.9 */
+    double beta2; /* usually 0.999 */
+    double eps;   /* usually 1e-8 */
+    double decay; /* weight decay; 0: none */
+    uint64_t t;   /* number of this step, from 1 */
 };
 
-/* One step's scalars; the bias corrections are among them: w -= step * m / (root * sqrt(v) + eps), step = lr / (1 - b1^t),
- * root = 1 / sqrt(1 - b2^t). */
+/* The scalars of one step, with the bias corrections folded in: w -= step * m / (root * sqrt(v) + eps), step = lr /
+ * (1 - b1^t), root = 1 / sqrt(1 - b2^t). */
 struct sl_adam_step {
     sl_real beta1, rest1; /* b1, 1 - b1 */
     sl_real beta2, rest2;
@@ -38,7 +38,7 @@ struct sl_adam_step {
     sl_real decay;
 };
 
-/* Host: in double, then rounded. */
+/* Computed on the host, in double, then rounded. */
 static inline struct sl_adam_step sl_adam_step(const struct sl_adam *adam)
 {
     struct sl_adam_step s;
@@ -53,7 +53,7 @@ static inline struct sl_adam_step sl_adam_step(const struct sl_adam *adam)
     return s;
 }
 
-/* One entry's step, host and device alike. */
+/* Update one entry. The same code runs on host and device. */
 static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl_real gradient, sl_real *w, sl_real *m,
                                                 sl_real *v)
 {
@@ -71,13 +71,13 @@ void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real
                      sl_real *v);
 
 #ifdef SL_CUDA
-/* The same bits on the stream's device; adam is the host's. SL_ECUDA. */
+/* The same bits on the stream's device. adam is in host memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
                                             const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v);
 #endif
 
-/* All four are matrices of one shape; the last three are updated. Local, one thread submits; SL_EINVAL on shapes,
- * SL_ESTARPU, SL_ENOMEM. */
+/* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread
+ * submits. SL_EINVAL: wrong shapes, or adam->t is 0. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Adam: a thread an entry; seven streams of memory and nothing else. */
+ * Adam: one thread per entry. The kernel is bound by its seven streams of memory. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/optimize.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lists are walked entry by entry, the rows of the next entries on their way from memory: for each that is added one is asked for. A
- * sum stays in registers until its list ends; of wide rows one stretch of columns after the other, each with a walk of its own. */
+ * Lists are walked entry by entry. Each added entry starts the prefetch of a later entry's row. A sum stays in
+ * registers until its list ends. Wide rows are cut into stretches of columns, and each stretch walks all lists. */
 #include "codelets/pull.h"
 
 #include <string.h>
@@ -11,29 +11,29 @@
 
 /* ---- kernels, CPU: walking ---- */
 
-#define RING 16   /* entries known ahead; a power of two */
-#define AHEAD 8   /* entries whose rows are on their way while one is added */
-#define BEFORE 16 /* entries whose numbers are on their way while one becomes known */
+#define RING 16   /* entries loaded ahead; a power of two */
+#define AHEAD 8   /* entries whose rows are prefetched ahead of the entry being added */
+#define BEFORE 16 /* entries whose part and factors are prefetched ahead of the entry being loaded */
 
-/* Columns of rows, and how many a whole row has. */
+/* A stretch of columns: its first column, its number of columns, and the number of columns of a whole row. */
 struct stretch {
-    uint32_t first, n, dtype;
+    uint32_t first, n, row;
 };
 
-/* What is known of an entry u. */
+/* A loaded list entry u. */
 struct entry {
-    const void *row; /* the stretch of its row; NULL: its part has none */
+    const void *row; /* this stretch of u's row; NULL: u's part has no rows */
     sl_real factor;  /* k(u) */
-    sl_real own;     /* f(u), in a mean's adjoint list(u), in a mean nothing */
+    sl_real own;     /* f(u); in the adjoint of a mean list(u); in a mean unused */
 };
 
-/* All lists of a part, one after the other. */
+/* A walk along all lists of a part, one after the other. */
 struct walk {
     enum sl_dtype dtype; /* of the rows */
     const struct sl_pull_lists *lists;
     const struct sl_pull_parts *parts;
     struct stretch columns;
-    uint64_t n, known, next; /* entries; those that have been known; the next to be added */
+    uint64_t n, known, next; /* number of entries; entries loaded so far; next entry to add */
     struct entry ring[RING];
 };
 
@@ -43,8 +43,8 @@ SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights we
     uint32_t part = lists->part_of[u];
     struct entry entry = {.factor = walk->parts->factor[part]};
     if (entry.factor != 0) {
-        size_t at = (size_t)(u - lists->first[part]) * walk->columns.dtype + walk->columns.first;
-        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_dtype_bytes(walk->dtype, at);
+        size_t offset = (size_t)(u - lists->first[part]) * walk->columns.row + walk->columns.first;
+        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_dtype_bytes(walk->dtype, offset);
     }
     switch (weights) {
     case SL_PULL_MEAN: break;
@@ -54,7 +54,7 @@ SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights we
     return entry;
 }
 
-/* What entry_of reads of entry e, if there is one, on its way. */
+/* Prefetch the numbers that entry_of reads for entry e, if it exists. */
 SL_INLINE void fetch_numbers(const struct walk *walk, enum sl_pull_weights weights, uint64_t e)
 {
     if (e < walk->n) {
@@ -66,7 +66,7 @@ SL_INLINE void fetch_numbers(const struct walk *walk, enum sl_pull_weights weigh
     }
 }
 
-/* One more is known, if there is one, and its row on its way. */
+/* Load one more entry, if there is one, and prefetch its row. */
 SL_INLINE void know_one(struct walk *walk, enum sl_pull_weights weights)
 {
     if (walk->known < walk->n) {
@@ -91,20 +91,20 @@ SL_INLINE struct walk walk_from_the_first(enum sl_dtype dtype, const struct sl_p
     return walk;
 }
 
-/* A row to add, NULL for none, and its weight. */
+/* A row to add (NULL: none) and its weight. */
 struct term {
     const void *row;
     sl_real weight;
 };
 
-/* The sum of one list. */
+/* The sum over one list. */
 struct sum {
     sl_vertex id;
-    sl_real share; /* s f(d), or 1 over the list's length */
-    uint64_t end;  /* where the list ends */
+    sl_real share; /* s f(d), or 1 / length of the list */
+    uint64_t end;  /* end of the list */
 };
 
-/* Of row d, whose first entry is the next of the walk. */
+/* The sum of row d. Its first entry is the walk's next entry. */
 SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weights, uint32_t d)
 {
     const struct sl_pull_lists *lists = walk->lists;
@@ -117,7 +117,7 @@ SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weight
     return sum;
 }
 
-/* The vertex' own term, with symmetric weights. */
+/* The term of the vertex itself, with symmetric weights. */
 SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     if (weights != SL_PULL_SYMMETRIC) {
@@ -127,7 +127,7 @@ SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights wei
     return (struct term){entry.row, entry.factor * (sum->share * entry.own)};
 }
 
-/* The next entry's. */
+/* The term of the walk's next entry. */
 SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     know_one(walk, weights);
@@ -143,45 +143,47 @@ SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights,
 
 /* ---- kernels, CPU: adding ---- */
 
-/* A vector's lanes, and vectors of them: of sl_real, of numbers of four bytes, and of bf16. */
+/* LANES: elements of a vector. The vectors have LANES sl_real, LANES words of four bytes, and LANES bf16. */
 #define LANES ((uint32_t)(64 / sizeof(sl_real)))
 #define VECTOR __attribute__((vector_size(64)))
 #define HALF_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(sl_bf16))))
 #define WORD_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(uint32_t))))
-#define MOST 8 /* vectors of a stretch */
+#define MOST 8 /* vectors per stretch */
 
-/* Where sums go. */
+/* The output of sums. */
 struct sums {
     enum sl_dtype dtype;
     int beta;
     void *rows;
 };
 
-/* The columns of sum d, in sl_real: where they go, or in `room`, from where end_sum rounds them. Of bf16 they are added to there. */
+/* Memory for the columns of sum d, in sl_real: the output itself or, for bf16 output, `room`, which end_sum rounds
+ * into the output. With beta, room starts with the values of the output. */
 SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch columns, sl_real *room)
 {
-    size_t at = (size_t)d * columns.dtype + columns.first;
+    size_t offset = (size_t)d * columns.row + columns.first;
     if (sums->dtype == SL_DTYPE_REAL) {
-        return (sl_real *)sums->rows + at;
+        return (sl_real *)sums->rows + offset;
     }
-    sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + at, room);
+    sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + offset, room);
     return room;
 }
 
 SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch columns, const sl_real *room)
 {
     if (sums->dtype == SL_DTYPE_BF16) {
-        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.dtype + columns.first);
+        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.row + columns.first);
     }
 }
 
-/* Where vector i of n begins in a stretch, which they cover: the last one ends with it, and may have columns of the one before. */
-SL_INLINE uint32_t place(struct stretch columns, uint32_t n, uint32_t i)
+/* First column of vector i of the n vectors that cover a stretch. The last vector ends with the stretch and may
+ * overlap the one before. */
+SL_INLINE uint32_t first_column(struct stretch columns, uint32_t n, uint32_t i)
 {
     return i + 1 < n ? i * LANES : columns.n - LANES;
 }
 
-/* The vector from a column on, widened where it is of bf16. */
+/* Load a vector, beginning with `column`; bf16 is widened. */
 SL_INLINE void load(enum sl_dtype dtype, const void *row, uint32_t column, sl_real VECTOR *out)
 {
     if (dtype == SL_DTYPE_REAL) {
@@ -198,13 +200,16 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
                            sl_real VECTOR *sum)
 {
     sl_real VECTOR x;
-    for (uint32_t i = 0; term.row != NULL && i < n; i++) {
-        load(dtype, term.row, place(columns, n, i), &x);
+    if (term.row == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        load(dtype, term.row, first_column(columns, n, i), &x);
         sum[i] += term.weight * x;
     }
 }
 
-/* Columns of all sums, n vectors of them, which the compiler knows. */
+/* All sums for a stretch of n vectors. n is a constant at compile time. */
 SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
@@ -212,8 +217,10 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
         sl_real *row = begin_sum(sums, d, columns, room);
         sl_real VECTOR lane[MOST] = {{0}};
-        for (uint32_t i = 0; sums->beta && i < n; i++) {
-            memcpy(&lane[i], row + place(columns, n, i), sizeof *lane);
+        if (sums->beta) {
+            for (uint32_t i = 0; i < n; i++) {
+                memcpy(&lane[i], row + first_column(columns, n, i), sizeof *lane);
+            }
         }
         struct sum sum = sum_of(&walk, weights, d);
         add_vectors(walk.dtype, own_term(&walk, weights, &sum), columns, n, lane);
@@ -221,7 +228,7 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
             add_vectors(walk.dtype, next_term(&walk, weights, &sum), columns, n, lane);
         }
         for (uint32_t i = 0; i < n; i++) {
-            memcpy(row + place(columns, n, i), &lane[i], sizeof *lane);
+            memcpy(row + first_column(columns, n, i), &lane[i], sizeof *lane);
         }
         end_sum(sums, d, columns, room);
     }
@@ -229,12 +236,15 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
 
 SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_columns, sl_real *restrict out)
 {
-    for (uint32_t c = 0; term.row != NULL && c < n_columns; c++) {
+    if (term.row == NULL) {
+        return;
+    }
+    for (uint32_t c = 0; c < n_columns; c++) {
         out[c] += term.weight * sl_entry(dtype, term.row, c);
     }
 }
 
-/* The same of rows narrower than a vector. */
+/* The same for rows narrower than a vector. */
 SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
@@ -242,7 +252,9 @@ SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
         sl_real *row = begin_sum(sums, d, columns, room);
         struct sum sum = sum_of(&walk, weights, d);
-        memset(row, 0, sums->beta ? 0 : columns.n * sizeof *row);
+        if (!sums->beta) {
+            memset(row, 0, columns.n * sizeof *row);
+        }
         add_columns(walk.dtype, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
             add_columns(walk.dtype, next_term(&walk, weights, &sum), columns.n, row);
@@ -265,7 +277,7 @@ SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, cons
     }
 }
 
-/* Rows in as few stretches as there can be, of one width each, or nearly. */
+/* Cut the columns into as few stretches as possible, of nearly equal width. */
 SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                          enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
 {
@@ -278,7 +290,7 @@ SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
-        struct stretch columns = {.first = first, .n = end - first, .dtype = n_columns};
+        struct stretch columns = {.first = first, .n = end - first, .row = n_columns};
         pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, sums);
     }
 }
@@ -322,7 +334,8 @@ void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull
 
 /* ---- arguments ---- */
 
-enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, N_FIXED }; /* buffers, then the factors of vertices, then rows by part */
+/* buffers; then the factors of vertices; then the rows by part */
+enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, N_FIXED };
 
 struct pull_args {
     struct sl_task_args head;
@@ -357,7 +370,9 @@ static void find_parts(void *buffers[], const struct pull_args *args, struct sl_
     memset(out, 0, sizeof *out);
     for (uint32_t q = 0; q < args->n_parts; q++) {
         out->factor[q] = args->factor[q];
-        out->rows[q] = args->factor[q] != 0 ? sl_buffer_data(buffers[next++]) : NULL;
+        if (args->factor[q] != 0) {
+            out->rows[q] = sl_buffer_data(buffers[next++]);
+        }
     }
 }
 
@@ -374,9 +389,10 @@ static void pull_cpu_task(void *buffers[], void *cl_arg)
     find_parts(buffers, args, &parts);
     if (sl_buffer_is_bf16(buffers[OUT])) {
         sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
+    } else if (args->dtype == SL_DTYPE_BF16) {
+        sl_pull_bf16_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     } else {
-        (args->dtype == SL_DTYPE_BF16 ? sl_pull_bf16_cpu : sl_pull_cpu)(&lists, &parts, n_columns, args->beta,
-                                                                        sl_buffer_data(buffers[OUT]));
+        sl_pull_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -413,80 +429,81 @@ static struct starpu_codelet pull_cl = {
 
 /* ---- submission ---- */
 
-/* As the task will see it: a factor that is too small for sl_real is 0. */
-static bool reads_part(const struct sl_pull *what, uint32_t q)
+/* Rounded as in the task: a factor too small for sl_real is 0. */
+static bool reads_part(const struct sl_pull *pull, uint32_t q)
 {
-    return (sl_real)what->factor[q] != 0;
+    return (sl_real)pull->factor[q] != 0;
 }
 
-/* All rows are of one precision, and sums are of bf16 only where the rows are. */
-static enum sl_status check_entries(const struct sl_pull *what, starpu_data_handle_t out, enum sl_dtype *dtype)
+/* All rows must have one dtype. Sums may be bf16 only if the rows are. */
+static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
 {
     uint32_t n = 0;
     uint32_t n_bf16 = 0;
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        n += reads_part(what, q);
-        n_bf16 += reads_part(what, q) && sl_handle_is_bf16(what->rows[q]);
+    for (uint32_t q = 0; q < pull->n_parts; q++) {
+        n += reads_part(pull, q);
+        n_bf16 += reads_part(pull, q) && sl_handle_is_bf16(pull->rows[q]);
     }
     *dtype = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    return n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision", n_bf16,
-                         n, sl_handle_is_bf16(out) ? "bf16" : "float");
+    if (n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision",
+                   n_bf16, n, sl_handle_is_bf16(out) ? "bf16" : "float");
 }
 
-static enum sl_status check(const struct sl_pull *what, starpu_data_handle_t out)
+static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)
 {
-    for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
-        if (reads_part(what, q) && what->rows[q] == NULL) {
-            return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, what->factor[q]);
+    const uint32_t n_parts = pull->n_parts <= SL_MAX_PES ? pull->n_parts : 0;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        if (reads_part(pull, q) && pull->rows[q] == NULL) {
+            return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, pull->factor[q]);
         }
-        if (reads_part(what, q) && sl_handle_columns(what->rows[q]) != sl_handle_columns(out)) {
+        if (reads_part(pull, q) && sl_handle_columns(pull->rows[q]) != sl_handle_columns(out)) {
             return sl_fail(SL_EINVAL, "sl_pull: width %u from rows of width %u", sl_handle_columns(out),
-                           sl_handle_columns(what->rows[q]));
+                           sl_handle_columns(pull->rows[q]));
         }
     }
-    if (what->n_parts > SL_MAX_PES || sl_handle_columns(what->offsets) < sl_handle_rows(out) + 1 ||
-        (what->weights != SL_PULL_MEAN && what->factors == NULL)) {
-        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", what->n_parts, SL_MAX_PES,
-                       sl_handle_rows(out), sl_handle_columns(what->offsets) - 1,
-                       what->factors == NULL ? "no factors" : "factors");
+    if (pull->n_parts > SL_MAX_PES || sl_handle_columns(pull->offsets) < sl_handle_rows(out) + 1 ||
+        (pull->weights != SL_PULL_MEAN && pull->factors == NULL)) {
+        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", pull->n_parts, SL_MAX_PES,
+                       sl_handle_rows(out), sl_handle_columns(pull->offsets) - 1,
+                       pull->factors == NULL ? "no factors" : "factors");
     }
     return SL_OK;
 }
 
-enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *what, int beta,
+enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
                               starpu_data_handle_t out)
 {
     struct pull_args args = {.head = *head,
-                             .weights = what->weights,
+                             .weights = pull->weights,
                              .beta = beta,
-                             .scale = what->scale,
-                             .first_id = what->first_id,
-                             .n_parts = what->n_parts,
-                             .has_factors = what->factors != NULL};
+                             .scale = pull->scale,
+                             .first_id = pull->first_id,
+                             .n_parts = pull->n_parts,
+                             .has_factors = pull->factors != NULL};
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, check(what, out), done);
-    SL_TRY(st, check_entries(what, out, &args.dtype), done);
+    SL_TRY(st, check(pull, out), done);
+    SL_TRY(st, check_entries(pull, out, &args.dtype), done);
     sl_task_begin(&task, &pull_cl);
-    sl_task_add(&task, what->offsets, STARPU_R);
-    sl_task_add(&task, what->vertices, STARPU_R);
-    sl_task_add(&task, what->part_of, STARPU_R);
-    sl_task_add(&task, what->first, STARPU_R);
+    sl_task_add(&task, pull->offsets, STARPU_R);
+    sl_task_add(&task, pull->vertices, STARPU_R);
+    sl_task_add(&task, pull->part_of, STARPU_R);
+    sl_task_add(&task, pull->first, STARPU_R);
     sl_task_add(&task, out, beta ? STARPU_RW : STARPU_W);
-    if (what->factors != NULL) {
-        sl_task_add(&task, what->factors, STARPU_R);
+    if (pull->factors != NULL) {
+        sl_task_add(&task, pull->factors, STARPU_R);
     }
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        args.factor[q] = (sl_real)what->factor[q];
-        if (reads_part(what, q)) {
-            sl_task_add(&task, what->rows[q], STARPU_R);
+    for (uint32_t q = 0; q < pull->n_parts; q++) {
+        args.factor[q] = (sl_real)pull->factor[q];
+        if (reads_part(pull, q)) {
+            sl_task_add(&task, pull->rows[q], STARPU_R);
         }
     }
     args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
-    args.head.work = (what->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
+    args.head.work = (pull->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
                      sl_handle_columns(out);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums over lists of vertices of the whole graph, where each part of the graph has a factor of its own: a layer's aggregation over
- * chunks of the full graph, of which some rows are of this epoch, some of an earlier one and some are not there; and its adjoint.
- *   before: what travels of the chunks (runtime/model/pass.h)     after: dense, or an activation
+ * Sums over lists of vertices of the whole graph, with one factor for each part: the aggregation of a layer over
+ * graph chunks, and its adjoint. Rows of some chunks are of this epoch, rows of others of an earlier epoch, and some
+ * are missing; the factors tell.
+ *   before: the rows that chunks exchange (runtime/model/pass.h)     after: dense, or an activation
  *
- * Row d is vertex id of a part, its list its in-neighbours u (of the adjoint its out-neighbours), k(u) the factor of u's part:
+ * Row d of the output is vertex `id` of a part. Its list holds its in-neighbours u, or its out-neighbours in the
+ * adjoint. k(u) is the factor of u's part:
  *   SL_PULL_MEAN       out[d] = sum over u of k(u) x[u] / length of d's list
  *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
  *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint
- * with f, list and s of codelets/aggregate.h. Sums run along the list in order, in sl_real, so that nothing but the lists and the
- * factors decides about their bits; so they do where x, or x and out, are of bf16: out is then rounded once.
+ *
+ * f, list and s are as in codelets/aggregate.h. A sum runs along its list in order, in sl_real, so lists and factors
+ * alone determine its bits. If x is bf16, the sum is still in sl_real. If out is bf16, the sum is rounded once, at
+ * its end.
  */
 #ifndef SL_CODELETS_PULL_H
 #define SL_CODELETS_PULL_H
@@ -24,62 +28,65 @@
 
 enum sl_pull_weights { SL_PULL_MEAN, SL_PULL_MEAN_BACK, SL_PULL_SYMMETRIC };
 
-/* ---- kernels, CPU and CUDA: whose memory the arrays are in is whose processor runs ---- */
+/* ---- kernels, CPU and CUDA ---- */
 
-/* The lists of a part's vertices first_id .. first_id + n_rows - 1. */
+/* The lists of the vertices first_id .. first_id + n_rows - 1 of a part. The arrays are in the memory of the
+ * processor that runs the kernel. */
 struct sl_pull_lists {
     uint32_t n_rows;
     sl_vertex first_id;
-    const uint64_t *offsets;   /* n_rows + 1; offsets[0] is where `vertices` begins */
+    const uint64_t *offsets;   /* [n_rows + 1]; offsets[0] belongs to vertices[0] */
     const sl_vertex *vertices; /* renumbered ids */
-    const uint16_t *part_of;   /* N */
-    const sl_vertex *first;    /* of each part, its first id */
-    const sl_real *factors;    /* [N x 2] by id: f, list; with SL_PULL_MEAN not read */
+    const uint16_t *part_of;   /* [N], part of each vertex */
+    const sl_vertex *first;    /* first id of each part */
+    const sl_real *factors;    /* [N x 2] by id: f, list; unused with SL_PULL_MEAN */
     enum sl_pull_weights weights;
     sl_real scale; /* s */
 };
 
-/* Where the rows are, of sl_real, or of bf16 where a kernel says so. A part of factor 0 has none. */
+/* The rows of each part, sl_real or, if the kernel says so, bf16. A part with factor 0 has no rows. */
 struct sl_pull_parts {
     const sl_real *rows[SL_MAX_PES];
     sl_real factor[SL_MAX_PES];
 };
 
-/* beta 0: overwrite; beta 1: add. out [n_rows x n_columns]. */
+/* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. */
 void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns, int beta,
                  sl_real *out);
 
-/* The same of rows of bf16, into sl_real or rounded. */
+/* The same from bf16 rows, into sl_real or bf16. */
 void sl_pull_bf16_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
                       int beta, sl_real *out);
 void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
                          int beta, sl_bf16 *out);
 
 #ifdef SL_CUDA
-/* The same bits, of rows and into such numbers as they say; sums are of bf16 only where the rows are. n_parts: those that there are.
- * The structs are the host's, read before this returns; what they point to is the device's. SL_ECUDA. */
+/* The same bits on the stream's device. dtype: of the rows; out_dtype: of out; out may be bf16 only if the rows are.
+ * n_parts: number of parts in use. The structs are in host memory and are read before the call returns; the arrays
+ * are in device memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
                                         const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_dtype dtype,
                                         uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
 #endif
 
-/* ---- submission: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submission ---- */
 
 struct sl_pull {
-    starpu_data_handle_t offsets, vertices; /* of the part */
-    starpu_data_handle_t part_of, first;    /* of the graph */
-    starpu_data_handle_t factors;           /* NULL with SL_PULL_MEAN */
+    starpu_data_handle_t offsets, vertices; /* [n_part + 1] and [E_part], of the part */
+    starpu_data_handle_t part_of, first;    /* of the graph, as in struct sl_pull_lists */
+    starpu_data_handle_t factors;           /* [N x 2]; NULL with SL_PULL_MEAN */
     enum sl_pull_weights weights;
     double scale;
     sl_vertex first_id;
-    uint64_t n_edges;                 /* roughly how many are summed, for the model */
+    uint64_t n_edges;                 /* estimated number of added rows, for the performance model */
     uint32_t n_parts;                 /* at most SL_MAX_PES */
-    const starpu_data_handle_t *rows; /* n_parts matrices, NULL where the factor is 0 */
-    const double *factor;             /* n_parts; one that is too small for sl_real is 0 */
+    const starpu_data_handle_t *rows; /* [n_parts] matrices; NULL if the factor is 0 */
+    const double *factor;             /* [n_parts]; a factor too small for sl_real counts as 0 */
 };
 
-/* All rows of the part into `out`. Rows are all of sl_real, and so is `out`, or all of bf16, and `out` of either. */
-enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *what, int beta,
+/* Submit the sums of all rows of the part into `out`. Rows and out are all sl_real, or the rows are all bf16 and out
+ * is either dtype. Local; one thread submits. SL_EINVAL: wrong shapes, dtypes or parts. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
                               starpu_data_handle_t out);
 
 #endif

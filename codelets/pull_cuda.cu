@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A warp for each row and SL_WARP items of it, of one or of four columns; along the list, in order, as on the CPU. */
+ * One warp for each row and each SL_WARP items of the row; an item is one or four columns. A warp adds along the
+ * list, in order, as on the CPU. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/pull.h"
 
-#define PARAMETER_BYTES 4096 /* that a kernel may have */
+#define PARAMETER_BYTES 4096 /* limit of a kernel's parameters */
 
 static_assert(sizeof(struct sl_pull_lists) + sizeof(struct sl_pull_parts) + 64 <= PARAMETER_BYTES,
               "the kernel takes both by value");
 
-/* What the row of vertex u is multiplied by in the sum of vertex id; 0 where it is not read. */
+/* Weight of the row of u in the sum of vertex `id`; 0 if the row is not read. */
 static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, sl_vertex id,
                                     sl_real share, sl_vertex u, uint32_t part)
 {
@@ -24,7 +25,7 @@ static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const str
     return u == id ? 0 : factor * (share * __ldg(lists.factors + 2 * (size_t)u));
 }
 
-/* An item of a vertex' row, which is stored as S. */
+/* Item i of u's row, stored as S. */
 template <typename S>
 static __device__ auto item_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, uint32_t n_items,
                                sl_vertex u, uint32_t part, uint32_t i)
@@ -33,7 +34,7 @@ static __device__ auto item_of(const struct sl_pull_lists &lists, const struct s
     return sl_wide(__ldg(rows + (size_t)(u - __ldg(lists.first + part)) * n_items + i));
 }
 
-/* V: what sums are; S: what an item of a row is stored as. */
+/* V: type of a sum; S: storage type of a row's item. */
 template <typename V, typename S>
 static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, uint32_t n_items,
                               uint32_t d, uint32_t i, V sum)
@@ -66,7 +67,7 @@ static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl
     return sum;
 }
 
-/* T: what an item of the sums is stored as. */
+/* T: storage type of an item of the sums. */
 template <typename V, typename S, typename T>
 static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts parts, uint32_t n_items, int beta, T *out)
 {
@@ -81,7 +82,7 @@ static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts par
     }
 }
 
-/* In items of V. */
+/* Launch with items of type V. */
 template <typename V, typename E, typename Out>
 static enum sl_status start(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                             uint32_t n_columns, int beta, void *out)
@@ -94,7 +95,7 @@ static enum sl_status start(cudaStream_t stream, const struct sl_pull_lists *lis
                     *parts, n_items, beta, (target *)out);
 }
 
-/* E, Out: what a number of the rows and of the sums is stored as. */
+/* E, Out: storage types of an element of the rows and of the sums. */
 template <typename E, typename Out>
 static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *lists,
                                const struct sl_pull_parts *parts, uint32_t n_parts, uint32_t n_columns, int beta,
@@ -102,11 +103,14 @@ static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *
 {
     uintptr_t addresses = sl_quad_address(sl_dtype_of<Out>(), out);
     for (uint32_t q = 0; q < n_parts; q++) {
-        addresses |= parts->factor[q] != 0 ? sl_quad_address(sl_dtype_of<E>(), parts->rows[q]) : 0;
+        if (parts->factor[q] != 0) {
+            addresses |= sl_quad_address(sl_dtype_of<E>(), parts->rows[q]);
+        }
     }
-    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? start<float4, E, Out>(stream, lists, parts, n_columns, beta, out)
-               : start<float, E, Out>(stream, lists, parts, n_columns, beta, out);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return start<float4, E, Out>(stream, lists, parts, n_columns, beta, out);
+    }
+    return start<float, E, Out>(stream, lists, parts, n_columns, beta, out);
 }
 
 enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
@@ -116,6 +120,8 @@ enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lis
     if (dtype == SL_DTYPE_REAL) {
         return start_of<float, float>(stream, lists, parts, n_parts, n_columns, beta, out);
     }
-    return out_dtype == SL_DTYPE_REAL ? start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out)
-                                      : start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
+    if (out_dtype == SL_DTYPE_REAL) {
+        return start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out);
+    }
+    return start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * MPI and StarPU-MPI. */
+ * Ranks by MPI and StarPU-MPI. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codelets/ranks.h"
 
@@ -31,13 +31,13 @@ static struct {
     uint32_t rank, n;
     uint32_t n_sharing;
     bool far;       /* on another machine than rank 0 */
-    uint32_t n_far; /* of all, at rank 0 */
+    uint32_t n_far; /* at rank 0: number of far ranks */
 } joined = {.n = 1, .n_sharing = 1};
 
 static atomic_uint_least64_t sent_bytes;
 static atomic_uint_least64_t n_moves;
 
-/* StarPU's number of lists, once there is one. */
+/* StarPU's interface id of lists, assigned on first use. */
 static enum starpu_data_interface_id list_id = STARPU_UNKNOWN_INTERFACE_ID;
 
 uint32_t sl_n_ranks(void)
@@ -79,8 +79,8 @@ uint64_t sl_ranks_moves(void)
 
 /* ---- the environment ---- */
 
-/* What launchers tell a process: how many it is one of, and its number. Slurm's are those of a step: its batch scripts, which are one
- * process, know the number of the job's tasks, too. */
+/* Variables by which launchers give a process the number of processes and its own number. For Slurm, the variables
+ * of a step: a batch script is one process but also has the number of the job's tasks. */
 static const struct {
     const char *n, *number;
 } launchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
@@ -94,7 +94,7 @@ static uint32_t number_of(const char *variable)
     return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* The first launcher that speaks of several, or N_LAUNCHERS. */
+/* Index of the first launcher that started several processes, or N_LAUNCHERS. */
 static size_t launcher(void)
 {
     size_t i = 0;
@@ -122,7 +122,7 @@ uint32_t sl_ranks_number(void)
 
 #define NAP_NS 20000
 #define SLACK_NS 1000
-#define PATIENCE_NS 5000000 /* for which a worker that finds no task goes on looking */
+#define PATIENCE_NS 5000000 /* time for which an idle worker keeps polling before it sleeps */
 
 static atomic_bool spare;
 
@@ -131,7 +131,7 @@ void sl_ranks_spare(bool is_spare)
     atomic_store(&spare, is_spare);
 }
 
-/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear. */
+/* Linux may add 50 us to a sleep, unless the thread asks for a smaller timer slack. */
 static void nap(void)
 {
     static _Thread_local bool prompt;
@@ -149,8 +149,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* StarPU's, of a worker that has found no task, on processors that others want, too. Between two calls that are further apart than a nap
- * it has had one. */
+/* Idle hook of StarPU: called on a worker that found no task, while other threads want its processor. A gap of more
+ * than two naps between calls means that the worker has run a task. */
 static unsigned idle(void *unused)
 {
     static _Thread_local int64_t since_ns;
@@ -167,7 +167,7 @@ static unsigned idle(void *unused)
     return 1;
 }
 
-/* MPI's own name: libraries that were linked with this one come here. */
+/* Interposes MPI's own function, so that calls from StarPU-MPI are counted too. */
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     int error = PMPI_Test(request, done, status);
@@ -177,7 +177,7 @@ int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     return error;
 }
 
-/* Sleep between looks: MPI's own calls spin until what they wait for is there. */
+/* Sleep between polls; MPI's own waiting calls spin. */
 static enum sl_status await(int error, MPI_Request *request)
 {
     int done = 0;
@@ -193,7 +193,7 @@ static enum sl_status await(int error, MPI_Request *request)
 
 /* ---- join, leave ---- */
 
-static bool ours; /* MPI was started here, and is ended here */
+static bool ours; /* MPI was started here, so it is ended here */
 
 static void leave(void)
 {
@@ -204,7 +204,7 @@ static void leave(void)
     }
 }
 
-/* Started by a bare srun, Open MPI ends the process in MPI_Init, with a page that does not name the option. */
+/* Under a bare srun, Open MPI aborts the process in MPI_Init, with a message that does not name the missing option. */
 static bool srun_is_bare(void)
 {
 #ifdef OPEN_MPI
@@ -235,14 +235,15 @@ static enum sl_status start_mpi(void)
     if (ours && atexit(leave) != 0) {
         return sl_fail(SL_ENOMEM, "no memory for what is done at exit");
     }
-    return level == MPI_THREAD_MULTIPLE
-               ? SL_OK
-               : sl_fail(SL_ENOTSUP,
-                         "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
-                         MPI_THREAD_MULTIPLE);
+    if (level != MPI_THREAD_MULTIPLE) {
+        return sl_fail(SL_ENOTSUP,
+                       "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
+                       MPI_THREAD_MULTIPLE);
+    }
+    return SL_OK;
 }
 
-/* Who is on another machine than rank 0. machine: the ranks on this one. */
+/* Count the ranks on other machines than rank 0's. machine: communicator of the ranks on this machine. */
 static void count_far(MPI_Comm machine)
 {
     int first = 0;
@@ -253,40 +254,40 @@ static void count_far(MPI_Comm machine)
     MPI_Reduce(&n_far, &joined.n_far, 1, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
 }
 
-/* Whose sets of processors have some in common with this rank's, on its machine. */
+/* Count the ranks on this machine whose processor sets overlap this rank's. */
 static enum sl_status count_sharing(uint32_t *out)
 {
     MPI_Comm machine;
     cpu_set_t own;
     cpu_set_t common;
-    cpu_set_t *of = NULL;
+    cpu_set_t *all = NULL;
     int n = 0;
     enum sl_status st;
     CPU_ZERO(&own);
     sched_getaffinity(0, sizeof own, &own);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &n);
-    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "processors of ranks", &of), done);
-    MPI_Allgather(&own, sizeof own, MPI_BYTE, of, sizeof own, MPI_BYTE, machine);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *all, "processors of ranks", &all), done);
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, machine);
     *out = 0;
     for (int i = 0; i < n; i++) {
-        CPU_AND(&common, &own, &of[i]);
+        CPU_AND(&common, &own, &all[i]);
         *out += CPU_COUNT(&common) > 0;
     }
     count_far(machine);
 done:
     MPI_Comm_free(&machine);
-    sl_free(of);
+    sl_free(all);
     return st;
 }
 
-/* What one rank has. */
-struct things {
+/* Names of one rank's resources. */
+struct names {
     uint32_t n;
     uint64_t name[SL_RANKS_MOST_SHARED];
 };
 
-static bool have_common(const struct things *a, const struct things *b)
+static bool have_common(const struct names *a, const struct names *b)
 {
     bool common = false;
     for (uint32_t i = 0; i < a->n; i++) {
@@ -297,30 +298,30 @@ static bool have_common(const struct things *a, const struct things *b)
     return common;
 }
 
-static enum sl_status share_on(MPI_Comm machine, const struct things *own, struct sl_ranks_share *out)
+static enum sl_status share_on(MPI_Comm machine, const struct names *own, struct sl_ranks_share *out)
 {
-    struct things *of = NULL;
+    struct names *all = NULL;
     int n = 0;
-    int place = 0;
+    int index = 0;
     enum sl_status st;
     MPI_Comm_size(machine, &n);
-    MPI_Comm_rank(machine, &place);
-    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "what ranks share", &of), done);
-    MPI_Allgather(own, sizeof *own, MPI_BYTE, of, sizeof *own, MPI_BYTE, machine);
+    MPI_Comm_rank(machine, &index);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *all, "what ranks share", &all), done);
+    MPI_Allgather(own, sizeof *own, MPI_BYTE, all, sizeof *own, MPI_BYTE, machine);
     *out = (struct sl_ranks_share){0, own->n == 0 ? 1 : 0};
     for (int i = 0; i < n; i++) {
-        bool shares = have_common(own, &of[i]);
+        bool shares = have_common(own, &all[i]);
         out->n += shares;
-        out->place += shares && i < place;
+        out->index += shares && i < index;
     }
 done:
-    sl_free(of);
+    sl_free(all);
     return st;
 }
 
 enum sl_status sl_ranks_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out)
 {
-    struct things own = {.n = n};
+    struct names own = {.n = n};
     MPI_Comm machine;
     enum sl_status st;
     *out = (struct sl_ranks_share){0, 1};
@@ -370,12 +371,12 @@ void sl_ranks_abort(int code)
 
 /* ---- StarPU ---- */
 
-/* Where there is no processor to spare for it, StarPU-MPI's thread is the first CPU's worker as well: it looks after messages between two
- * tasks, and nobody has to be woken. It takes tasks only while it waits for a message. So there is always one: to itself, sent at the
- * end. */
+/* Without a spare processor, StarPU-MPI's thread is also the first CPU worker. It polls for messages between two
+ * tasks, so no thread has to be woken. StarPU-MPI lets it run tasks only while it waits for a message. So one
+ * receive is always pending: a message to itself, sent at the end. */
 static struct {
     bool on;
-    bool batch; /* the thread that submits has become a batch thread */
+    bool batch; /* the submitting thread has become a batch thread */
     int idle_hook;
     starpu_data_handle_t sent, awaited;
     uint32_t word[2];
@@ -383,7 +384,7 @@ static struct {
 
 #define TAG_OF_END (INT64_C(1) << 60)
 
-/* Messages that were submitted and are not over. */
+/* Messages submitted and not yet completed. */
 static atomic_uint_least64_t n_under_way;
 
 static void await_end(void)
@@ -400,8 +401,8 @@ static void send_end(void)
     starpu_data_unregister(driving.awaited);
 }
 
-/* The thread that submits wakes when a message or a task is over, and would take the processor from the worker that was just about to
- * take its next task: as a batch thread it waits for a turn of its own. */
+/* The submitting thread wakes when a message or a task is done. It would then preempt the worker that is about to
+ * take its next task. A batch thread waits for its turn instead. */
 static void wait_for_turns(bool on)
 {
     const struct sched_param none = {0};
@@ -412,15 +413,19 @@ static void wait_for_turns(bool on)
     }
 }
 
-/* StarPU-MPI learns from the environment whether its thread is a worker: each time that it has looked after messages, it looks for a task,
- * or runs the one whose data it has. And that it is to send from main memory, and receive there: an MPI that knows of GPUs would have
- * lists packed where the processor cannot read them. */
+/* Tell StarPU-MPI through the environment whether its thread is a worker. As a worker it looks for a task, or runs
+ * the task whose data it has, after each poll for messages. Also disable GPUDirect: a GPU-aware MPI would pack lists
+ * in GPU memory, where the processor cannot read them. */
 static int tell_mpi(bool drives)
 {
     static const char *const calls = "STARPU_MPI_DRIVER_CALL_FREQUENCY";
     static const char *const looks = "STARPU_MPI_DRIVER_TASK_FREQUENCY";
     int error = setenv("STARPU_MPI_GPUDIRECT", "0", 1);
-    error |= drives ? setenv(calls, "1", 1) | setenv(looks, "1", 1) : unsetenv(calls) | unsetenv(looks);
+    if (drives) {
+        error |= setenv(calls, "1", 1) | setenv(looks, "1", 1);
+    } else {
+        error |= unsetenv(calls) | unsetenv(looks);
+    }
     return error == 0 ? 0 : -ENOMEM;
 }
 
@@ -428,7 +433,9 @@ static int start_with_mpi(struct starpu_conf *conf)
 {
     bool drives = !atomic_load(&spare) && conf->ncpus > 0;
     int error = tell_mpi(drives);
-    error = error == 0 ? starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf) : error;
+    if (error == 0) {
+        error = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
+    }
     tell_mpi(false);
     driving.on = drives && error == 0;
     if (driving.on) {
@@ -441,7 +448,10 @@ static int start_with_mpi(struct starpu_conf *conf)
 
 int sl_ranks_start_starpu(struct starpu_conf *conf)
 {
-    return joined.n > 1 ? start_with_mpi(conf) : starpu_init(conf);
+    if (joined.n > 1) {
+        return start_with_mpi(conf);
+    }
+    return starpu_init(conf);
 }
 
 void sl_ranks_stop_starpu(void)
@@ -454,11 +464,15 @@ void sl_ranks_stop_starpu(void)
         wait_for_turns(false);
         driving.on = false;
     }
-    (joined.n > 1 ? (void (*)(void))starpu_mpi_shutdown : starpu_shutdown)();
+    if (joined.n > 1) {
+        starpu_mpi_shutdown();
+    } else {
+        starpu_shutdown();
+    }
 }
 
-/* starpu_mpi_wait_for_all waits until StarPU-MPI's thread has nothing to do, which one that is a worker never has. Tasks wait for what
- * they read; nobody else does for what was sent. */
+/* starpu_mpi_wait_for_all waits until StarPU-MPI's thread is idle, but a thread that is a worker never is. A receive
+ * is waited for by the tasks that read it; nothing waits for sends, so count messages instead. */
 void sl_ranks_drain(void)
 {
     starpu_task_wait_for_all();
@@ -469,65 +483,79 @@ void sl_ranks_drain(void)
 
 /* ---- collective ---- */
 
-/* MPI has ints. */
+/* MPI counts in int. */
 static enum sl_status check_count(size_t n)
 {
-    return n <= INT_MAX ? SL_OK
-                        : sl_fail(SL_EINVAL,
-                                  "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
-                                  "one process, or another number of them",
-                                  n);
+    if (n > INT_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
+                       "one process, or another number of them",
+                       n);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
 {
     MPI_Request request;
-    enum sl_status st = joined.n == 1 ? SL_OK : check_count(bytes);
-    return joined.n == 1 || st != SL_OK
-               ? st
-               : await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    enum sl_status st = check_count(bytes);
+    if (st != SL_OK) {
+        return st;
+    }
+    return await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
 }
 
 enum sl_status sl_ranks_sum(uint32_t n, double *data)
 {
     MPI_Request request;
     const void *from = joined.rank == 0 ? MPI_IN_PLACE : data;
-    enum sl_status st = joined.n == 1 ? SL_OK : check_count(n);
-    return joined.n == 1 || st != SL_OK
-               ? st
-               : await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    enum sl_status st = check_count(n);
+    if (st != SL_OK) {
+        return st;
+    }
+    return await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
 }
 
 enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
 {
     MPI_Request request;
-    enum sl_status st = joined.n == 1 ? SL_OK : check_count(n);
-    return joined.n == 1 || st != SL_OK
-               ? st
-               : await(MPI_Iallreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD, &request),
-                       &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    enum sl_status st = check_count(n);
+    if (st != SL_OK) {
+        return st;
+    }
+    return await(MPI_Iallreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD, &request),
+                 &request);
 }
 
-/* Counts and places of lists that lie one after the other, as MPI wants them. */
+/* Counts and offsets of consecutive lists, as MPI expects them. */
 struct layout {
-    int *count, *place;
+    int *count, *offset;
 };
 
 static enum sl_status open_layout(struct layout *out)
 {
     enum sl_status st = sl_alloc_zero(2 * (size_t)joined.n, sizeof *out->count, "places of messages", &out->count);
-    out->place = st == SL_OK ? out->count + joined.n : NULL;
+    out->offset = st == SL_OK ? out->count + joined.n : NULL;
     return st;
 }
 
-/* What rank r has, behind that of the ranks before it. */
+/* Append rank r's `count` elements to the layout. */
 static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out)
 {
-    size_t place = r == 0 ? 0 : (size_t)out->place[r - 1] + (size_t)out->count[r - 1];
-    enum sl_status st = check_count(place + count);
+    size_t offset = r == 0 ? 0 : (size_t)out->offset[r - 1] + (size_t)out->count[r - 1];
+    enum sl_status st = check_count(offset + count);
     if (st == SL_OK) {
         out->count[r] = (int)count;
-        out->place[r] = (int)place;
+        out->offset[r] = (int)offset;
     }
     return st;
 }
@@ -543,11 +571,13 @@ enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *byt
     }
     SL_TRY(st, check_count(bytes), done);
     SL_TRY(st, open_layout(&from), done);
-    for (uint32_t r = 0; joined.rank == 0 && r < joined.n; r++) {
-        SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
+    if (joined.rank == 0) {
+        for (uint32_t r = 0; r < joined.n; r++) {
+            SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
+        }
     }
     st = await(
-        MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.place, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+        MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.offset, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
         &request);
 done:
     sl_free(from.count);
@@ -580,7 +610,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
         SL_TRY(st, lay_out(r, n_to[r], &sent), done);
         SL_TRY(st, lay_out(r, n_from[r], &received), done);
     }
-    st = await(MPI_Ialltoallv(to, sent.count, sent.place, MPI_UINT32_T, from, received.count, received.place,
+    st = await(MPI_Ialltoallv(to, sent.count, sent.offset, MPI_UINT32_T, from, received.count, received.offset,
                               MPI_UINT32_T, MPI_COMM_WORLD, &request),
                &request);
 done:
@@ -589,19 +619,22 @@ done:
     return st;
 }
 
-enum sl_status sl_ranks_meet(void)
+enum sl_status sl_ranks_barrier(void)
 {
     MPI_Request request;
-    return joined.n == 1 ? SL_OK : await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    return await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
 }
 
 /* ---- what messages took ---- */
 
 #define N_LOOKS 8
-#define TAG_OF_CLOCKS 4711 /* not StarPU-MPI's */
+#define TAG_OF_CLOCKS 4711 /* a tag that StarPU-MPI does not use */
 
-/* What to add to this rank's clock for rank 0's. It is one on one machine; from elsewhere that answer counts which came
- * fastest. */
+/* The number to add to this rank's clock to get rank 0's. Ranks on one machine share a clock. A rank on another
+ * machine asks several times, and uses the answer with the shortest round trip. */
 static double clock_ahead(void)
 {
     double ahead_s = 0;
@@ -609,13 +642,17 @@ static double clock_ahead(void)
     for (uint32_t i = 0, source = 0; i < joined.n_far * N_LOOKS; i++) {
         MPI_Status status;
         double asked_s;
-        int from = i % N_LOOKS == 0 ? MPI_ANY_SOURCE : (int)source; /* only a rank's first look waits for others' */
+        /* only a rank's first question may come from any rank */
+        int from = i % N_LOOKS == 0 ? MPI_ANY_SOURCE : (int)source;
         MPI_Recv(&asked_s, 1, MPI_DOUBLE, from, TAG_OF_CLOCKS, MPI_COMM_WORLD, &status);
         double now_s = sl_clock_s();
         source = (uint32_t)status.MPI_SOURCE;
         MPI_Send(&now_s, 1, MPI_DOUBLE, status.MPI_SOURCE, TAG_OF_CLOCKS, MPI_COMM_WORLD);
     }
-    for (int i = 0; joined.far && i < N_LOOKS; i++) {
+    if (!joined.far) {
+        return 0;
+    }
+    for (int i = 0; i < N_LOOKS; i++) {
         double first_s = 0;
         double asked_s = sl_clock_s();
         MPI_Send(&asked_s, 1, MPI_DOUBLE, 0, TAG_OF_CLOCKS, MPI_COMM_WORLD);
@@ -633,7 +670,7 @@ enum sl_status sl_ranks_take_waits(struct sl_waits *out)
 {
     struct sl_waits_lists lists = {.n_ranks = joined.n};
     double now_s = sl_clock_s();
-    uint32_t *n = NULL; /* to each, and from each */
+    uint32_t *n = NULL; /* lengths of the lists to each rank, then from each rank */
     uint32_t *to = NULL;
     uint32_t *from = NULL;
     size_t n_from = 0;
@@ -663,16 +700,17 @@ done:
 
 /* ---- messages ---- */
 
-/* StarPU-MPI counts what arrives early in ints. */
+/* StarPU-MPI counts the bytes of early messages in int. */
 static enum sl_status check_size(starpu_data_handle_t handle)
 {
     size_t bytes = starpu_data_get_size(handle);
-    return bytes <= INT32_MAX
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
-                         "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
-                         bytes);
+    if (bytes > INT32_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
+                       "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
+                       bytes);
+    }
+    return SL_OK;
 }
 
 static enum sl_status translate(int error)
@@ -686,7 +724,7 @@ static void is_over(void *unused)
     atomic_fetch_sub(&n_under_way, 1);
 }
 
-/* Of a handle and a ticket. */
+/* Argument of is_written. */
 struct written {
     starpu_data_handle_t handle;
     uint64_t ticket;
@@ -700,7 +738,7 @@ static void is_written(void *arg)
     starpu_data_release_on_node(written.handle, STARPU_ACQUIRE_NO_NODE);
 }
 
-/* As soon as StarPU-MPI may send it. */
+/* Record the time when StarPU-MPI may send the handle. */
 static enum sl_status tell_when_written(starpu_data_handle_t handle, uint64_t ticket)
 {
     struct written *written;
@@ -718,7 +756,7 @@ done:
     return st;
 }
 
-/* starpu_mpi_isend_detached, or starpu_mpi_issend_detached. */
+/* Type of starpu_mpi_isend_detached and starpu_mpi_issend_detached. */
 typedef int send_detached(starpu_data_handle_t handle, int to, starpu_mpi_tag_t tag, MPI_Comm among,
                           void (*over)(void *), void *ticket);
 
@@ -726,7 +764,7 @@ static enum sl_status send_by(send_detached *by, starpu_data_handle_t handle, ui
 {
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
-    if (starpu_data_get_interface_id(handle) != list_id) { /* of a list it is known when it is sent */
+    if (starpu_data_get_interface_id(handle) != list_id) { /* the size of a list is known when it is packed */
         atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
     }
     SL_TRY(st, tell_when_written(handle, sl_waits_send(to, tag)), done);
@@ -774,12 +812,13 @@ done:
 
 enum sl_status sl_ranks_open(void)
 {
-    return sl_ranks_started() == 1
-               ? SL_OK
-               : sl_fail(SL_ENOTSUP,
-                         "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
-                         "--with-mpi, or start one process",
-                         sl_ranks_started(), launchers[launcher()].n);
+    if (sl_ranks_started() > 1) {
+        return sl_fail(SL_ENOTSUP,
+                       "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
+                       "--with-mpi, or start one process",
+                       sl_ranks_started(), launchers[launcher()].n);
+    }
+    return SL_OK;
 }
 
 void sl_ranks_abort(int code)
@@ -840,7 +879,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
     return SL_OK;
 }
 
-enum sl_status sl_ranks_meet(void)
+enum sl_status sl_ranks_barrier(void)
 {
     return SL_OK;
 }
@@ -888,7 +927,7 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
 
 #endif
 
-/* ---- lists: StarPU's vector, of which a message carries what is used ---- */
+/* ---- lists: StarPU's vector, but a message carries only the used part ---- */
 
 struct list {
     struct starpu_vector_interface vector;
@@ -906,7 +945,7 @@ static void list_register(starpu_data_handle_t handle, int home, void *source)
     }
 }
 
-/* Asked first with a NULL `out` for the size alone. */
+/* StarPU first asks with NULL `out` for the size alone. */
 static int list_pack(starpu_data_handle_t handle, unsigned node, void **out, starpu_ssize_t *bytes)
 {
     const struct list *list = starpu_data_get_interface_on_node(handle, node);
@@ -934,7 +973,8 @@ static int list_unpack(starpu_data_handle_t handle, unsigned node, void *data, s
     return 0;
 }
 
-/* All but messages is as the vector has it. Of interfaces that it knows by their number StarPU-MPI sends all. */
+/* Lists are vectors, except in messages. StarPU-MPI sends interfaces with known ids, such as vectors, whole; a new
+ * id makes it call pack_data. */
 static void make_list_ops(void)
 {
     list_ops = starpu_interface_vector_ops;

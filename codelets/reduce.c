@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The ordered sum, a block of entries at a time so that it stays in the cache while the partials pass by. */
+ * The ordered sum, a block of entries at a time, so that the block stays in the cache while the partial sums stream
+ * past. */
 #include "codelets/reduce.h"
 
 #include <string.h>
@@ -40,7 +41,7 @@ struct reduce_args {
 
 /* ---- task wrappers ---- */
 
-/* The addresses of all partials, in order (sl_free). */
+/* The addresses of all partial sums, in order. The caller frees *out (sl_free). */
 static enum sl_status find_partials(void *buffers[], uint32_t n_handles, uint32_t *n_out, const sl_real ***out)
 {
     const uint32_t n_rows = sl_buffer_rows(buffers[0]);
@@ -118,7 +119,7 @@ static struct starpu_codelet reduce_cl = {
     .name = "sl_reduce",
     .cpu_funcs = {reduce_cpu_task},
     SL_CUDA_FUNC(reduce_cuda_task),
-    /* W out; R the partials in order */
+    /* W out; R the partial sums, in order */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &reduce_model,
 };

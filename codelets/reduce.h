@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 11, synchronise: the all-reduce of a gradient, as the ordered sum of the partials that PEs and chunks have left.
+ * Stage 11, synchronise: all-reduce of a gradient, as the ordered sum of the partial gradients of PEs and chunks.
  *   before: backward, codelets/dense.h and codelets/activate.h      after: codelets/optimize.h
  *
- *   out = partial_0 + partial_1 + .. + partial_(n-1), entry by entry, in this order whatever the scheduler does. Where rows are in runs
- *   (struct sl_runs), a handle has several partials, one below the other.
+ *   out = partial_0 + partial_1 + .. + partial_(n-1), entry by entry, always in this order
+ *
+ * If rows are in segments (struct sl_runs), one handle holds several partials, one below the other.
  */
 #ifndef SL_CODELETS_REDUCE_H
 #define SL_CODELETS_REDUCE_H
@@ -16,18 +17,18 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* n >= 1 partials of n_entries each. */
+/* Sum n >= 1 partials of n_entries each into out. */
 void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
 
 #ifdef SL_CUDA
-/* The same bits on the stream's device, n >= 0 (none: out is cleared). partials: an array of the host, read before this returns,
- * of addresses on the device. SL_ECUDA. */
+/* The same bits on the stream's device. n may be 0: out is cleared. partials: host array of device addresses, read
+ * before the call returns. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
                                           const sl_real *const *partials, sl_real *out);
 #endif
 
-/* Handles of partials, each of one or more matrices of the sum's shape. n may be 0: out is cleared. Local, one thread submits; SL_EINVAL on shapes,
- * SL_ESTARPU, SL_ENOMEM. */
+/* Submit the sum of all partials of n handles. Each handle holds one or more matrices of out's shape. n may be 0:
+ * out is cleared. Local; one thread submits. SL_EINVAL: wrong shapes. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out);
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The ordered sum: a thread for some entries, partial after partial. The partials' addresses are parameters of the kernel, so
- * many at a time; further launches go on from what is there, in the same order. */
+ * The ordered sum: each thread sums some entries, partial sum after partial sum. The addresses of the partial sums
+ * are kernel parameters, so a launch takes only some of them. Later launches continue from the result so far, in the
+ * same order. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/reduce.h"
 
-#define AT_ONCE 256 /* partials of one launch: 2 of the 4 KiB that parameters may take */
-#define IN_FLIGHT 8 /* partials that a thread reads at a time */
+#define AT_ONCE 256 /* partial sums per launch: 2 of the 4 KiB of parameters */
+#define IN_FLIGHT 8 /* partial sums that a thread loads at a time */
 
 struct addresses {
-    const void *at[AT_ONCE];
+    const void *partial[AT_ONCE];
 };
 
-/* What changes no number, not even the sign of a zero. */
+/* The neutral element of addition: even the sign of a zero stays. */
 static __device__ float nothing(float)
 {
     return -0.0f;
@@ -38,17 +39,17 @@ static __device__ void add(float4 x, float4 *sum)
     sum->w += x.w;
 }
 
-/* out = partial_0 + .. + partial_(n-1), or with `more` out + partial_0 + .. */
+/* out = partial_0 + .. + partial_(n-1); with `more`: out += partial_0, then += partial_1 .. */
 template <typename T>
 static __global__ void sum_partials(struct addresses partials, uint32_t n, bool more, size_t n_items, T *out)
 {
     for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        T sum = more ? out[i] : static_cast<const T *>(partials.at[0])[i];
+        T sum = more ? out[i] : static_cast<const T *>(partials.partial[0])[i];
         for (uint32_t k = more ? 0 : 1; k < n; k += IN_FLIGHT) {
             T item[IN_FLIGHT];
 #pragma unroll
-            for (uint32_t j = 0; j < IN_FLIGHT; j++) { /* past the end the last one again, which is not added */
-                item[j] = static_cast<const T *>(partials.at[k + j < n ? k + j : n - 1])[i];
+            for (uint32_t j = 0; j < IN_FLIGHT; j++) { /* past the end: load the last again, but do not add it */
+                item[j] = static_cast<const T *>(partials.partial[k + j < n ? k + j : n - 1])[i];
             }
 #pragma unroll
             for (uint32_t j = 0; j < IN_FLIGHT; j++) {
@@ -82,12 +83,14 @@ enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
         struct addresses table = {};
         uint32_t count = n - first < AT_ONCE ? n - first : AT_ONCE;
         for (uint32_t k = 0; k < count; k++) {
-            table.at[k] = partials[first + k];
+            table.partial[k] = partials[first + k];
         }
-        st = quads ? sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
-                              (float4 *)out)
-                   : sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items,
-                              out);
+        if (quads) {
+            st = sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
+                          (float4 *)out);
+        } else {
+            st = sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items, out);
+        }
     }
     return st;
 }

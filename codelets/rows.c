@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Registration of rows, and the shapes of handles and buffers. */
+ * Registration of rows; shapes of handles and buffers. */
 #include "codelets/rows.h"
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ struct sl_split sl_split_rows(uint32_t n_rows, uint32_t max_chunks, uint32_t min
 
 /* ---- registration ---- */
 
-/* Bytes rounded up to the next eighth of a power of two, so that few sizes of blocks are in use. */
+/* Round up to the next eighth of a power of two, so that few block sizes are in use. */
 static size_t size_class(size_t bytes)
 {
     size_t grain = 1;
@@ -52,7 +52,7 @@ static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
     return SL_OK;
 }
 
-/* A matrix in memory for room_rows >= n_rows rows. */
+/* A matrix of n_rows rows, in memory for room_rows >= n_rows rows. */
 static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
                                       starpu_data_handle_t *out)
 {
@@ -69,7 +69,8 @@ enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t el
     return register_matrix(n_rows, n_rows, n_columns, element, out);
 }
 
-/* An interface is a node's copy of the handle's shape; StarPU's own unpacking of matrices changes it like this. */
+/* Each memory node has its own copy of the handle's shape (the interface). StarPU itself changes ny like this when
+ * it unpacks a matrix. */
 static void set_rows(starpu_data_handle_t handle, uint32_t n_rows)
 {
     for (unsigned node = 0; node < starpu_memory_nodes_get_count(); node++) {
@@ -78,7 +79,7 @@ static void set_rows(starpu_data_handle_t handle, uint32_t n_rows)
     }
 }
 
-/* The rows to make room for, where n_rows are wanted: an eighth to spare if the matrix is then one to keep. */
+/* Rows to allocate for n_rows: an eighth to spare, if the matrix is still small enough to be kept. */
 static uint64_t rows_with_spare(uint32_t n_rows, size_t row_bytes)
 {
     uint64_t n = n_rows + (uint64_t)n_rows / 8 + 1;
@@ -100,7 +101,10 @@ enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t ele
     }
     sl_handle_close(*handle);
     *handle = NULL;
-    return st == SL_OK ? register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle) : st;
+    if (st == SL_OK) {
+        st = register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle);
+    }
+    return st;
 }
 
 void sl_matrix_keep(starpu_data_handle_t *handle)
@@ -112,7 +116,10 @@ void sl_matrix_keep(starpu_data_handle_t *handle)
 
 void sl_handle_let_go(starpu_data_handle_t handle)
 {
-    const struct sl_hold *hold = handle == NULL ? NULL : starpu_data_get_user_data(handle);
+    if (handle == NULL) {
+        return;
+    }
+    const struct sl_hold *hold = starpu_data_get_user_data(handle);
     if (hold != NULL) {
         hold->let_go(hold);
     }
@@ -159,7 +166,7 @@ void sl_handle_close(starpu_data_handle_t handle)
     }
 }
 
-/* A matrix over n_rows x n_columns elements that are there. */
+/* A matrix over existing memory of n_rows x n_columns elements. */
 static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, size_t element,
                                     starpu_data_handle_t *out)
 {
@@ -170,13 +177,13 @@ static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_co
     return st;
 }
 
-/* Rows that a chunk has memory for: the last of several as many as the others. */
+/* Rows that each chunk has memory for. The last of several chunks gets as much as the others. */
 static uint32_t chunk_room(const struct sl_split *split)
 {
     return split->n_chunks > 1 ? 1u << split->shift : split->n_rows;
 }
 
-/* Over `memory`, or, where it is NULL, uninitialised. */
+/* Register chunks over `memory`, or uninitialised chunks if memory is NULL. */
 static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, char *memory,
                                     struct sl_rows *out)
 {
@@ -186,11 +193,11 @@ static enum sl_status register_rows(const struct sl_split *split, uint32_t n_col
     SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
-        st = memory == NULL ? register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c])
-                            : register_over(memory + ((size_t)c << split->shift) * n_columns * element, n, n_columns,
-                                            element, &rows.chunk[c]);
-        if (st != SL_OK) {
-            goto drop_rows;
+        if (memory == NULL) {
+            SL_TRY(st, register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c]), drop_rows);
+        } else {
+            char *first = memory + ((size_t)c << split->shift) * n_columns * element;
+            SL_TRY(st, register_over(first, n, n_columns, element, &rows.chunk[c]), drop_rows);
         }
     }
     *out = rows;
@@ -236,7 +243,7 @@ static enum sl_status make_room(struct sl_rows *rows, uint32_t n_chunks)
     return st;
 }
 
-/* A chunk of n_rows; a new matrix gets room for room_rows. */
+/* Reshape a chunk to n_rows rows. A new matrix gets memory for room_rows rows. */
 static enum sl_status reshape_chunk(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
                                     starpu_data_handle_t *chunk)
 {
@@ -281,14 +288,15 @@ void sl_rows_keep(struct sl_rows *rows)
 
 /* ---- shapes ---- */
 
-/* Every interface struct starts with its kind. */
+/* Every interface struct begins with its id. */
 static int buffer_kind(const void *buffer)
 {
     return (int)*(const enum starpu_data_interface_id *)buffer;
 }
 
-/* By the handle's own kind, which stays: of its interface a worker that allocates it writes all anew. What is neither a matrix nor a
- * variable is a vector; lists (codelets/ranks.h) are of another kind than StarPU's. */
+/* Uses the handle's id, which never changes. A worker that allocates the handle rewrites its whole interface
+ * meanwhile. A handle that is neither matrix nor variable is a vector. Lists (codelets/ranks.h) are vectors with
+ * another id. */
 uint32_t sl_handle_rows(starpu_data_handle_t handle)
 {
     return starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID ? starpu_matrix_get_ny(handle) : 1;
@@ -357,20 +365,23 @@ uint32_t sl_buffer_columns(void *buffer)
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
 {
     void *buffer = buffers[slice->buffer];
-    return slice->buffer == 0 ? NULL
-                              : (char *)sl_buffer_data(buffer) +
-                                    (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
+    if (slice->buffer == 0) {
+        return NULL;
+    }
+    size_t offset = (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
+    return (char *)sl_buffer_data(buffer) + offset;
 }
 
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
 {
     void **data;
     enum sl_status st = sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data);
-    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         data[i] = sl_buffer_data(buffers[i]);
     }
-    if (st == SL_OK) {
-        *out = data;
-    }
-    return st;
+    *out = data;
+    return SL_OK;
 }

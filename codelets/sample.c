@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Seeds and sampled blocks. Distinct sources are found by marking ids in a bitmap and ranking its bits, which sorts them too. */
+ * Seeds and sampled blocks. Distinct sources are found by marking their ids in a bitmap and ranking its bits. This
+ * also sorts the sources. */
 #include "codelets/sample.h"
 
 #include <stdbool.h>
@@ -25,23 +26,25 @@ struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, c
     return turn;
 }
 
-/* Destinations are drawn in batches: while the in-neighbours of one come from memory, those of the next are picked. Their offsets
- * are asked for some batches ahead. */
+/* Destinations are drawn in batches. While the in-neighbours of one batch are fetched from memory, the next batch is
+ * picked. The list bounds are prefetched some batches ahead. */
 #define BATCH SL_PHILOX_LANES
 #define AHEAD (4 * BATCH)
 
-/* The in-neighbours of one destination, and which of the block's edges are theirs. */
+/* The in-neighbours of one destination, and its edges in the block. */
 struct drawn {
     const sl_vertex *ids;
-    uint32_t n; /* edges */
+    uint32_t n; /* number of edges */
     uint32_t first_edge;
 };
 
 struct batch {
     uint32_t n_some, n_whole;
-    struct drawn some[BATCH];  /* lists of which some are picked: their edges hold positions */
-    struct drawn whole[BATCH]; /* lists taken whole: their edges hold nothing yet */
-    uint32_t vertices[BATCH];  /* of `some`: dataset ids */
+    /* Lists from which some in-neighbours are picked: their edges hold positions. */
+    struct drawn some[BATCH];
+    /* Lists taken whole: their edges are not filled yet. */
+    struct drawn whole[BATCH];
+    uint32_t vertices[BATCH]; /* dataset ids of `some` */
     uint32_t degrees[BATCH];
 };
 
@@ -50,7 +53,7 @@ SL_INLINE uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Of destinations begin .. end - 1. */
+/* Prefetch the list bounds of destinations begin .. end - 1. */
 SL_INLINE void fetch_bounds(const struct sl_sample_part *part, uint32_t begin, uint32_t end, const sl_vertex *frontier)
 {
     for (uint32_t d = begin; d < end; d++) {
@@ -59,8 +62,8 @@ SL_INLINE void fetch_bounds(const struct sl_sample_part *part, uint32_t begin, u
     }
 }
 
-/* Sort n destinations into the batch and give each its edges. Without a branch: which of them have many in-neighbours is as good
- * as random. Returns how many edges there are then. */
+/* Sort n destinations into the batch and assign their edges. Without a branch, since it is random which destinations
+ * have long lists. Returns the number of edges so far. */
 SL_INLINE uint32_t list_batch(const struct sl_sample_part *part, uint32_t fanout, uint32_t n, const sl_vertex *frontier,
                               uint32_t n_edges, uint32_t *offsets_out, struct batch *batch)
 {
@@ -86,20 +89,20 @@ SL_INLINE uint32_t list_batch(const struct sl_sample_part *part, uint32_t fanout
     return n_edges;
 }
 
-/* ---- neighbor: Floyd's selection for a batch, lane by lane what sl_pick_neighbor does for each ----
+/* ---- neighbor: Floyd's selection for a batch; each lane does the work of one sl_pick_neighbor ----
  *
- * Picks are kept sorted by letting each new one rise through those before it, the smaller staying, the larger going on: for as
- * few as are picked, a network without a branch beats a search with one. */
+ * The picks of a lane are kept sorted. Each new pick is compared with the picks before it; the smaller value stays,
+ * and the larger moves on. For few picks, this network without branches is faster than a search with branches. */
 
-#define MOST_SIDE_BY_SIDE 64 /* picks of a lane */
+#define MOST_SIDE_BY_SIDE 64 /* picks per lane */
 
-/* For more, or where most lanes would have no destination, each in its turn is as fast or faster. */
+/* With more picks, or with few lanes in use, one destination after the other is as fast or faster. */
 SL_INLINE bool pays_side_by_side(uint32_t k, uint32_t n_lanes)
 {
     return k <= MOST_SIDE_BY_SIDE && n_lanes > k / 12;
 }
 
-/* Keep the smaller of each lane in `row`, and take the larger on. */
+/* In each lane, keep the smaller value in `row` and put the larger into `pick`. */
 SL_INLINE void rise(uint32_t *restrict row, uint32_t *restrict pick)
 {
     for (uint32_t l = 0; l < BATCH; l++) {
@@ -116,7 +119,7 @@ SL_INLINE void find_equal(const uint32_t *restrict row, const uint32_t *restrict
     }
 }
 
-/* One more pick for every lane, of k; n are there. `bits` are random. */
+/* Add one pick to each lane, which has n of k. bits: random words. */
 SL_INLINE void pick_one(uint32_t n, uint32_t k, const uint32_t *restrict degrees, const uint32_t *restrict bits,
                         uint32_t (*restrict picked)[BATCH])
 {
@@ -140,7 +143,7 @@ SL_INLINE void pick_one(uint32_t n, uint32_t k, const uint32_t *restrict degrees
     }
 }
 
-/* Up to four more picks, from the words of one draw of every lane. */
+/* Add up to four picks to each lane, from one draw of four words. */
 SL_INLINE void pick_four(uint32_t n, uint32_t k, const uint32_t *degrees, uint32_t words[4][BATCH],
                          uint32_t (*picked)[BATCH])
 {
@@ -149,7 +152,7 @@ SL_INLINE void pick_four(uint32_t n, uint32_t k, const uint32_t *degrees, uint32
     }
 }
 
-/* Lanes without a destination pick for nobody. */
+/* Unused lanes compute picks that are ignored. */
 SL_INLINE void pick_side_by_side(const struct sl_draw *draw, uint32_t k, const struct batch *batch, uint32_t *edges_out)
 {
     uint32_t picked[MOST_SIDE_BY_SIDE][BATCH];
@@ -167,7 +170,7 @@ SL_INLINE void pick_side_by_side(const struct sl_draw *draw, uint32_t k, const s
 
 /* ---- blocks ---- */
 
-/* neighbor: pick positions in the lists of a batch, without reading them; what is picked is asked for. */
+/* neighbor: pick positions in the lists of a batch without reading the lists. Prefetches the picked entries. */
 SL_INLINE void pick_neighbor(const struct sl_draw *draw, uint32_t k, const struct batch *batch, uint32_t *edges_out)
 {
     if (pays_side_by_side(k, batch->n_some)) {
@@ -184,7 +187,7 @@ SL_INLINE void pick_neighbor(const struct sl_draw *draw, uint32_t k, const struc
     }
 }
 
-/* labor: pick positions in the lists of a batch, which are read. */
+/* labor: pick positions in the lists of a batch. Reads the lists. */
 SL_INLINE void pick_labor(const struct sl_sample_part *part, const struct sl_labor_turn *turn, uint32_t k,
                           const struct batch *batch, struct sl_labor_pick *heap, uint32_t *edges_out)
 {
@@ -195,7 +198,7 @@ SL_INLINE void pick_labor(const struct sl_sample_part *part, const struct sl_lab
     sl_labor_pick_cpu(turn, part->dataset_ids, k, batch->n_some, lists, heap);
 }
 
-/* The first lines of lists that will be read. */
+/* Prefetch the first cache lines of lists that will be read. */
 SL_INLINE void fetch_lists(uint32_t n, const struct drawn *lists)
 {
     for (uint32_t l = 0; l < n; l++) {
@@ -209,7 +212,7 @@ SL_INLINE void mark(uint64_t *words, sl_vertex id)
     words[id / 64] |= UINT64_C(1) << id % 64;
 }
 
-/* Positions become ids, and ids are marked. */
+/* Replace positions by ids, and mark the ids. */
 SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words, sl_vertex *edges_out)
 {
     for (uint32_t l = 0; l < batch->n_some; l++) {
@@ -228,7 +231,7 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
     }
 }
 
-/* What is left to do of a batch when its lists have come from memory. */
+/* Second half of the work on a batch, after its lists have been fetched. */
 SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                             const struct sl_labor_turn *turn, const struct batch *batch,
                             const struct sl_sample_marks *marks, sl_vertex *edges_out)
@@ -239,7 +242,8 @@ SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_s
     read_batch(rule->fanout, batch, marks->words, edges_out);
 }
 
-/* Draw the edges of every destination, and mark their sources: edges_out gets ids in the order of the in-neighbour lists. */
+/* Draw the edges of all destinations and mark their sources. edges_out gets ids, in the order of the in-neighbour
+ * lists. */
 SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
                               const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out)
@@ -272,7 +276,7 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
     return n_edges;
 }
 
-/* How many marked ids are smaller. */
+/* Number of marked ids that are smaller. */
 SL_INLINE uint32_t rank_of(const struct sl_sample_marks *marks, sl_vertex id)
 {
     uint64_t below = marks->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
@@ -289,7 +293,8 @@ SL_INLINE uint32_t rank_words(uint32_t n_words, const struct sl_sample_marks *ma
     return n;
 }
 
-/* The marked ids of a word, ascending, in eights: what is written behind the last of them the next word's overwrite. */
+/* List the marked ids of a word in ascending order, eight at a time. Entries written past the last id are
+ * overwritten by the next word. */
 SL_INLINE void list_word(uint64_t bits, uint32_t base, uint32_t n, uint32_t *ids_out)
 {
     for (uint32_t i = 0; i < n; i += 8) {
@@ -300,7 +305,8 @@ SL_INLINE void list_word(uint64_t bits, uint32_t base, uint32_t n, uint32_t *ids
     }
 }
 
-/* List the marked ids by owner, and note before each word how many came before it. Returns how many in all. */
+/* List the marked ids by owner, and store for each word the number of marked ids before it. Returns the number of
+ * marked ids. */
 SL_INLINE uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const struct sl_sample_marks *marks,
                                uint32_t *request_out)
 {
@@ -325,7 +331,7 @@ SL_INLINE uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const st
     return n;
 }
 
-/* The same where few ids are marked, without a look at the words that have none of them: which have, is marked as well. */
+/* The same if few ids are marked. A second bitmap marks the words with marks, so that empty words are not visited. */
 SL_INLINE uint32_t list_few(const uint32_t *first, uint32_t n_parts, uint32_t n_edges, const uint32_t *edges,
                             const struct sl_sample_marks *marks, uint32_t *request_out)
 {
@@ -355,7 +361,7 @@ SL_INLINE uint32_t list_few(const uint32_t *first, uint32_t n_parts, uint32_t n_
     return n;
 }
 
-/* Ids become positions among the sources, and the edges of each source are counted, one entry further on. */
+/* Replace ids by positions among the sources. Counts the edges of source t in back_offsets[t + 1]. */
 SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t *edges, uint32_t *back_offsets)
 {
     for (uint32_t e = 0; e < n_edges; e++) {
@@ -364,8 +370,8 @@ SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, u
     }
 }
 
-/* The block by source, a stable counting sort of the edges: counts become where a source's edges begin, and, as edges go to their
- * places, where they end. */
+/* Transpose the block: a stable counting sort of the edges by source. A source's count becomes the offset of its
+ * first edge; placing its edges moves the offset to its end. */
 SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_t *sources, uint32_t n_sources,
                          uint32_t *back_offsets, uint32_t *back_rows)
 {
@@ -382,18 +388,19 @@ SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_
     }
 }
 
-/* Those of the sources, where they are few, or all. */
+/* Clear the words of the sources if there are few, otherwise all words. */
 SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const uint32_t *sources, uint64_t *words)
 {
-    for (uint32_t t = 0; few && t < n_sources; t++) {
-        words[sources[t] / 64] = 0;
-    }
     if (!few) {
         memset(words, 0, n_words * sizeof *words);
+        return;
+    }
+    for (uint32_t t = 0; t < n_sources; t++) {
+        words[sources[t] / 64] = 0;
     }
 }
 
-/* Words to a mark, from which on marked words are looked up instead of all looked through. */
+/* Words per edge above which marks count as few. */
 #define WORDS_OF_FEW 4
 
 SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
@@ -403,8 +410,12 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
     uint32_t n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources);
     const bool few = n_edges < n_words / WORDS_OF_FEW;
-    uint32_t n_sources = few ? list_few(part->first, part->n_parts, n_edges, block->edge_sources, marks, block->request)
-                             : list_marked(part->first, part->n_parts, marks, block->request);
+    uint32_t n_sources;
+    if (few) {
+        n_sources = list_few(part->first, part->n_parts, n_edges, block->edge_sources, marks, block->request);
+    } else {
+        n_sources = list_marked(part->first, part->n_parts, marks, block->request);
+    }
     memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
     renumber(n_edges, marks, block->edge_sources, block->back_offsets);
     clear_words(few, n_words, n_sources, sl_list_entries(block->request, part->n_parts), marks->words);
@@ -422,11 +433,11 @@ static int compare_keys(const void *a, const void *b)
     return (x->dataset_id > y->dataset_id) - (x->dataset_id < y->dataset_id);
 }
 
-#define PERMUTE_BITS 14 /* the keys are sorted within as many ranges of their hash */
+#define PERMUTE_BITS 14 /* keys are sorted inside 2^PERMUTE_BITS ranges of their hash */
 #define PERMUTE_RANGE (64 - PERMUTE_BITS)
-#define PERMUTE_SMALL 64 /* keys of a range that are sorted one by one */
+#define PERMUTE_SMALL 64 /* up to this many keys, a range is sorted by insertion */
 
-/* Ranges have few keys each, unless there are millions. */
+/* A range has few keys, unless there are millions of training vertices. */
 static void sort_range(uint32_t n, struct sl_permute_key *keys)
 {
     if (n > PERMUTE_SMALL) {
@@ -443,7 +454,7 @@ static void sort_range(uint32_t n, struct sl_permute_key *keys)
     }
 }
 
-/* The hashes of the first n of these vertices, or of as many as there are lanes. Returns their number. */
+/* Hash the first n vertices, at most one for each lane. Returns the number of hashes. */
 static uint32_t hash_some(const struct sl_draw *draw, uint32_t n, const sl_vertex *dataset_ids,
                           uint64_t hash_out[SL_PHILOX_LANES])
 {
@@ -453,12 +464,12 @@ static uint32_t hash_some(const struct sl_draw *draw, uint32_t n, const sl_verte
     memcpy(some, dataset_ids, n * sizeof *some);
     sl_random4_lanes(draw, some, 0, words);
     for (uint32_t l = 0; l < n; l++) {
-        hash_out[l] = (uint64_t)words[0][l] << 32 | words[1][l]; /* sl_random_u64 */
+        hash_out[l] = (uint64_t)words[0][l] << 32 | words[1][l]; /* as sl_random_u64 */
     }
     return n;
 }
 
-/* The hash is worked out twice, to count the ranges and to fill them: cheaper than a place to keep it. */
+/* Computes each hash twice, to count the ranges and to fill them. This is cheaper than storing the hashes. */
 void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
                     const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out)
 {
@@ -701,8 +712,8 @@ static struct starpu_codelet sample_cl = {
     .name = "sl_sample",
     .cpu_funcs = {sample_cpu_task},
     SL_CUDA_FUNC(sample_cuda_task),
-    /* R offsets, sources, dataset ids, first, frontier; RW marks, counts; W edge offsets, edge sources, back offsets,
-     * back rows, request: more than a codelet can state */
+    /* R offsets, sources, dataset ids, first, frontier; RW marks, counts; W edge offsets, edge sources, back
+     * offsets, back rows, request. A codelet cannot state so many modes. */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sample_model,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Seeds and sampled blocks. Destinations have a thread each, LABOR's a warp, or a block where there are many in-neighbours to
- * choose from; edges have a thread each, which finds its destination, so that no hub holds up others. */
+ * Seeds and sampled blocks. A destination has one thread; with LABOR one warp, or one block if its list is long. An
+ * edge has one thread, which searches its destination, so that no vertex of high degree delays the others. */
 #include "codelets/marks.cuh"
 #include "codelets/sample.h"
 
@@ -21,7 +21,7 @@ static inline __device__ struct neighbours neighbours_of(const struct sl_sample_
     return {part.sources + (bounds[0] - part.offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
 }
 
-/* How many edges each destination gets; none where there is no destination. */
+/* Number of edges of each destination; 0 for entries past the last destination. */
 static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
                                    const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
 {
@@ -32,7 +32,7 @@ static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_
 
 /* ---- neighbor ---- */
 
-#define SHARED_PICKS 32 /* more are picked in the edge array itself */
+#define SHARED_PICKS 32 /* above this number, picks are stored in the edge array itself */
 
 static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw draw, uint32_t k, uint32_t n_rows,
                                      const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
@@ -53,20 +53,20 @@ static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw 
     }
 }
 
-/* ---- LABOR: the k smallest keys of a list, by a group of threads, a warp or a block ----
+/* ---- LABOR: the k smallest keys of a list, by a group of threads: a warp or a block ----
  *
- * Keys become integers of the same order. Their k-th smallest is found digit by digit, from the most significant, until those
- * that begin like it are just as many as are still wanted, or equal; then all that are less, and the first of those, are listed
- * in the order of their positions. */
+ * Keys become integers of the same order. A radix selection finds the k-th smallest key, digit by digit from the
+ * most significant. It ends when all keys with the prefix found so far are wanted, or when no digit is left. The
+ * group then lists the smaller keys, and the first of the keys with the prefix, in the order of their positions. */
 
-#define KEPT 4             /* keys of a thread that are kept; others are worked out each time */
-#define LONG_LIST 512      /* in-neighbours from which on a block draws */
-#define N_DIGITS (1u << 8) /* of eight bits */
+#define KEPT 4             /* keys that a thread stores; further keys are recomputed */
+#define LONG_LIST 512      /* in-neighbours from which a block draws */
+#define N_DIGITS (1u << 8) /* digits of eight bits */
 
 template <unsigned GROUP> struct labor_room {
     uint64_t key[KEPT * GROUP];
-    uint32_t n_with[N_DIGITS]; /* how many keys have this digit next */
-    uint32_t digit, n_below;   /* the digit of the k-th smallest, and how many keys have a smaller one */
+    uint32_t n_with[N_DIGITS]; /* number of keys with this next digit */
+    uint32_t digit, n_below;   /* digit of the k-th smallest key, and number of keys with a smaller digit */
     uint32_t n_flags[GROUP / SL_WARP];
 };
 
@@ -85,8 +85,8 @@ template <unsigned GROUP> static inline __device__ void wait_for_group()
     }
 }
 
-/* A key as an integer of the same order. One that does not turn is a multiple of 2^-53 below 1; of the others both zeros are
- * the same. */
+/* A key as an integer of the same order. A uniform key (sine 0) is a multiple of 2^-53 below 1. Other keys are
+ * ordered by their bits, with both zeros equal. */
 static inline __device__ uint64_t ordered_key(const struct labor_list &list, uint32_t position)
 {
     double key = sl_labor_key(&list.turn, list.dataset_ids[list.from.ids[position]]);
@@ -99,7 +99,7 @@ static inline __device__ uint64_t ordered_key(const struct labor_list &list, uin
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }
 
-/* A thread asks for positions that are its own only: no wait between keeping and reading. */
+/* A thread reads only positions that it stored itself, so no barrier is needed. */
 template <unsigned GROUP>
 static inline __device__ uint64_t key_of(const struct labor_list &list, const struct labor_room<GROUP> *room,
                                          uint32_t position)
@@ -107,7 +107,7 @@ static inline __device__ uint64_t key_of(const struct labor_list &list, const st
     return position < KEPT * GROUP ? room->key[position] : ordered_key(list, position);
 }
 
-/* A warp looks for the digit of the want-th smallest key, 1 the first. */
+/* One warp searches the digit of the want-th smallest key, want >= 1. */
 template <unsigned GROUP> static inline __device__ void find_digit(struct labor_room<GROUP> *room, uint32_t want)
 {
     const uint32_t lane = sl_lane();
@@ -131,7 +131,8 @@ template <unsigned GROUP> static inline __device__ void find_digit(struct labor_
     }
 }
 
-/* How many threads of the group before this one have set the flag; *n_out: all of them. The whole group calls. */
+/* Number of threads of the group before this one that set the flag; *n_out: number in the whole group. All threads
+ * of the group call. */
 template <unsigned GROUP>
 static inline __device__ uint32_t count_before(bool flag, struct labor_room<GROUP> *room, uint32_t *n_out)
 {
@@ -162,10 +163,10 @@ static __device__ void draw_labor(const struct labor_list &list, uint32_t k, str
 {
     const uint32_t self = threadIdx.x % GROUP;
     const uint32_t degree = list.from.degree;
-    uint64_t prefix = 0; /* of the k-th smallest key: its bits from `shift` on */
+    uint64_t prefix = 0; /* leading bits of the k-th smallest key, down to bit `shift` */
     unsigned shift = 64;
-    uint32_t want = k; /* of the keys with the prefix */
-    uint32_t n_equal;  /* that there are */
+    uint32_t want = k; /* number of wanted keys among the keys with the prefix */
+    uint32_t n_equal;  /* number of keys with the prefix */
     for (uint32_t i = self; i < degree && i < KEPT * GROUP; i += GROUP) {
         room->key[i] = ordered_key(list, i);
     }
@@ -223,7 +224,7 @@ static __global__ void draw_labor_short(struct sl_sample_part part, struct sl_la
     }
 }
 
-/* A block looks at as many destinations as it has threads, then draws for those with long lists. */
+/* A block checks as many destinations as it has threads, then draws for the destinations with long lists. */
 static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_labor_turn turn, uint32_t k,
                                        uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
                                        uint32_t *edges)
@@ -239,7 +240,7 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_lab
         __syncthreads();
         uint32_t degree = d < n_rows ? neighbours_of(part, frontier[d]).degree : 0;
         if (degree > k && degree >= LONG_LIST) {
-            long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order: each has its own edges */
+            long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order, since each has its own edges */
         }
         __syncthreads();
         for (uint32_t i = 0; i < n_long; i++) {
@@ -250,9 +251,9 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_lab
     }
 }
 
-/* ---- edges, and their distinct sources as marks of a bitmap ---- */
+/* ---- edges; their distinct sources are marked in a bitmap ---- */
 
-/* The destination of an edge: the last whose edges begin no later. */
+/* The destination of an edge: the last destination whose edges begin at or before e. */
 static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *edge_offsets, uint32_t e)
 {
     uint32_t low = 0;
@@ -268,7 +269,7 @@ static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *e
     return low;
 }
 
-/* From positions drawn in a list, or all of it, to ids, which are marked; each edge's destination too. */
+/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge. */
 static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
                                   const sl_vertex *frontier, const uint32_t *edge_offsets, uint64_t *words,
                                   uint32_t *edges, uint32_t *rows_out)
@@ -284,7 +285,7 @@ static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, u
     }
 }
 
-/* The request, positions and ids, and what the host wants to know. */
+/* Write the request (positions and ids), and the sizes for the host. */
 static __global__ void list_marked(struct sl_sample_part part, uint32_t n_words, const uint64_t *words,
                                    const uint32_t *ranks, uint32_t n_edges, uint32_t *request_out,
                                    uint32_t *n_edges_out, uint32_t *positions_out)
@@ -312,7 +313,7 @@ static __global__ void rank_edges(uint32_t n_edges, uint32_t n_words, const uint
     }
 }
 
-/* Where each source's edges begin, once they are sorted by source. */
+/* After the edges are sorted by source: the first edge of each source. */
 static __global__ void find_borders(uint32_t n_edges, const uint32_t *sorted, uint32_t *back_offsets_out)
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
@@ -327,7 +328,7 @@ static __global__ void find_borders(uint32_t n_edges, const uint32_t *sorted, ui
 
 /* ---- the launcher ---- */
 
-/* What the stages of one call share. */
+/* Common data of the steps of one call. */
 struct sample_call {
     cudaStream_t stream;
     struct sl_sample_part part;
@@ -339,7 +340,7 @@ struct sample_call {
     uint32_t *ranks;
 };
 
-/* The number of rows and edges. */
+/* Read the number of rows and edges back to the host. */
 static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_rows, const uint32_t *n_edges)
 {
     const char *name = "sl_sample: its sizes";
@@ -353,7 +354,7 @@ static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_row
     return sl_cuda_status(error, name);
 }
 
-/* Positions of the edges of destinations that have more in-neighbours than the fanout. */
+/* Draw positions for the destinations with more in-neighbours than the fanout. */
 static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
     uint32_t k = call->rule->fanout;
@@ -374,7 +375,7 @@ static enum sl_status draw_edges(const struct sample_call *call, const struct sl
     return st;
 }
 
-/* Ids of all sources, ranked and listed; edges become positions among them. */
+/* Find, rank and list all sources. Edges become positions among the sources. */
 static enum sl_status list_sources(const struct sample_call *call, uint32_t *edges, uint32_t *rows,
                                    uint32_t *request_out, uint32_t *n_edges_out, uint32_t *positions_out)
 {
@@ -401,7 +402,7 @@ done:
     return st;
 }
 
-/* Bits of the numbers 0 .. n - 1; at least one. */
+/* Bits needed for the numbers 0 .. n - 1; at least one. */
 static int bits_below(uint64_t n)
 {
     int n_bits = 1;
@@ -411,7 +412,7 @@ static int bits_below(uint64_t n)
     return n_bits;
 }
 
-/* The block by source: a stable sort of the edges. */
+/* Transpose the block by a stable sort of the edges. */
 static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *sources,
                                 const uint32_t *rows, uint32_t *sorted, uint32_t *back_offsets_out,
                                 uint32_t *back_rows_out)
@@ -478,7 +479,7 @@ enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoc
 {
     const char *name = "sl_permute";
     struct sl_draw draw = {seed, epoch, SL_FOR_PERMUTATION, 0};
-    uint64_t *hashes = (uint64_t *)(void *)keys; /* a key is as large as two */
+    uint64_t *hashes = (uint64_t *)(void *)keys; /* a struct sl_permute_key is as large as two hashes */
     sl_scratch ids(stream);
     enum sl_status st;
     SL_TRY(st, ids.take((size_t)n * sizeof(sl_vertex), name), done);
@@ -505,7 +506,7 @@ static inline __device__ bool is_between(sl_vertex id, uint32_t first, uint32_t 
     return id >= first && id < end;
 }
 
-/* 1 for ids of the part; one more entry behind the last, for the sum of all. */
+/* 1 for ids of the part, else 0; one more entry, for the total. */
 static __global__ void flag_seeds(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t *flags_out)
 {
     for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Right answers per set and class. */
+ * Correct predictions for each set and class. */
 #include "codelets/score.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* ---- kernels, CPU ---- */
 
-/* The first class of the largest logit; SL_NONE where one of them is not a number. */
+/* The first class with the largest logit; SL_NONE if a logit is NaN. */
 static uint32_t answer_of(uint32_t n_classes, const sl_real *z)
 {
     uint32_t best = 0;
@@ -34,7 +34,7 @@ void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const u
             margins_out[i] = (float)(row[1] - row[0]);
         }
         if ((uint32_t)labels[i] >= n_classes || sets[i] >= SL_N_SETS) {
-            continue; /* of unknown class: labelled -1 */
+            continue; /* class unknown (label -1) */
         }
         uint64_t(*counts)[SL_N_COUNTS] = (uint64_t(*)[SL_N_COUNTS])counts_out + (size_t)sets[i] * n_classes;
         uint32_t label = (uint32_t)labels[i];
@@ -98,7 +98,7 @@ static struct starpu_codelet score_cl = {
     .name = "sl_score",
     .cpu_funcs = {score_cpu_task},
     SL_CUDA_FUNC(score_cuda_task),
-    /* R z, sets, labels; W counts; with margins W margins */
+    /* R z, sets, labels; W counts; with margins: W margins */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &score_model,
 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Right answers: a warp a row; counts are integers, so atomics leave no doubt about them. */
+ * Correct predictions: one warp per row. Counts are integers, so atomics give the same result in any order. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/score.h"
 
-/* The first class of the row's largest logit, to all lanes; SL_NONE where one of them is not a number. */
+/* The first class with the row's largest logit; SL_NONE if a logit is NaN. All lanes get it. */
 static __device__ uint32_t answer_of(uint32_t n_classes, const sl_real *z)
 {
     sl_real top = 0;
-    uint32_t best = SL_NONE; /* this lane has none yet */
+    uint32_t best = SL_NONE; /* this lane has seen no class yet */
     int bad = 0;
     for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
         bad |= z[c] != z[c];
@@ -30,9 +30,9 @@ static __device__ uint32_t answer_of(uint32_t n_classes, const sl_real *z)
     return sl_warp_max(bad) ? SL_NONE : best;
 }
 
-static __device__ void count(uint64_t *at)
+static __device__ void count(uint64_t *counter)
 {
-    atomicAdd((unsigned long long *)at, 1ULL);
+    atomicAdd((unsigned long long *)counter, 1ULL);
 }
 
 static __global__ void score_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets,
@@ -41,7 +41,7 @@ static __global__ void score_rows(uint32_t n_rows, uint32_t n_classes, const sl_
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
         uint32_t label = (uint32_t)labels[i];
         if (label >= n_classes || sets[i] >= SL_N_SETS) {
-            continue; /* of unknown class: labelled -1 */
+            continue; /* class unknown (label -1) */
         }
         uint64_t(*of_set)[SL_N_COUNTS] = (uint64_t(*)[SL_N_COUNTS])counts + (size_t)sets[i] * n_classes;
         uint32_t answer = answer_of(n_classes, z + i * n_classes);

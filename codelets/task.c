@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Filling and submitting tasks; the clocks of the stages and of the overlap. */
+ * Filling and submitting tasks; clocks of the time categories and of the overlap. */
 #include "codelets/task.h"
 
 #include <assert.h>
@@ -19,12 +19,13 @@
 
 _Static_assert(SL_NEAR_LOWEST == SL_PRIORITY_SAMPLE && SL_NEAR_HIGHEST == SL_PRIORITY_SEND, "enum sl_priority");
 
-#define FIRST_SPANS 256 /* a log's first capacity */
-#define NEAR_STEPS 8    /* a step's span is looked for among the last ones only: older steps have ended */
+#define FIRST_SPANS 256 /* initial capacity of a log */
+/* Search a step's span among the last few only, since older steps have ended. */
+#define NEAR_STEPS 8
 
 /* ---- stages ---- */
 
-/* Neighbours in a timeline differ, also for the colour-blind (after Okabe and Ito). */
+/* Neighbours in a timeline have different colours, also for colour-blind readers (after Okabe and Ito). */
 static const struct {
     const char *name;
     unsigned colour;
@@ -75,7 +76,10 @@ enum sl_status sl_run_init(struct sl_run *run)
 
 void sl_run_free(struct sl_run *run)
 {
-    for (unsigned w = 0; run->logs != NULL && w < run->n_workers; w++) {
+    if (run->logs == NULL) {
+        return;
+    }
+    for (unsigned w = 0; w < run->n_workers; w++) {
         sl_free(run->logs[w].hidden);
         sl_free(run->logs[w].compute);
     }
@@ -124,7 +128,7 @@ static enum sl_status span_append(struct sl_span **spans, size_t *n, size_t *cap
     return SL_OK;
 }
 
-/* Widen the step's compute span by this one. */
+/* Extend the step's compute span by this span. */
 static enum sl_status span_extend(struct sl_worker_log *log, struct sl_span span)
 {
     size_t oldest = log->n_compute > NEAR_STEPS ? log->n_compute - NEAR_STEPS : 0;
@@ -139,7 +143,7 @@ static enum sl_status span_extend(struct sl_worker_log *log, struct sl_span span
     return span_append(&log->compute, &log->n_compute, &log->compute_capacity, span);
 }
 
-/* Write the task's mark. Where FxT does not record, StarPU drops it. */
+/* Write the task's mark. StarPU drops it if FxT does not record. */
 static void mark_task(const struct sl_span *span)
 {
     char mark[64];
@@ -165,31 +169,34 @@ void sl_task_in_hand(const char *codelet_name)
 static const char *current_codelet(void)
 {
     const struct starpu_task *task = starpu_task_get_current();
-    return codelet_in_hand != NULL ? codelet_in_hand : task != NULL ? task->cl->name : "a task";
+    if (codelet_in_hand != NULL) {
+        return codelet_in_hand;
+    }
+    return task != NULL ? task->cl->name : "a task";
 }
 
-static void set_at_work(struct sl_layer_pass_work *at, const struct sl_task_args *args)
+static void set_current(struct sl_current_task *current, const struct sl_task_args *args)
 {
-    atomic_store_explicit(&at->step, args->step, memory_order_relaxed);
-    atomic_store_explicit(&at->pe, args->pe, memory_order_relaxed);
-    atomic_store_explicit(&at->stage, (uint32_t)args->stage, memory_order_relaxed);
-    atomic_store_explicit(&at->args, args, memory_order_relaxed);
-    atomic_store_explicit(&at->name, current_codelet(), memory_order_release);
+    atomic_store_explicit(&current->step, args->step, memory_order_relaxed);
+    atomic_store_explicit(&current->pe, args->pe, memory_order_relaxed);
+    atomic_store_explicit(&current->stage, (uint32_t)args->stage, memory_order_relaxed);
+    atomic_store_explicit(&current->args, args, memory_order_relaxed);
+    atomic_store_explicit(&current->name, current_codelet(), memory_order_release);
 }
 
 static void begin_work(const struct sl_task_args *args)
 {
     struct sl_worker_log *log = own_log(args->run);
     if (log != NULL) {
-        set_at_work(&log->at, args);
+        set_current(&log->current, args);
     }
 }
 
-/* Unless the worker, a GPU's, has gone on to another. */
+/* Clear the current task, unless the worker (of a GPU) has started another meanwhile. */
 static void end_work(struct sl_worker_log *log, const struct sl_task_args *args)
 {
-    if (atomic_load_explicit(&log->at.args, memory_order_relaxed) == args) {
-        atomic_store_explicit(&log->at.name, NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&log->current.args, memory_order_relaxed) == args) {
+        atomic_store_explicit(&log->current.name, NULL, memory_order_relaxed);
     }
 }
 
@@ -207,15 +214,15 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
 {
     size_t used = 0;
     out[0] = '\0';
-    for (unsigned w = 0; w < run->n_workers && used < bytes; w++) {
-        const struct sl_layer_pass_work *at = &run->logs[w].at;
-        const char *name = atomic_load_explicit(&at->name, memory_order_acquire);
+    for (unsigned w = 0; w < run->n_workers; w++) {
+        const struct sl_current_task *current = &run->logs[w].current;
+        const char *name = atomic_load_explicit(&current->name, memory_order_acquire);
         char place[48];
         char worker[32];
-        if (name == NULL) {
+        if (name == NULL || used >= bytes) {
             continue;
         }
-        print_place(at->pe, at->step, (enum sl_stage)at->stage, place, sizeof place);
+        print_place(current->pe, current->step, (enum sl_stage)current->stage, place, sizeof place);
         starpu_worker_get_name((int)w, worker, sizeof worker);
         used +=
             (size_t)snprintf(out + used, bytes - used, "%s%s, %s, on %s", used > 0 ? "; " : "", name, place, worker);
@@ -288,7 +295,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
     sl_waits_busy(-1, span.end_s);
 }
 
-/* A GPU's worker is busy while one task or more, each begun before the last one's end, are there. */
+/* A GPU worker is busy from the start of a task until no started task is left. */
 static void count_on_device(const struct sl_run *run, int by, double now_s)
 {
     struct sl_worker_log *log = own_log(run);
@@ -304,7 +311,7 @@ int sl_task_enter_cuda(struct sl_task_args *args)
 {
     args->device_start_s = sl_clock_s();
 #ifdef SL_CUDA
-    cudaGetLastError(); /* one of StarPU's, which it has dealt with, is not this task's */
+    cudaGetLastError(); /* StarPU's own errors, which StarPU has handled, are not this task's */
 #endif
     begin_work(args);
     count_on_device(args->run, 1, args->device_start_s);
@@ -318,7 +325,7 @@ void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st)
     }
 }
 
-/* StarPU's call on the worker that ran a task, once it has ended. */
+/* Callback of StarPU, on the worker that ran the task, after its end. */
 static void count_cuda_task(void *task_args)
 {
     const struct sl_task_args *args = task_args;
@@ -341,7 +348,7 @@ static int compare_steps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All workers' compute spans by step, each widened by those of the steps before it. */
+/* All workers' compute spans, ordered by step. Each span is extended by the spans of all earlier steps. */
 static enum sl_status collect_compute(const struct sl_run *run, struct sl_span **out, size_t *n_out)
 {
     size_t n = 0;
@@ -371,10 +378,10 @@ static enum sl_status collect_compute(const struct sl_run *run, struct sl_span *
     return SL_OK;
 }
 
-/* The part of `hidden` during which a step before its own was computing. */
+/* The time in `hidden` during which an earlier step was computing. */
 static double covered_s(const struct sl_span *hidden, const struct sl_span *compute, size_t n)
 {
-    size_t low = 0; /* the first span that is not of an earlier step */
+    size_t low = 0; /* first span of the same or a later step */
     size_t high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -420,7 +427,7 @@ size_t sl_task_size_base(struct starpu_task *task, unsigned n_implementation)
 {
     (void)n_implementation;
     uint64_t work = ((const struct sl_task_args *)task->cl_arg)->work;
-    return work > 0 ? work : 1; /* the regression takes its logarithm */
+    return work > 0 ? work : 1; /* the regression takes the logarithm */
 }
 
 uint32_t sl_task_footprint(struct starpu_task *task)
@@ -430,7 +437,7 @@ uint32_t sl_task_footprint(struct starpu_task *task)
     while (work >> power >= 16) {
         power++;
     }
-    return power * 16 + (uint32_t)(work >> power); /* the leading four bits and the power of two */
+    return power * 16 + (uint32_t)(work >> power); /* power of two and leading four bits */
 }
 
 /* ---- filling a task ---- */
@@ -455,7 +462,7 @@ static void release_lists(struct sl_task *task)
     task->modes = task->inline_modes;
 }
 
-/* Double the room for buffers. */
+/* Double the capacity for buffers. */
 static enum sl_status grow_lists(struct sl_task *task)
 {
     starpu_data_handle_t *handles;
@@ -492,7 +499,7 @@ void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_
     task->n_buffers++;
 }
 
-/* A matrix' rows; StarPU's x runs along one. */
+/* StarPU's y counts the rows of a matrix. */
 static bool has_rows(const struct sl_slice *slice)
 {
     return (uint64_t)slice->row0 + slice->n_rows <= starpu_matrix_get_ny(slice->handle);
@@ -516,7 +523,7 @@ struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_sli
 
 /* ---- submitting it ---- */
 
-/* What was added must be what a codelet with fixed buffers states. */
+/* The added buffers must match the modes of a codelet with a fixed number of buffers. */
 static enum sl_status check_buffers(const struct sl_task *task)
 {
     const struct starpu_codelet *codelet = task->codelet;
@@ -536,7 +543,7 @@ static enum sl_status check_buffers(const struct sl_task *task)
     return SL_OK;
 }
 
-/* A copy that StarPU, which uses free(), will own. */
+/* A copy that StarPU will free with free(). */
 static void *copy_for_starpu(const void *data, size_t bytes)
 {
     void *copy = malloc(bytes);
@@ -546,7 +553,7 @@ static void *copy_for_starpu(const void *data, size_t bytes)
     return copy;
 }
 
-/* Hand the buffers over: in the task itself where they fit, else in lists that StarPU frees with the task. */
+/* Put the buffers into the task itself if they fit, otherwise into lists that StarPU frees with the task. */
 static int set_buffers(struct starpu_task *out, const struct sl_task *task)
 {
     unsigned n = task->n_buffers;
@@ -563,8 +570,8 @@ static int set_buffers(struct starpu_task *out, const struct sl_task *task)
     return out->dyn_handles != NULL && out->dyn_modes != NULL;
 }
 
-/* With several ranks a sample comes first, so that its messages take their time beside compute tasks of the steps before, and not
- * when these are done. */
+/* With several ranks, sampling comes first. Its messages then travel while earlier steps compute, and not after
+ * them. */
 static int wished(const struct sl_run *run, enum sl_priority priority)
 {
     return priority == SL_PRIORITY_SAMPLE && run->sample_first ? SL_PRIORITY_SEND : (int)priority;
@@ -574,10 +581,13 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
 {
     const struct sl_run *run = args->run;
     int wish = wished(run, priority);
-    out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
+    out->priority = wish < run->min_priority ? run->min_priority : wish;
+    if (out->priority > run->max_priority) {
+        out->priority = run->max_priority;
+    }
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
-    /* A GPU's task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which
-     * would go to main memory, and back, with each task that a CPU takes. */
+    /* A GPU codelet with specific memory nodes uses a cache of feature rows (codelets/hotrows.h). If a CPU worker
+     * took such a task, the cache would move to main memory and back. */
     bool for_gpus_only = for_gpus && (run->gpus_first || (run->has_cuda && out->cl->specific_nodes));
     bool anywhere = run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE;
     if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {
@@ -588,7 +598,9 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     } else if (for_gpus_only) {
         out->where = STARPU_CUDA;
     }
-    out->sched_data = run->near != NULL && !anywhere ? sl_near_place(run->near, args->pe) : NULL;
+    if (run->near != NULL && !anywhere) {
+        out->sched_data = sl_near_place(run->near, args->pe);
+    }
     if (run->has_cuda) {
         out->callback_func = count_cuda_task;
         out->callback_arg = out->cl_arg;
@@ -623,7 +635,7 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
              direction_of(args->stage), operation, args->hop, args->pe, (unsigned long long)args->step);
 }
 
-/* The arguments and, behind them, room for the name, so that StarPU frees both with the task. */
+/* Copy the arguments. The name is stored behind them, so that StarPU frees both with the task. */
 static void set_arguments(struct starpu_task *out, const void *args, size_t args_bytes, const char *name)
 {
     const struct sl_task_args *head = args;
@@ -683,8 +695,11 @@ enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t arg
     enum sl_status st;
     SL_TRY(st, task->status, done);
     SL_TRY(st, check_buffers(task), done);
-    st = run->holder == NULL ? submit(task, args, args_bytes, priority)
-                             : run->holder->hold(run->holder, task, args, args_bytes, priority);
+    if (run->holder == NULL) {
+        st = submit(task, args, args_bytes, priority);
+    } else {
+        st = run->holder->hold(run->holder, task, args, args_bytes, priority);
+    }
 done:
     release_lists(task);
     return st;
@@ -692,7 +707,10 @@ done:
 
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
-    enum sl_status st = task->status == SL_OK ? submit(task, args, args_bytes, priority) : task->status;
+    enum sl_status st = task->status;
+    if (st == SL_OK) {
+        st = submit(task, args, args_bytes, priority);
+    }
     release_lists(task);
     return st;
 }

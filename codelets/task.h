@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What all codelets share: the run a task belongs to, how a task is filled and submitted, and how its time is counted.
+ * Shared by all codelets: the run that a task belongs to, how a task is filled and submitted, and how its time is
+ * counted.
  *
- * A codelet file has kernels (plain functions), task wrappers, codelets and submissions, in this order. Wrappers begin with
- * sl_task_enter and end with sl_task_leave; submissions fill a struct sl_task and end with sl_task_submit, the only place of
- * the program where StarPU is handed a task.
+ * A codelet file has kernels (plain functions), task wrappers, codelets and submissions, in this order. A wrapper
+ * begins with sl_task_enter and ends with sl_task_leave. A submission fills a struct sl_task and ends with
+ * sl_task_submit, the only code of the program that submits tasks to StarPU.
  */
 #ifndef SL_CODELETS_TASK_H
 #define SL_CODELETS_TASK_H
 
 #include "codelets/handle.h"
 
-/* Most PEs of a group, and most chunks of a PE's rows: what wrappers and kernels keep pointers for. */
+/* Largest number of PEs in a group, and of chunks of a PE's rows. Wrappers and kernels have arrays of this size. */
 #define SL_MAX_PES 256
 #define SL_MAX_CHUNKS 64
 
@@ -28,7 +29,7 @@ struct sl_task_args;
 #include "support/failure.h"
 #include "support/real.h"
 
-/* The stages whose time the metrics report (design of the task graph: sampling phase, then compute phase). */
+/* Time categories of the metrics: first the sampling phase, then the compute phase. */
 enum sl_stage {
     SL_STAGE_SAMPLE,
     SL_STAGE_EXCHANGE,
@@ -43,18 +44,18 @@ enum sl_stage {
     SL_N_STAGES
 };
 
-/* Whether a stage computes: such tasks are what sampling and gathering are to be hidden behind. */
+/* Whether tasks of this time category compute. Sampling and gathering should be hidden behind such tasks. */
 static inline int sl_stage_is_compute(uint32_t stage)
 {
     return stage >= SL_STAGE_AGGREGATE && stage <= SL_STAGE_OPTIMISE;
 }
 
-/* A stage's name, as in the metrics' stage_seconds ("sample"), and its colour in every picture, 0xRRGGBB. */
+/* Name of a time category, as in the metrics' stage_seconds ("sample"), and its colour in all pictures, 0xRRGGBB. */
 const char *sl_stage_name(enum sl_stage stage);
 unsigned sl_stage_colour(enum sl_stage stage);
 
-/* StarPU's range is asked for at run time; these are its wishes. SEND: of what other PEs or ranks wait for, so that it travels
- * while the rest is computed; SAMPLE is as urgent where a run says so. */
+/* Desired priorities; they are clamped to the range of StarPU's scheduler. SEND: other PEs or ranks wait for the
+ * result, so it should travel while the rest is computed. SAMPLE counts as SEND if the run has sample_first. */
 enum sl_priority { SL_PRIORITY_SAMPLE = -1, SL_PRIORITY_NORMAL = 0, SL_PRIORITY_COMPUTE = 1, SL_PRIORITY_SEND = 2 };
 
 /* One executed sampling or gathering task, or the compute span of one step; see sl_run_overlap. */
@@ -64,101 +65,113 @@ struct sl_span {
     double end_s;
 };
 
-/* The task that a worker is at, for a thread that wonders why nothing moves. */
-struct sl_layer_pass_work {
-    const void *_Atomic args; /* the task's own, which may be gone by now: they tell it from others */
-    const char *_Atomic name; /* its codelet's; NULL: it is at none */
+/* The task that a worker currently runs, for the watchdog. */
+struct sl_current_task {
+    /* Address of the task's arguments, as an identity only: the memory may be freed already. */
+    const void *_Atomic args;
+    const char *_Atomic name; /* codelet name; NULL: no task */
     _Atomic uint64_t step;
     _Atomic uint32_t pe;
     _Atomic uint32_t stage;
 };
 
-/* What one worker has measured; only that worker writes it, the host reads it when the graph has drained. A line of its own. */
+/* Measurements of one worker. Only the worker writes them; the host reads them when no task is left. Aligned to a
+ * cache line. */
 struct sl_worker_log {
     _Alignas(64) double stage_s[SL_N_STAGES];
-    struct sl_span *hidden;  /* sampling and gathering tasks, since the last sl_run_log_reset */
-    struct sl_span *compute; /* first start and last end of compute tasks, one entry per step seen by this worker */
+    struct sl_span *hidden; /* sampling and gathering tasks since the last sl_run_log_reset */
+    /* First start and last end of the compute tasks of a step, one entry for each step that this worker has seen. */
+    struct sl_span *compute;
     size_t n_hidden, n_compute, hidden_capacity, compute_capacity;
-    double device_end_s; /* when this worker's last CUDA task ended */
-    int n_on_device;     /* of its CUDA tasks that have begun */
-    struct sl_layer_pass_work at;
+    double device_end_s; /* end of this worker's last CUDA task */
+    int n_on_device;     /* CUDA tasks of this worker that have started and not ended */
+    struct sl_current_task current;
 };
 
 struct sl_task;
 
-/* Who is given a run's tasks before StarPU is (codelets/bundle.h). */
+/* Receives a run's tasks before StarPU does (codelets/bundle.h). */
 struct sl_holder {
-    /* Hold the task back, or hand it over (sl_task_hand_over), after all that it waits for. As sl_task_submit. */
+    /* Hold the task back, or submit it now (sl_task_hand_over), after all held tasks that it depends on. Errors of
+     * sl_task_submit. */
     enum sl_status (*hold)(struct sl_holder *holder, struct sl_task *task, const void *args, size_t args_bytes,
                            enum sl_priority priority);
 };
 
-/* One run: outlives all of its tasks. */
+/* One run. It outlives all of its tasks. */
 struct sl_run {
     struct sl_failure failure;
-    struct sl_worker_log *logs; /* one per StarPU worker */
+    struct sl_worker_log *logs; /* [n_workers] */
     unsigned n_workers;
-    int min_priority, max_priority; /* the scheduler's range */
-    const struct sl_homes
-        *homes; /* --placement home: a PE's tasks run at its home only, those without a CUDA implementation
-                                     anywhere where homes are GPUs'; NULL: all run anywhere */
-    const struct sl_homes *near; /* tasks join the line of their PE's home (codelets/near.h); NULL: another scheduler */
-    struct sl_holder *holder;    /* NULL: tasks go to StarPU one by one */
-    bool gpus_first;             /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
-    bool has_cuda;               /* there are CUDA workers */
-    uint32_t n_gpus;             /* that StarPU drives, with a worker each */
-    uint64_t gpu_bytes;          /* that data may take on one, where StarPU has least; 0: there is none */
-    bool evaluate_anywhere; /* evaluation's tasks, which are of parts, go to no PE's home, and join no line of one's */
-    bool evaluate_on_cpus;  /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
-    bool
-        fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
-    bool bf16;         /* --precision bf16: products take their factors so */
-    bool tf32;         /* --precision tf32: GPUs multiply so */
-    bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
-    bool sample_first; /* several ranks: samples go before compute tasks */
-    bool stop_wanted;  /* several ranks: this one was asked to stop */
-    bool stop_agreed;  /* and all have agreed that the step in hand is the last */
+    int min_priority, max_priority; /* priorities of the scheduler */
+    /* --placement home: a PE's tasks run at its home only. If homes are GPUs, tasks without a CUDA
+     * implementation run anywhere. NULL: all tasks run anywhere. */
+    const struct sl_homes *homes;
+    /* Homes for the scheduler of codelets/near.h: a task joins the queue of its PE's home. NULL: another scheduler. */
+    const struct sl_homes *near;
+    struct sl_holder *holder; /* NULL: tasks go to StarPU one by one */
+    /* Tasks with a CUDA implementation run on GPUs only, other tasks on CPU workers. */
+    bool gpus_first;
+    bool has_cuda;   /* there are CUDA workers */
+    uint32_t n_gpus; /* GPUs that StarPU drives, one worker each */
+    /* Bytes that StarPU may use on a GPU, smallest over all GPUs; 0: no GPU. */
+    uint64_t gpu_bytes;
+    /* Evaluation tasks belong to parts, not PEs: they ignore `homes` and `near`. */
+    bool evaluate_anywhere;
+    /* Evaluation's rows do not fit on a GPU, so evaluation tasks run on CPU workers. */
+    bool evaluate_on_cpus;
+    /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of its sums differ. */
+    bool fastest_means;
+    bool bf16;
+    bool tf32;
+    bool traced;       /* tasks get long names (sl_task_name) and the colour of their time category */
+    bool sample_first; /* several ranks: sampling tasks have priority over compute tasks */
+    bool stop_wanted;  /* several ranks: this rank was asked to stop */
+    bool stop_agreed;  /* several ranks: all ranks agreed that the current step is the last */
 };
 
-/* Prepare a run; StarPU is up. SL_ENOMEM. */
+/* Initialise a run. StarPU is running. SL_ENOMEM. */
 enum sl_status sl_run_init(struct sl_run *run);
 void sl_run_free(struct sl_run *run);
 
-/* Forget all times measured so far. No task may be running. */
+/* Reset all measured times. No task may be running. */
 void sl_run_log_reset(struct sl_run *run);
 
-/* Sum over workers of the seconds in each stage. */
+/* Seconds in each time category, summed over workers. */
 void sl_run_stage_seconds(const struct sl_run *run, double seconds_out[SL_N_STAGES]);
 
-/* "sl_sample, PE 0, step 3, on CPU 1; ..": what workers are at, of a GPU's the last that was started there. False: nothing. Any thread. */
+/* List the running tasks: "sl_sample, PE 0, step 3, on CPU 1; ..". For a GPU, lists the task started last. Returns
+ * false if no worker runs a task. Any thread. */
 bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes);
 
-/* The share of sampling and gathering time, since the last reset, during which an earlier step was still computing (0..1;
- * 0 when there was none). No task may be running. SL_ENOMEM. */
+/* Fraction of sampling and gathering time, since the last reset, during which an earlier step was computing: 0 .. 1,
+ * 0 without such tasks. No task may be running. SL_ENOMEM. */
 enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
 
-/* The rows of a task in runs: run k has rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
+/* A task's rows in segments ("runs"): segment k holds rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
 struct sl_runs {
     uint32_t n;
-    const uint32_t *first; /* n + 1 */
+    const uint32_t *first; /* [n + 1] */
 };
 
-/* The head of every codelet's argument struct, copied by value into the task. */
+/* The head of each codelet's argument struct, copied by value into the task. */
 struct sl_task_args {
     struct sl_run *run;
     uint64_t step; /* counts over the whole run */
     uint32_t pe;
-    uint32_t hop;  /* 0 at the seeds */
-    uint64_t work; /* flops, or bytes for sparse kernels: the size base of the performance model */
+    uint32_t hop; /* 0 at the seeds */
+    /* Flops, or bytes for sparse kernels: size base of the performance model. */
+    uint64_t work;
     enum sl_stage stage;
-    /* A product of the task's rows is one of each run, and what it adds up over them, a gradient of weights or a loss, a sum for each, one
-     * below the other: neither depends on which runs lie in one task. They have as many rows as the task, and outlive it. NULL: all
-     * rows are one run. */
+    /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment, and
+     * a sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other.
+     * Results therefore do not depend on which segments one task holds. The segments cover all rows of the task and
+     * outlive it. */
     const struct sl_runs *runs;
-    double device_start_s; /* when its CUDA implementation was called; 0: it was not */
+    double device_start_s; /* time of the call of the CUDA implementation; 0: not called */
 };
 
-/* The stage a submission counts its task under: what evaluation runs stays evaluation. */
+/* The time category of a submission: a task of evaluation always counts as evaluation. */
 static inline enum sl_stage sl_task_stage(const struct sl_task_args *head, enum sl_stage stage)
 {
     return head->stage == SL_STAGE_EVALUATE ? SL_STAGE_EVALUATE : stage;
@@ -169,35 +182,41 @@ static inline uint32_t sl_task_n_runs(const struct sl_task_args *head)
     return head->runs == NULL ? 1 : head->runs->n;
 }
 
-/* Where run k of n_rows begins; k = sl_task_n_runs: n_rows. */
+/* First row of segment k; n_rows if k = sl_task_n_runs(head). */
 static inline uint32_t sl_task_run(const struct sl_task_args *head, uint32_t n_rows, uint32_t k)
 {
-    return head->runs != NULL ? head->runs->first[k] - head->runs->first[0] : k == 0 ? 0 : n_rows;
+    if (head->runs != NULL) {
+        return head->runs->first[k] - head->runs->first[0];
+    }
+    return k == 0 ? 0 : n_rows;
 }
 
-/* The runs have n_rows, and `sums`, unless NULL, has n_rows_each rows of n_columns for each. SL_EINVAL. */
+/* Check that the segments have n_rows rows together. If sums is not NULL, also check that it has n_rows_each rows of
+ * n_columns for each segment. SL_EINVAL. */
 enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *head, uint32_t n_rows,
                                   starpu_data_handle_t sums, uint32_t n_rows_each, uint32_t n_columns);
 
-/* A wrapper's first call: nonzero when the run has failed and the task must return at once. Starts its clock. */
+/* First call of a wrapper: starts the clock. Returns nonzero if the run has failed; the wrapper must then return at
+ * once. */
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out);
 
-/* A wrapper's last call: counts the time for its stage, and the span for the overlap. In a traced run it also writes the task's
- * mark (SL_TASK_MARK) into the trace. */
+/* Last call of a wrapper: adds the time to its category, and the span to the overlap. In a traced run, also writes
+ * the task's mark (SL_TASK_MARK) into the trace. */
 void sl_task_leave(const struct sl_task_args *args, double start_s);
 
-/* A wrapper reports this thread's last sl_fail as the run's failure. Its message then names the codelet, the PE, and the step or the
- * evaluation. */
+/* Make this thread's last sl_fail the run's failure. Adds the codelet, the PE, and the step or the evaluation to its
+ * message. */
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st);
 
 /* ---- CUDA implementations; SL_CUDA: this build has them ----
  *
- * They are asynchronous: the function starts kernels on starpu_cuda_get_local_stream() and returns; StarPU calls the task ended
- * when the stream has got there. A wrapper begins with sl_task_enter_cuda and ends with sl_task_leave_cuda. The task's time is
- * counted when it has ended, from its call or, where the worker's device was still busy, from the end of the task before. */
+ * A CUDA implementation starts kernels on starpu_cuda_get_local_stream() and returns. StarPU regards the task as ended
+ * when the stream has reached this point. A wrapper begins with sl_task_enter_cuda and ends with sl_task_leave_cuda.
+ * The task's time is counted at its end. It begins with the call or, if the device was still busy, with the end of the
+ * previous task. */
 
-/* The codelet's CUDA implementation, or two of them, among its initialisers. Of two, a scheduler without performance models takes
- * the first that can run the task, one with them the faster. */
+/* Initialiser of a codelet for one or two CUDA implementations. With two, a scheduler without performance models
+ * takes the first that can run the task; a scheduler with performance models takes the faster. */
 #ifndef SL_CUDA_FUNC
 #ifdef SL_CUDA
 #define SL_CUDA_FUNC(function) .cuda_funcs = {function}, .cuda_flags = {STARPU_CUDA_ASYNC}
@@ -208,61 +227,64 @@ void sl_task_fail(const struct sl_task_args *args, enum sl_status st);
 #endif
 #endif
 
-/* Nonzero when the run has failed and the task must return at once. args: the task's own copy. */
+/* First call of a CUDA wrapper. Returns nonzero if the run has failed; the wrapper must then return at once. args:
+ * the task's own copy. */
 int sl_task_enter_cuda(struct sl_task_args *args);
 
-/* st: what the launcher said; a failure becomes the run's. */
+/* Last call of a CUDA wrapper. st: result of the launcher; an error becomes the run's failure. */
 void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st);
 
-/* Size base and footprint for performance models; they read the head of the arguments. Footprint: work in classes of an eighth
- * of a power of two, so that history models see few sizes. */
+/* Size base and footprint for performance models, from the head of the arguments. The footprint groups `work` into
+ * classes of an eighth of a power of two, so that history models see few sizes. */
 size_t sl_task_size_base(struct starpu_task *task, unsigned n_implementation);
 uint32_t sl_task_footprint(struct starpu_task *task);
 
 #define SL_TASK_INLINE 16
 
-/* A task being filled. */
+/* A task that is being filled. */
 struct sl_task {
     struct starpu_codelet *codelet;
     unsigned n_buffers;
     unsigned capacity;
-    enum sl_status status; /* first failure while filling; sl_task_submit gives it back */
+    enum sl_status status; /* first error while filling; sl_task_submit returns it */
     starpu_data_handle_t *handles;
     enum starpu_data_access_mode *modes;
     starpu_data_handle_t inline_handles[SL_TASK_INLINE];
     enum starpu_data_access_mode inline_modes[SL_TASK_INLINE];
 };
 
-/* Start a task of a codelet. The struct must stay where it is until sl_task_submit. */
+/* Begin a task. The struct must not move until sl_task_submit. */
 void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet);
 
-/* Append a buffer with its mode. Codelets with a fixed number of buffers state the modes themselves and must agree. */
+/* Append a buffer. A codelet with a fixed number of buffers also states the modes; they must agree. */
 void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
-/* Append the slice's matrix, unless the last buffer is that one; mode STARPU_R, or STARPU_W, which for rows that are not the matrix'
- * first keeps the others. Slices of one matrix are added one after the other, for writing that of the lowest rows first. SL_EINVAL,
- * which sl_task_submit gives back: rows that the matrix does not have. */
+/* Append the matrix of a slice, unless it is the last buffer already. mode: STARPU_R or STARPU_W. A write to a slice
+ * that does not begin with row 0 keeps the other rows (STARPU_RW). Add the slices of one matrix one after the other,
+ * for writing the slice with the lowest rows first. SL_EINVAL, returned by sl_task_submit: the matrix has no such
+ * rows. */
 struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_slice *slice,
                                        enum starpu_data_access_mode mode);
 
-/* What a traced task is called: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS", without blanks, which Paje files cannot hold.
- * Direction: fwd, bwd (row and weight gradients) or upd (their sum, and the weights). Operation: the codelet's name without
- * "sl_" and without its direction. Cut at SL_TASK_NAME_BYTES. */
+/* Name of a traced task: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
+ * allow them. DIRECTION: fwd, bwd (row and weight gradients) or upd (sum of gradients, and weights). OPERATION: the
+ * codelet's name without "sl_" and without a direction. Longer names are cut at SL_TASK_NAME_BYTES. */
 #define SL_TASK_NAME_BYTES 96
 void sl_task_name(const struct sl_task_args *args, const char *codelet_name, char out[SL_TASK_NAME_BYTES]);
 
-/* A traced task's mark, a user event "sl_codelet.JOB.NANOSECONDS" at its end: StarPU's number of the task, and the time that
- * sl_task_leave counted. StarPU's own start of a task comes before it records each of the task's buffers, microseconds in
- * which nothing is computed; by its mark a trace tells the codelet from that, and its times are the metrics' times. CUDA
- * implementations leave none: they end after the call that started them. */
+/* Mark of a traced task: a user event "sl_codelet.JOB.NANOSECONDS" at its end, with StarPU's job number and the time
+ * that sl_task_leave counted. StarPU's own start event precedes the records of the task's buffers, which take some
+ * microseconds. The mark separates the codelet's time from these records, so times in a trace equal the metrics'
+ * times. CUDA implementations leave no mark, because they end after the call that started them. */
 #define SL_TASK_MARK "sl_codelet."
 
-/* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement (where there are GPUs, what
- * works on a cache of feature rows runs on them), and translates StarPU's answer. Where the run has a holder the task may be
- * held back. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */
+/* Submit a task. Copies `args`, whose head is a struct sl_task_args. Sets name, priority and placement; with GPUs, a
+ * task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may hold the task back.
+ * The struct sl_task is spent, also on failure. SL_ESTARPU, SL_ENODEV: no worker can run the task. SL_ENOMEM. */
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
 
-/* For holders: the same, to StarPU at once; and, on a worker, whose codelet is at work in a task that does several's, or NULL. */
+/* For holders. sl_task_hand_over: sl_task_submit, but to StarPU at once. sl_task_in_hand: set the codelet at work
+ * inside a task that bundles several codelets, for this thread's messages; NULL: none. */
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
 void sl_task_in_hand(const char *codelet_name);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Messages and spans of work are kept; what they come to is found when it is asked for. */
+ * Messages and spans of work are recorded; times are computed when sl_waits_take is called. */
 #include "codelets/waits.h"
 
 #include <math.h>
@@ -14,17 +14,17 @@
 #include "support/memory.h"
 
 struct message {
-    uint32_t rank; /* the other */
+    uint32_t rank; /* the other rank */
     uint32_t number;
     int64_t tag;
-    double since_s; /* asked for; of what is sent: written */
+    double since_s; /* asked: time of request; sent: time of writing */
     double come_s;
 };
 
-/* Of messages, in the order of their submission. */
+/* Messages in the order of announcement. */
 struct messages {
     uint32_t n, room;
-    struct message *of;
+    struct message *message;
 };
 
 struct span {
@@ -33,20 +33,20 @@ struct span {
 
 static struct {
     atomic_uint n_workers;
-    pthread_mutex_t lock; /* of the rest */
-    uint32_t turn;        /* counts what was forgotten, and with it tickets */
-    bool lost;            /* something, for want of memory */
+    pthread_mutex_t lock; /* protects all members below */
+    uint32_t turn;        /* incremented when records are forgotten; invalidates old tickets */
+    bool lost;            /* a record was lost for want of memory */
     struct messages sent, asked;
     uint32_t n_spans, room;
-    struct span *busy; /* the last has no end yet where n_busy > 0 */
+    struct span *busy; /* if n_busy > 0, the last span has no end yet */
     int n_busy, n_awaited;
-    double last_s; /* up to which waited_s is added up */
+    double last_s; /* waited_s is complete up to this time */
     double waited_s;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is kept ---- */
+/* ---- records ---- */
 
-/* Room for one more of n things, or it is lost. */
+/* Make room for one more of n elements. If there is no memory, note the loss. */
 static bool grow(void *list, uint32_t n, uint32_t *room, size_t element)
 {
     uint32_t wanted = 2 * n + 64;
@@ -61,12 +61,14 @@ static bool grow(void *list, uint32_t n, uint32_t *room, size_t element)
     return true;
 }
 
-/* Times come from several threads, each of which has read the clock before it got the lock. */
+/* Several threads pass times. Each read the clock before it got the lock, so times may go backwards. */
 static void add_up(double now_s)
 {
     int n_idle = (int)atomic_load(&watch.n_workers) - watch.n_busy;
     if (now_s > watch.last_s) {
-        watch.waited_s += watch.n_awaited > 0 && n_idle > 0 ? n_idle * (now_s - watch.last_s) : 0;
+        if (watch.n_awaited > 0 && n_idle > 0) {
+            watch.waited_s += n_idle * (now_s - watch.last_s);
+        }
         watch.last_s = now_s;
     }
 }
@@ -91,8 +93,8 @@ void sl_waits_open(uint32_t n_workers, double now_s)
     watch.last_s = now_s;
     forget(now_s);
     if (n_workers == 0) {
-        sl_free(watch.sent.of);
-        sl_free(watch.asked.of);
+        sl_free(watch.sent.message);
+        sl_free(watch.asked.message);
         sl_free(watch.busy);
         watch.sent = watch.asked = (struct messages){0};
         watch.busy = NULL;
@@ -131,22 +133,25 @@ void sl_waits_busy(int by, double now_s)
     pthread_mutex_unlock(&watch.lock);
 }
 
-/* ---- tickets: the turn, and a place in the list ---- */
+/* ---- tickets: the turn, and an index in the list ---- */
 
 static uint64_t enter(struct messages *list, uint32_t rank, int64_t tag, double since_s)
 {
     uint32_t number = list->n;
-    if (!grow(&list->of, number, &list->room, sizeof *list->of)) {
+    if (!grow(&list->message, number, &list->room, sizeof *list->message)) {
         return 0;
     }
-    list->of[list->n++] = (struct message){rank, number, tag, since_s, NAN};
+    list->message[list->n++] = (struct message){rank, number, tag, since_s, NAN};
     return (uint64_t)watch.turn << 32 | number;
 }
 
-/* NULL: it was forgotten. */
+/* NULL: the message was forgotten. */
 static struct message *find(const struct messages *list, uint64_t ticket)
 {
-    return ticket >> 32 == watch.turn && (uint32_t)ticket < list->n ? &list->of[(uint32_t)ticket] : NULL;
+    if (ticket >> 32 != watch.turn || (uint32_t)ticket >= list->n) {
+        return NULL;
+    }
+    return &list->message[(uint32_t)ticket];
 }
 
 uint64_t sl_waits_send(uint32_t to, int64_t tag)
@@ -198,7 +203,7 @@ void sl_waits_come(uint64_t ticket, double now_s)
     pthread_mutex_unlock(&watch.lock);
 }
 
-/* ---- what the others are to know: tags and times, in numbers of 32 bits ---- */
+/* ---- lists for other ranks: tags and times, as 32-bit words ---- */
 
 struct told {
     int64_t tag;
@@ -206,7 +211,7 @@ struct told {
 };
 #define TOLD_NUMBERS (sizeof(struct told) / sizeof(uint32_t))
 
-/* By rank, tag and order. */
+/* By rank, tag and order of announcement. */
 static int compare_messages(const void *a, const void *b)
 {
     const struct message *x = a;
@@ -228,12 +233,12 @@ enum sl_status sl_waits_list(double ahead_s, uint32_t n_ranks, uint32_t *n_to, u
     pthread_mutex_lock(&watch.lock);
     SL_TRY(st, sl_alloc(watch.sent.n * TOLD_NUMBERS + 1, sizeof *list, "times of messages", &list), done);
     if (watch.sent.n > 0) {
-        qsort(watch.sent.of, watch.sent.n, sizeof *watch.sent.of, compare_messages);
+        qsort(watch.sent.message, watch.sent.n, sizeof *watch.sent.message, compare_messages);
     }
     for (uint32_t i = 0; i < watch.sent.n; i++) {
-        struct told told = {watch.sent.of[i].tag, watch.sent.of[i].since_s + ahead_s};
+        struct told told = {watch.sent.message[i].tag, watch.sent.message[i].since_s + ahead_s};
         memcpy(list + i * TOLD_NUMBERS, &told, sizeof told);
-        n_to[watch.sent.of[i].rank] += TOLD_NUMBERS;
+        n_to[watch.sent.message[i].rank] += TOLD_NUMBERS;
     }
     *list_out = list;
 done:
@@ -241,11 +246,11 @@ done:
     return st;
 }
 
-/* ---- what it comes to ---- */
+/* ---- evaluation ---- */
 
 struct event {
     double at_s;
-    int message, busy; /* one more, one less */
+    int message, busy; /* change of the number of messages in transit, and of busy workers */
 };
 
 static int compare_events(const void *a, const void *b)
@@ -261,23 +266,27 @@ static void sweep(uint32_t n, const struct event *event, struct sl_waits *out)
     int n_busy = 0;
     for (uint32_t i = 0; i < n; i++) {
         double seconds = i > 0 ? event[i].at_s - event[i - 1].at_s : 0;
-        out->message_s += n_messages > 0 ? seconds : 0;
-        out->hidden_s += n_messages > 0 && n_busy > 0 ? seconds : 0;
+        if (n_messages > 0) {
+            out->message_s += seconds;
+        }
+        if (n_messages > 0 && n_busy > 0) {
+            out->hidden_s += seconds;
+        }
         n_messages += event[i].message;
         n_busy += event[i].busy;
     }
 }
 
-/* A rank's told messages and those asked of it, both by tag and order: pair by pair two events. asked: moved behind that
- * rank's. */
+/* Match the messages sent by a rank with the requests to it; both lists are ordered by tag and announcement. Each
+ * pair gives two events. *asked moves past the rank's requests. Returns the number of events. */
 static uint32_t pair_messages(uint32_t rank, const struct sl_waits_lists *lists, const uint32_t *list, uint32_t *asked,
                               struct event *out)
 {
     uint32_t n = 0;
     uint32_t k = 0;
     uint32_t n_told = lists->n_from[rank] / TOLD_NUMBERS;
-    for (; *asked < watch.asked.n && watch.asked.of[*asked].rank == rank; ++*asked) {
-        const struct message *m = &watch.asked.of[*asked];
+    for (; *asked < watch.asked.n && watch.asked.message[*asked].rank == rank; ++*asked) {
+        const struct message *m = &watch.asked.message[*asked];
         struct told told = {0};
         for (; k < n_told; k++) {
             memcpy(&told, list + k * TOLD_NUMBERS, sizeof told);
@@ -304,7 +313,7 @@ static uint32_t list_events(double now_s, const struct sl_waits_lists *lists, st
     uint32_t n = 0;
     uint32_t asked = 0;
     if (watch.asked.n > 0) {
-        qsort(watch.asked.of, watch.asked.n, sizeof *watch.asked.of, compare_messages);
+        qsort(watch.asked.message, watch.asked.n, sizeof *watch.asked.message, compare_messages);
     }
     for (uint32_t r = 0; r < lists->n_ranks; r++) {
         n += pair_messages(r, lists, list, &asked, out + n);
@@ -324,7 +333,10 @@ enum sl_status sl_waits_take(double now_s, const struct sl_waits_lists *lists, s
     *out = (struct sl_waits){0};
     pthread_mutex_lock(&watch.lock);
     add_up(now_s);
-    SL_TRY(st, watch.lost ? sl_fail(SL_ENOMEM, "no memory for the times of messages") : SL_OK, done);
+    if (watch.lost) {
+        st = sl_fail(SL_ENOMEM, "no memory for the times of messages");
+        goto done;
+    }
     SL_TRY(st, sl_alloc(2 * ((size_t)watch.asked.n + watch.n_spans) + 1, sizeof *event, "times of messages", &event),
            done);
     uint32_t n = list_events(now_s, lists, event);

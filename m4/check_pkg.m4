@@ -5,17 +5,17 @@
 
 # SL_CHECK_PKG(NAME, TITLE, MODULES, HEADERS, LIBRARY, STATEMENT, DEBIAN-PACKAGE)
 # -----------------------------------------------------------------------------
-# Look for a dependency: first by pkg-config, under each of the MODULES' names in turn, then as plain HEADERS and
-# -lLIBRARY (which may be empty, or bring another along: [a -lb]). Either way a program that includes HEADERS, in order, and runs
-# STATEMENT has to link.
+# Search for a dependency. First try pkg-config with each name in MODULES, then plain HEADERS and -lLIBRARY. LIBRARY
+# may be empty, or bring another library along: [a -lb]. In both cases a program must link that includes HEADERS, in
+# order, and runs STATEMENT.
 #
-#   --with-NAME            fail without it (the required ones fail anyway, all together, in SL_CHECK_PKG_REPORT)
-#   --without-NAME         do not look
-#   --with-NAME=PREFIX     look there only
+#   --with-NAME            fail without it (required dependencies fail together in SL_CHECK_PKG_REPORT)
+#   --without-NAME         do not search
+#   --with-NAME=PREFIX     search in PREFIX only
 #
-# Sets sl_found_NAME (yes, no), and substitutes SL_NAME_CPPFLAGS, SL_NAME_LIBS, SL_NAME_VERSION and SL_NAME_FOUND, the line
-# of the summary. Headers are taken as the system's (-isystem), because their warnings are not ours to mend; libraries outside
-# the system's folders get a run path, in SL_RUN_PATHS. Leaves CPPFLAGS and LIBS as they were.
+# Sets sl_found_NAME (yes, no). Substitutes SL_NAME_CPPFLAGS, SL_NAME_LIBS, SL_NAME_VERSION and SL_NAME_FOUND, the
+# line of the summary. Headers are included with -isystem, because we cannot fix their warnings. Libraries outside the
+# system's folders get a run path in SL_RUN_PATHS. CPPFLAGS and LIBS do not change.
 AC_DEFUN([SL_CHECK_PKG], [
 AC_REQUIRE([PKG_PROG_PKG_CONFIG])
 m4_pushdef([SL_P], [SL_]m4_toupper([$1]))
@@ -73,7 +73,7 @@ m4_popdef([SL_P])
 
 # SL_REQUIRE_PKG(NAME, ...)
 # -------------------------
-# SL_CHECK_PKG for a dependency that Starling cannot be built without.
+# SL_CHECK_PKG for a required dependency.
 AC_DEFUN([SL_REQUIRE_PKG], [
 SL_CHECK_PKG($@)
 AS_VAR_IF([sl_found_$1], [yes], [], [AS_VAR_APPEND([sl_missing], [" $2"])])
@@ -81,7 +81,7 @@ AS_VAR_IF([sl_found_$1], [yes], [], [AS_VAR_APPEND([sl_missing], [" $2"])])
 
 # SL_CHECK_PKG_REPORT
 # -------------------
-# Stop if required dependencies are missing, naming them all at once.
+# Stop if required dependencies are missing. The message names all of them.
 AC_DEFUN([SL_CHECK_PKG_REPORT], [
 AS_VAR_IF([sl_missing], [], [], [
     AC_MSG_ERROR([these are missing:$sl_missing. The lines above say where they were looked for; ./bootstrap installs them all])
@@ -90,8 +90,8 @@ AS_VAR_IF([sl_missing], [], [], [
 
 # SL_ADD_RUN_PATH(LIBRARIES)
 # --------------------------
-# Give each -L folder of a list of libraries that the dynamic linker would not search by itself a run path, in SL_RUN_PATHS, so
-# that programs start without LD_LIBRARY_PATH.
+# Add a run path to SL_RUN_PATHS for each -L folder in a list of libraries, unless the dynamic linker searches the
+# folder by default. Programs then start without LD_LIBRARY_PATH.
 AC_DEFUN([SL_ADD_RUN_PATH], [
 AC_SUBST([SL_RUN_PATHS])
 for sl_flag in $1; do

@@ -3,7 +3,8 @@
 
 # SL_CHECK_CMOCKA
 # ---------------
-# CMocka: the unit tests. Without it they are not built, and `make check` says so. Sets the conditional HAVE_CMOCKA.
+# CMocka, for the unit tests. Without CMocka they are not built, and `make check` reports this. Sets the conditional
+# HAVE_CMOCKA.
 AC_DEFUN([SL_CHECK_CMOCKA], [
 SL_CHECK_PKG([cmocka], [CMocka], [cmocka], [stdarg.h stddef.h setjmp.h stdint.h cmocka.h],
              [cmocka], [(void)cmocka_set_message_output], [libcmocka-dev])

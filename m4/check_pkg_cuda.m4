@@ -3,16 +3,16 @@
 
 # SL_CHECK_CUDA
 # -------------
-# The CUDA Toolkit: nvcc, cuBLAS, cuSPARSE. After SL_CHECK_STARPU, whose StarPU has to be built with CUDA
-# as well: it is StarPU that runs our kernels.
+# The CUDA Toolkit: nvcc, cuBLAS, cuSPARSE. Comes after SL_CHECK_STARPU: StarPU runs our kernels, so it must be built
+# with CUDA.
 #
-#   --with-cuda            fail without
+#   --with-cuda            fail without CUDA
 #   --with-cuda=DIR        the toolkit is in DIR (DIR/bin/nvcc)
-#   --without-cuda         do not look
-#   NVCC_GENCODE           the architectures, as nvcc's -gencode options [from sm_75 on, as the toolkit allows]
+#   --without-cuda         do not search
+#   NVCC_GENCODE           the architectures, as nvcc's -gencode options [all from sm_75 on that the toolkit supports]
 #
-# Substitutes NVCC, NVCC_GENCODE, SL_CUDA_CPPFLAGS, SL_CUDA_LIBS, SL_CUDA_FOUND, and sets the conditional HAVE_CUDA; SL_CUDA is
-# defined through SL_CUDA_CPPFLAGS.
+# Substitutes NVCC, NVCC_GENCODE, SL_CUDA_CPPFLAGS, SL_CUDA_LIBS and SL_CUDA_FOUND. Sets the conditional HAVE_CUDA.
+# SL_CUDA_CPPFLAGS defines SL_CUDA.
 AC_DEFUN([SL_CHECK_CUDA], [
 AC_REQUIRE([SL_CHECK_STARPU])
 AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR], [the CUDA Toolkit is in DIR @<:@where nvcc is@:>@])],
@@ -39,7 +39,7 @@ AM_CONDITIONAL([HAVE_CUDA], [test $sl_found_cuda = yes])
 
 # SL_TRY_CUDA
 # -----------
-# There is an nvcc: see whether all the rest is, and set SL_CUDA_FOUND.
+# nvcc was found. Check the libraries and StarPU, and set SL_CUDA_FOUND.
 AC_DEFUN([SL_TRY_CUDA], [
 sl_cuda_prefix=`readlink -f "$NVCC"`
 sl_cuda_prefix=`dirname "$sl_cuda_prefix"`
@@ -74,7 +74,8 @@ AS_IF([test $sl_cuda_links = no],
 
 # SL_NVCC_ARCHITECTURES
 # ---------------------
-# Machine code for each generation the toolkit knows from sm_75 on, and PTX of the newest for those to come.
+# Generate machine code for each generation from sm_75 on that the toolkit supports, and PTX of the newest for future
+# GPUs.
 AC_DEFUN([SL_NVCC_ARCHITECTURES], [
 AC_MSG_CHECKING([for nvcc's architectures])
 sl_known=" `"$NVCC" --list-gpu-arch | tr '\n' ' '` "

@@ -3,9 +3,10 @@
 
 # SL_CHECK_DNNL
 # -------------
-# oneDNN, whose float products are faster than OpenBLAS's; without it OpenBLAS does them all. It compiles them for x86-64 alone. One
-# built over OpenMP, or for one thread, will do: a product belongs to one thread, which cannot be told to others. Its pkg-config file,
-# where there is one, does not name the OpenMP library.
+# oneDNN, whose float products are faster than OpenBLAS's. Without oneDNN, OpenBLAS does all products. Used on x86-64
+# only: oneDNN generates code for it alone. Builds with OpenMP or for a single thread are accepted: other thread
+# libraries cannot be limited to the one thread of a product. oneDNN's pkg-config file, if it exists, does not name
+# the OpenMP library.
 #
 # Adds -DSL_DNNL to SL_DNNL_CPPFLAGS.
 AC_DEFUN([SL_CHECK_DNNL], [

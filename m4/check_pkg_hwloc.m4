@@ -3,7 +3,7 @@
 
 # SL_CHECK_HWLOC
 # --------------
-# hwloc: the machine's cores, memory and what of them this process may use.
+# hwloc: cores and memory of the machine, and the part that this process may use.
 AC_DEFUN([SL_CHECK_HWLOC], [
 SL_REQUIRE_PKG([hwloc], [hwloc], [hwloc], [hwloc.h], [hwloc],
                [hwloc_topology_t t; return hwloc_topology_init(&t)], [libhwloc-dev])

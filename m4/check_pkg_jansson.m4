@@ -3,7 +3,7 @@
 
 # SL_CHECK_JANSSON
 # ----------------
-# jansson: JSON, in the metrics and the model files.
+# jansson: JSON in metrics and model files.
 AC_DEFUN([SL_CHECK_JANSSON], [
 SL_REQUIRE_PKG([jansson], [jansson], [jansson], [jansson.h], [jansson], [json_decref(json_object())], [libjansson-dev])
 ])

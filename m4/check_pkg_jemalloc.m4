@@ -3,9 +3,10 @@
 
 # SL_CHECK_JEMALLOC
 # -----------------
-# jemalloc, with which the programs are linked in place of the C library's malloc: StarPU allocates a task where it is submitted and
-# frees it on the worker that ran it, which jemalloc does in less time. Without it, or with a sanitizer, which has an allocator of
-# its own, programs take the C library's. The library never brings it: that is for the program that uses it to say.
+# jemalloc, in place of the C library's malloc in the programs. StarPU allocates a task in the submitting thread and
+# frees it on the worker that ran it; jemalloc does this faster. Without jemalloc, programs use the C library's
+# malloc. With a sanitizer they use the sanitizer's. libstarling does not link jemalloc: each program chooses its
+# allocator.
 #
 # Substitutes SL_MALLOC_LIBS.
 AC_DEFUN([SL_CHECK_JEMALLOC], [

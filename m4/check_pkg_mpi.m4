@@ -3,13 +3,14 @@
 
 # SL_CHECK_MPI
 # ------------
-# StarPU-MPI and the MPI that it was built with, for runs of several processes. Starling works without.
+# StarPU-MPI and its MPI, for runs of several processes. Optional.
 #
-#   --with-mpi             fail without
+#   --with-mpi             fail without MPI
 #   --with-mpi=PREFIX      MPI is in PREFIX
-#   --without-mpi          do not look
+#   --without-mpi          do not search
 #
-# StarPU-MPI is looked for where StarPU is. Substitutes SL_MPI_CPPFLAGS, SL_MPI too, and SL_MPI_LIBS: empty where it is not used.
+# StarPU-MPI is searched in StarPU's folder. Substitutes SL_MPI_CPPFLAGS, which defines SL_MPI, and SL_MPI_LIBS. Both
+# are empty without MPI.
 AC_DEFUN([SL_CHECK_MPI], [
 AC_REQUIRE([SL_CHECK_STARPU])
 AS_IF([test "$SL_STARPU_MPI" = yes || test "${with_mpi-auto}" != auto],
@@ -27,7 +28,7 @@ AM_CONDITIONAL([HAVE_MPI], [test $sl_found_mpi = yes])
 
 # SL_TRY_STARPU_MPI
 # -----------------
-# See whether programs link with StarPU-MPI and MPI.
+# Check whether programs link with StarPU-MPI and MPI.
 AC_DEFUN([SL_TRY_STARPU_MPI], [
 sl_module=starpumpi-${SL_STARPU_MODULE@%:@starpu-}
 AS_CASE([$with_starpu],

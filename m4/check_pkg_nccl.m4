@@ -3,13 +3,13 @@
 
 # SL_CHECK_NCCL
 # -------------
-# NCCL, which moves rows between GPUs (--transport nccl). Only where CUDA is used; Starling works without.
+# NCCL, which moves rows between GPUs (--transport nccl). Optional; only with CUDA.
 #
-#   --with-nccl            fail without
-#   --with-nccl=DIR        it is in DIR (DIR/include/nccl.h)
-#   --without-nccl         do not look
+#   --with-nccl            fail without NCCL
+#   --with-nccl=DIR        NCCL is in DIR (DIR/include/nccl.h)
+#   --without-nccl         do not search
 #
-# Adds to SL_CUDA_CPPFLAGS, SL_NCCL too, and to SL_CUDA_LIBS; sets SL_NCCL_FOUND.
+# Extends SL_CUDA_CPPFLAGS, also with SL_NCCL, and SL_CUDA_LIBS. Sets SL_NCCL_FOUND.
 AC_DEFUN([SL_CHECK_NCCL], [
 AC_REQUIRE([SL_CHECK_CUDA])
 AC_ARG_WITH([nccl], [AS_HELP_STRING([--with-nccl=DIR], [NCCL is in DIR @<:@where the compiler or CUDA has it@:>@])],
@@ -30,7 +30,7 @@ AS_CASE([$with_nccl], [/*|no], [AS_VAR_APPEND([SL_DISTCHECK_FLAGS], [" --with-nc
 
 # SL_TRY_NCCL
 # -----------
-# See whether programs link with an NCCL that has communicators that do not block.
+# Check whether programs link with NCCL 2.14 or later, which has non-blocking communicators.
 AC_DEFUN([SL_TRY_NCCL], [
 AC_MSG_CHECKING([for NCCL 2.14 or later])
 sl_save_CPPFLAGS=$CPPFLAGS sl_save_LIBS=$LIBS

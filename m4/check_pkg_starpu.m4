@@ -3,8 +3,8 @@
 
 # SL_CHECK_STARPU
 # ---------------
-# StarPU 1.4 or 1.3, and what it was built with: FxT (traces), CUDA, MPI. Starling itself needs none of these three.
-# They are shown in the summary only; code asks starpu.h (STARPU_USE_FXT).
+# StarPU 1.4 or 1.3, and its features: FxT (traces), CUDA, MPI. All three are optional. The summary shows FxT; code
+# checks STARPU_USE_FXT in starpu.h. CUDA and MPI decide whether SL_CHECK_CUDA and SL_CHECK_MPI succeed.
 AC_DEFUN([SL_CHECK_STARPU], [
 SL_REQUIRE_PKG([starpu], [StarPU], [starpu-1.4 starpu-1.3], [starpu.h], [starpu-1.4], [starpu_init(0)], [libstarpu-dev])
 SL_STARPU_FXT= SL_STARPU_CUDA= SL_STARPU_MPI=
@@ -20,7 +20,7 @@ AS_VAR_IF([sl_found_starpu], [yes], [
 
 # SL_STARPU_MACRO(MACRO, VARIABLE)
 # --------------------------------
-# Set VARIABLE to yes or no: whether StarPU's headers define MACRO.
+# Set VARIABLE to yes if StarPU's headers define MACRO, otherwise to no.
 AC_DEFUN([SL_STARPU_MACRO], [
 sl_save_CPPFLAGS=$CPPFLAGS
 CPPFLAGS="$CPPFLAGS $SL_STARPU_CPPFLAGS"

@@ -3,7 +3,7 @@
 
 # SL_CHECK_ZLIB
 # -------------
-# zlib: the datasets are gzip files.
+# zlib: datasets are gzip files.
 AC_DEFUN([SL_CHECK_ZLIB], [
 SL_REQUIRE_PKG([zlib], [zlib], [zlib], [zlib.h], [z], [return gzopen("", "r") == Z_NULL], [zlib1g-dev])
 ])

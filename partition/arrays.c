@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checks first, then the graph in its own form; features stay where they are unless they are better held sparse. */
+ * Datasets from arrays in memory: checks, then copies. Dense features stay in the caller's table. */
 #include "partition/arrays.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "partition/dataset.h"
 #include "partition/features.h"
-#include "partition/load.h"
 #include "support/memory.h"
 
 #define MOST_NAME 63 /* bytes */
@@ -37,14 +37,23 @@ static enum sl_status check_present(const struct sl_arrays *a)
         return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
                        a->offsets == NULL ? "none" : "both");
     }
-    const char *missing = a->n_edges > 0 && a->sources == NULL ? "sources"
-                          : a->features == NULL                ? "features"
-                          : a->labels == NULL                  ? "labels"
-                          : a->train == NULL                   ? "train"
-                          : a->n_valid > 0 && a->valid == NULL ? "valid"
-                          : a->n_test > 0 && a->test == NULL   ? "test"
-                                                               : NULL;
-    return missing == NULL ? SL_OK : sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", missing);
+    const struct {
+        const char *name;
+        bool is_missing;
+    } arrays[] = {
+        {"sources", a->n_edges > 0 && a->sources == NULL},
+        {"features", a->features == NULL},
+        {"labels", a->labels == NULL},
+        {"train", a->train == NULL},
+        {"valid", a->n_valid > 0 && a->valid == NULL},
+        {"test", a->n_test > 0 && a->test == NULL},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (arrays[i].is_missing) {
+            return sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", arrays[i].name);
+        }
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_offsets(const struct sl_arrays *a)
@@ -62,7 +71,7 @@ static enum sl_status check_offsets(const struct sl_arrays *a)
     return SL_OK;
 }
 
-/* The largest label + 1, or what the arrays say. */
+/* *n_classes_out gets a->n_classes; if 0, 1 + the largest label. */
 static enum sl_status check_labels(const struct sl_arrays *a, uint32_t *n_classes_out)
 {
     int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
@@ -112,17 +121,20 @@ done:
     return st;
 }
 
-/* A set in ascending order: those of `set_of` that are marked with it. */
+/* List the vertices v with set_of[v] == set, in ascending order. out->n is set already. */
 static enum sl_status list_set(const uint8_t *set_of, uint32_t n_vertices, uint8_t set, struct sl_ids *out)
 {
     enum sl_status st = sl_alloc((size_t)out->n + 1, sizeof *out->ids, "a split", &out->ids);
     uint32_t n = 0;
-    for (uint32_t v = 0; st == SL_OK && v < n_vertices; v++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < n_vertices; v++) {
         if (set_of[v] == set) {
             out->ids[n++] = v;
         }
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status mark_set(const struct sl_arrays *a, const char *name, const struct sl_ids *ids, uint8_t set,
@@ -130,12 +142,17 @@ static enum sl_status mark_set(const struct sl_arrays *a, const char *name, cons
 {
     for (uint32_t i = 0; i < ids->n; i++) {
         uint32_t v = ids->ids[i];
-        if (v >= a->n_vertices || set_of[v] != 0 || a->labels[v] < 0) {
+        const char *wrong = NULL;
+        if (v >= a->n_vertices) {
+            wrong = "is not there";
+        } else if (set_of[v] != 0) {
+            wrong = "the split has already";
+        } else if (a->labels[v] < 0) {
+            wrong = "has no label";
+        }
+        if (wrong != NULL) {
             return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with labels, each once",
-                           name, i, v,
-                           v >= a->n_vertices ? "is not there"
-                           : set_of[v] != 0   ? "the split has already"
-                                              : "has no label");
+                           name, i, v, wrong);
         }
         set_of[v] = set;
     }
@@ -165,7 +182,7 @@ done:
     return st;
 }
 
-/* The table where it is or, where few of it are not zero, a copy in rows of these. */
+/* Borrow the caller's table. If few values are non-zero, make a CSR copy instead. */
 static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset *out)
 {
     size_t n = (size_t)a->n_vertices * a->n_features;
@@ -186,7 +203,7 @@ done:
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- the dataset ---- */
 
 static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
 {

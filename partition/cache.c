@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The binary cache. */
+ * The binary cache: checksums, writing, and reading with every number checked. */
 #include "partition/cache.h"
 
 #include <stdatomic.h>
@@ -13,11 +13,11 @@
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
-#define VERSION 3 /* one more whenever the layout, or what any reader or the generator makes of its input, changes */
+#define VERSION 3 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
-#define CHUNK_BYTES ((size_t)4 << 20) /* checksummed by one thread at a time */
-#define CHECK_GRAIN 4096              /* lists checked by one thread at a time */
+#define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
+#define CHECK_GRAIN 4096              /* lists that one thread checks at a time */
 
 enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
 
@@ -36,7 +36,7 @@ enum section {
     N_SECTIONS
 };
 
-/* The header, byte for byte (no padding). An absent section has place 0. */
+/* The header, byte for byte (no padding). An absent section has offset 0. */
 struct header {
     char magic[8];
     uint32_t byte_order;
@@ -45,7 +45,7 @@ struct header {
     uint32_t synthetic;
     uint64_t key;
     uint64_t file_bytes;
-    uint64_t place[N_SECTIONS];
+    uint64_t offset[N_SECTIONS];
     uint64_t bytes[N_SECTIONS];
     uint64_t checksum[N_SECTIONS];
     uint64_t n_edges;
@@ -59,7 +59,7 @@ struct header {
     float largest[2];
     char name[64];
     char split[64];
-    uint64_t header_checksum; /* of all that stands above */
+    uint64_t header_checksum; /* of all members above */
 };
 
 _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 40 + 128 + 8, "the header has no padding");
@@ -69,11 +69,11 @@ _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 40 + 128
 struct summing {
     const unsigned char *data;
     size_t bytes;
-    bool low_memory; /* they are of a map, and given back when they have been read */
+    bool low_memory; /* the data are in a map: give the pages back after reading */
     _Atomic uint64_t sum;
 };
 
-/* Each chunk's checksum starts from its number; their sum does not depend on who is done first. */
+/* Each chunk's checksum starts from its number. The sum does not depend on the order of the threads. */
 static void sum_chunks(void *context, uint64_t begin, uint64_t end)
 {
     struct summing *summing = context;
@@ -88,7 +88,7 @@ static void sum_chunks(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* The checksum of an array, continuing from `start`: several threads read it. */
+/* The checksum of an array, continuing from `start`. Several threads compute it. */
 static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
 {
     struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
@@ -104,7 +104,7 @@ static uint64_t header_checksum(const struct header *header)
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-/* A file being put together: its header, and where each section's bytes are now. */
+/* A file in preparation: its header, and the data of each section. */
 struct draft {
     struct header header;
     const void *data[N_SECTIONS];
@@ -123,21 +123,21 @@ static void add(struct draft *draft, enum section section, const void *data, uin
     draft->header.bytes[section] = count * size;
 }
 
-/* Place the sections, and sum everything up. */
+/* Set the sections' offsets, and compute all checksums. */
 static void finish(struct draft *draft)
 {
     struct header *header = &draft->header;
-    uint64_t at = sizeof *header;
+    uint64_t offset = sizeof *header;
     for (int i = 0; i < N_SECTIONS; i++) {
         if (draft->data[i] == NULL) {
             continue;
         }
-        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        header->place[i] = at;
-        at += header->bytes[i];
+        offset = (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        header->offset[i] = offset;
+        offset += header->bytes[i];
         header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i], false);
     }
-    header->file_bytes = at;
+    header->file_bytes = offset;
     header->header_checksum = header_checksum(header);
 }
 
@@ -145,7 +145,7 @@ static bool put_sections(struct sl_writer *writer, const struct draft *draft)
 {
     static const char zeros[ALIGNMENT];
     const struct header *header = &draft->header;
-    uint64_t at = sizeof *header;
+    uint64_t offset = sizeof *header;
     if (sl_writer_put(writer, header, sizeof *header) != SL_OK) {
         return false;
     }
@@ -153,11 +153,11 @@ static bool put_sections(struct sl_writer *writer, const struct draft *draft)
         if (draft->data[i] == NULL) {
             continue;
         }
-        if (sl_writer_put(writer, zeros, header->place[i] - at) != SL_OK ||
+        if (sl_writer_put(writer, zeros, header->offset[i] - offset) != SL_OK ||
             sl_writer_put(writer, draft->data[i], header->bytes[i]) != SL_OK) {
             return false;
         }
-        at = header->place[i] + header->bytes[i];
+        offset = header->offset[i] + header->bytes[i];
     }
     return true;
 }
@@ -224,7 +224,7 @@ bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, u
 
 /* ---- Reading: the file ------------------------------------------------------------------------------------------- */
 
-/* Is the header one of ours, for this key, and does it describe this file? */
+/* True if the header is ours, has this key and describes this file. */
 static bool header_fits(const struct header *header, enum kind kind, uint64_t key, uint64_t file_bytes)
 {
     return memcmp(header->magic, MAGIC, sizeof header->magic) == 0 && header->byte_order == BYTE_ORDER_MARK &&
@@ -234,7 +234,7 @@ static bool header_fits(const struct header *header, enum kind kind, uint64_t ke
            memchr(header->split, '\0', sizeof header->split) != NULL;
 }
 
-/* Open a cache file and check its header. False: not valid; the map is then empty. */
+/* Open a cache file and check its header. False: not valid, and the map is empty. */
 static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_map *map, struct header *header)
 {
     if (!sl_file_trusted(path) || sl_file_map(path, map) != SL_OK) {
@@ -250,30 +250,33 @@ static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_m
     return false;
 }
 
-/* A file that is open for reading. */
+/* A cache file open for reading. */
 struct reading {
     struct sl_map map;
     struct header header;
     bool low_memory;
 };
 
-/* The bytes of a section that must hold `count` elements of `size` bytes; NULL: it does not, or they are damaged. */
+/* The section `which`, with `count` elements of `size` bytes. NULL: another size, or damaged. */
 static const void *section(const struct reading *file, enum section which, uint64_t count, uint64_t size)
 {
     const struct header *header = &file->header;
     uint64_t bytes;
-    uint64_t place = header->place[which];
-    if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || place < sizeof *header ||
-        place % ALIGNMENT != 0 || place > file->map.bytes || bytes > file->map.bytes - place) {
+    uint64_t offset = header->offset[which];
+    if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || offset < sizeof *header ||
+        offset % ALIGNMENT != 0 || offset > file->map.bytes || bytes > file->map.bytes - offset) {
         return NULL;
     }
-    const unsigned char *data = file->map.data + place;
-    return array_checksum(0, data, bytes, file->low_memory) == header->checksum[which] ? data : NULL;
+    const unsigned char *data = file->map.data + offset;
+    if (array_checksum(0, data, bytes, file->low_memory) != header->checksum[which]) {
+        return NULL;
+    }
+    return data;
 }
 
 /* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
 
-/* Lists, one behind the other. */
+/* Lists one after another: list i is entries[offsets[i]] .. entries[offsets[i + 1] - 1]. */
 struct lists {
     const uint64_t *offsets; /* n + 1 */
     const uint32_t *entries;
@@ -310,7 +313,7 @@ static void check_lists(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* The n lists' offsets ascend from 0 to n_entries, and each list's entries ascend, below `limit`. */
+/* True if the n lists' offsets ascend from 0 to n_entries and each list's entries ascend, below `limit`. */
 static bool lists_fit(struct lists *lists, uint64_t n)
 {
     if (lists->offsets[0] != 0 || lists->offsets[n] != lists->n_entries) {
@@ -343,7 +346,7 @@ static bool read_features(const struct reading *file, struct sl_features *featur
     uint64_t n = header->n_vertices;
     uint64_t n_nonzeros = header->n_nonzeros;
     struct sl_features read = {.n_rows = header->n_vertices, .n_columns = header->n_columns};
-    if (header->place[SECTION_DENSE] != 0) {
+    if (header->offset[SECTION_DENSE] != 0) {
         read.dense = (float *)section(file, SECTION_DENSE, n * header->n_columns, sizeof *read.dense);
         *features = read;
         return read.dense != NULL;
@@ -368,12 +371,15 @@ static bool read_labels(const struct reading *file, struct sl_dataset *dataset)
     }
     dataset->n_classes = header->n_classes;
     dataset->labels = (int32_t *)section(file, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
-    for (uint64_t v = 0; dataset->labels != NULL && v < header->n_vertices; v++) {
+    if (dataset->labels == NULL) {
+        return false;
+    }
+    for (uint64_t v = 0; v < header->n_vertices; v++) {
         if (dataset->labels[v] < -1 || (int64_t)dataset->labels[v] >= (int64_t)header->n_classes) {
             return false;
         }
     }
-    return dataset->labels != NULL;
+    return true;
 }
 
 static bool read_lists(const struct reading *file, struct sl_dataset *dataset)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of numbers: what the lines of lines.c hold. */
+ * Tables of numbers: parsing the blocks of lines from lines.c. */
 #include "partition/csv.h"
 
 #include <ctype.h>
@@ -20,12 +20,12 @@
 #include "support/memory.h"
 
 #define MAX_COLUMNS (1 << 24)
-#define WHAT_BYTES 512
+#define NAME_BYTES 512
 #define MAX_RATIO 1032 /* bytes of text per byte of file: deflate reaches no more */
 
 /* ---- One line ---------------------------------------------------------------------------------------------------- */
 
-/* The line that starts at `p`, without its line end and blanks before it; *next gets the start of the one after it. */
+/* Return the end of the line at `p`, without its line end and the blanks before it. *next gets the start of the next line. */
 static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
 {
     const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
@@ -36,25 +36,25 @@ static const char *line_end(const struct sl_lines *lines, const char *p, const c
     return end;
 }
 
-/* The message for line `n` of the block: what was expected, and the text that was found at `at`. */
-static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *at, const char *end,
+/* Report line `n` of the block: expected text, and the text found at `start`. */
+static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *start, const char *end,
                                const char *expected)
 {
     char found[41];
     size_t length = 0;
-    for (; length < sizeof found - 1 && at + length < end; length++) {
-        char c = at[length];
+    for (; length < sizeof found - 1 && start + length < end; length++) {
+        char c = start[length];
         found[length] = c >= ' ' && c < 127 ? c : '?';
     }
     found[length] = '\0';
-    bool header =
-        lines->first_line + n == 0 && at < end && (isalpha((unsigned char)*at) || strchr("\"'#_,", *at) != NULL);
+    bool header = lines->first_line + n == 0 && start < end &&
+                  (isalpha((unsigned char)*start) || strchr("\"'#_,", *start) != NULL);
     return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'%s", lines->path,
                    (unsigned long long)(lines->first_line + n + 1), expected, found,
                    header ? "; write it without a header line (pandas: to_csv(.., header=False, index=False))" : "");
 }
 
-/* Read an id below n at `p`; NULL where there is none. */
+/* Read an id below n at `p`. NULL: none there. */
 static inline const char *read_id(const char *p, const char *end, uint32_t n, sl_vertex *out)
 {
     uint64_t value = 0;
@@ -63,7 +63,7 @@ static inline const char *read_id(const char *p, const char *end, uint32_t n, sl
     return p != NULL && value < n ? p : NULL;
 }
 
-/* Call sl_lines_read, and insist on exactly `n_lines` lines. */
+/* Read the lines and check their number: exactly `n_lines`. */
 static enum sl_status read_exactly(const char *path, uint64_t n_lines,
                                    enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context)
 {
@@ -76,8 +76,8 @@ static enum sl_status read_exactly(const char *path, uint64_t n_lines,
     return st;
 }
 
-/* Refuse, before memory is asked for, a count of lines that the file is too short to hold. `line_bytes` is the length
- * of the shortest line, its end included. What is no regular file has no length to judge by. */
+/* Refuse a number of lines beyond the length of the file, before memory is allocated for so many lines.
+ * `line_bytes` is the length of the shortest line, its end included. Only a regular file has a length to check. */
 static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t line_bytes)
 {
     struct stat info;
@@ -93,10 +93,10 @@ static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t 
     return SL_OK;
 }
 
-/* A block's name in messages: what it holds of which file. */
-static void name_block(const char *path, const char *what, char out[WHAT_BYTES])
+/* Name a memory block in messages: its file, and its content. */
+static void name_block(const char *path, const char *content, char out[NAME_BYTES])
 {
-    snprintf(out, WHAT_BYTES, "%.400s: %s", path, what);
+    snprintf(out, NAME_BYTES, "%.400s: %s", path, content);
 }
 
 /* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------- */
@@ -177,12 +177,12 @@ enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t
                                  sl_vertex **to_out)
 {
     struct edge_table table = {.n_vertices = n_vertices};
-    char what[WHAT_BYTES];
+    char name[NAME_BYTES];
     enum sl_status st;
-    name_block(path, "edges", what);
+    name_block(path, "edges", name);
     SL_TRY(st, check_length(path, n_edges, sizeof "0,1\n" - 1), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *table.from, what, &table.from), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *table.to, what, &table.to), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *table.from, name, &table.from), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *table.to, name, &table.to), fail);
     SL_TRY(st, read_exactly(path, n_edges, edge_lines, &table), fail);
     *from_out = table.from;
     *to_out = table.to;
@@ -193,7 +193,7 @@ fail:
     return st;
 }
 
-/* Read the class at `p`; -1 where it is not known. */
+/* Read the class at `p`; -1 if it is unknown. */
 static bool read_label(const char *p, const char *end, int32_t *out)
 {
     double value = NAN;
@@ -228,11 +228,11 @@ static enum sl_status label_lines(void *context, const struct sl_lines *lines)
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out)
 {
     int32_t *labels = NULL;
-    char what[WHAT_BYTES];
+    char name[NAME_BYTES];
     enum sl_status st;
-    name_block(path, "labels", what);
+    name_block(path, "labels", name);
     SL_TRY(st, check_length(path, n_vertices, 1), fail);
-    SL_TRY(st, sl_alloc(n_vertices, sizeof *labels, what, &labels), fail);
+    SL_TRY(st, sl_alloc(n_vertices, sizeof *labels, name, &labels), fail);
     SL_TRY(st, read_exactly(path, n_vertices, label_lines, labels), fail);
     *out = labels;
     return SL_OK;
@@ -277,7 +277,7 @@ enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_
     struct id_table table = {.n_vertices = n_vertices};
     uint64_t n = 0;
     enum sl_status st;
-    /* As many ids as vertices at most, since none may come twice. */
+    /* No id may come twice, so there are at most n_vertices. */
     SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
     SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
     qsort(table.ids, n, sizeof *table.ids, compare_ids);
@@ -310,13 +310,13 @@ struct piece {
     float *values;
 };
 
-/* The table being read. The first block sets n_columns and the form to read into; the others only follow. While CSR is
- * read, offsets[r + 1] holds the non-zeros of row r. */
+/* The table being read. The first block sets n_columns and chooses dense or CSR; later blocks follow. While CSR is
+ * read, offsets[r + 1] holds the number of non-zeros of row r. */
 struct feature_table {
     const char *path;
     struct sl_features features;
     bool started;
-    pthread_mutex_t mutex; /* of `pieces` */
+    pthread_mutex_t mutex; /* guards `pieces` */
     struct piece *pieces;
 };
 
@@ -332,15 +332,15 @@ static void free_pieces(struct piece *piece)
 }
 
 static enum sl_status bad_value(const struct feature_table *table, const struct sl_lines *lines, uint64_t i,
-                                const char *at, const char *end)
+                                const char *start, const char *end)
 {
     char expected[64];
     snprintf(expected, sizeof expected, "%u finite numbers separated by commas", table->features.n_columns);
-    return bad_line(lines, i, at, end, expected);
+    return bad_line(lines, i, start, end, expected);
 }
 
-/* Read value `c` of `n` at `p`, and what separates it from the next; NULL where the line does not go on as it
- * should. */
+/* Read value `c` of `n` at `p`, and the comma after it. NULL: the text is not a finite number, or the line ends
+ * early or late. */
 static inline const char *read_value(const char *p, const char *end, uint32_t c, uint32_t n, float *out)
 {
     double value;
@@ -365,10 +365,10 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
         float *row = table->features.dense + (lines->first_line + i) * n;
         const char *end = line_end(lines, p, &next);
         for (uint32_t c = 0; c < n; c++) {
-            const char *at = p;
+            const char *start = p;
             p = read_value(p, end, c, n, &row[c]);
             if (p == NULL) {
-                return bad_value(table, lines, i, at, end);
+                return bad_value(table, lines, i, start, end);
             }
         }
     }
@@ -395,14 +395,14 @@ static enum sl_status csr_line(struct feature_table *table, const struct sl_line
     uint32_t n = table->features.n_columns;
     for (uint32_t c = 0; c < n; c++) {
         float x;
-        const char *at = p;
+        const char *start = p;
         if (p + 1 < end && *p == '0' && p[1] == ',' && c + 1 < n) {
-            p += 2; /* nearly all of a bag of words */
+            p += 2; /* the common case in a bag of words */
             continue;
         }
         p = read_value(p, end, c, n, &x);
         if (p == NULL) {
-            return bad_value(table, lines, i, at, end);
+            return bad_value(table, lines, i, start, end);
         }
         if (x == 0) {
             continue;
@@ -442,7 +442,7 @@ static enum sl_status csr_lines(struct feature_table *table, const struct sl_lin
     return st;
 }
 
-/* Count the values of the first line, and guess from it whether the table is mostly zeros. */
+/* Count the values and the zeros of the first line. They decide between dense and CSR. */
 static void look_at_line(const char *p, const char *end, uint64_t *n_values, uint64_t *n_zeros)
 {
     *n_values = 1;
@@ -476,9 +476,9 @@ static enum sl_status start_features(struct feature_table *table, const struct s
         return sl_alloc_zero((size_t)features->n_rows + 1, sizeof *features->offsets, "feature offsets",
                              &features->offsets);
     }
-    char what[WHAT_BYTES];
-    name_block(table->path, "features", what);
-    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, what, &features->dense);
+    char name[NAME_BYTES];
+    name_block(table->path, "features", name);
+    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, name, &features->dense);
 }
 
 static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
@@ -493,10 +493,13 @@ static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
             return st;
         }
     }
-    return table->features.dense != NULL ? dense_lines(table, lines) : csr_lines(table, lines);
+    if (table->features.dense != NULL) {
+        return dense_lines(table, lines);
+    }
+    return csr_lines(table, lines);
 }
 
-/* Put the pieces one behind the other. */
+/* Concatenate the pieces in the order of their lines. */
 static enum sl_status join_pieces(struct feature_table *table)
 {
     struct sl_features *features = &table->features;
@@ -530,8 +533,13 @@ static enum sl_status read_features(struct feature_table *table)
     if (!table->started) { /* no rows: an empty table is dense */
         return sl_alloc(0, sizeof *table->features.dense, "features", &table->features.dense);
     }
-    st = table->features.offsets != NULL ? join_pieces(table) : SL_OK;
-    return st == SL_OK ? sl_features_settle(&table->features) : st;
+    if (table->features.offsets != NULL) {
+        st = join_pieces(table);
+    }
+    if (st == SL_OK) {
+        st = sl_features_settle(&table->features);
+    }
+    return st;
 }
 
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The tables of the OGB raw layout: text without a header, one record a line, values separated by commas, plain or
- * gzip.
+ * The tables of the OGB raw layout: text without a header, one record per line, values separated by commas, plain
+ * or gzip.
  *
- * Ids and labels may be written `3` or `3.0`. Lines may end in CR LF, the file may begin with a UTF-8 byte order mark and
- * end in blank lines. A header line is refused. Every message about a line starts "FILE:LINE:".
- * Common returns: SL_EIO: the file cannot be opened or read. SL_EFILE: it does not hold what is described. SL_ENOMEM.
+ * Ids and labels may be written `3` or `3.0`. Lines may end in CR LF. The file may begin with a UTF-8 byte order mark
+ * and end in blank lines. A header line is refused. Every message about a line starts "FILE:LINE:". Common returns:
+ * SL_EIO: the file cannot be opened or read. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_CSV_H
 #define SL_PARTITION_CSV_H
@@ -15,26 +15,26 @@
 
 #include "partition/dataset.h"
 
-/* Read the one number of a num-node-list or num-edge-list file. */
+/* Read a num-node-list or num-edge-list file: one number. */
 enum sl_status sl_csv_read_count(const char *path, uint64_t *out);
 
 /* Count the lines that are not blank. */
 enum sl_status sl_csv_count_lines(const char *path, uint64_t *out);
 
-/* Read exactly n_edges lines "source,destination" with ids below n_vertices into from[n_edges] and to[n_edges]
- * (sl_free). */
+/* Read exactly n_edges lines "source,destination" with ids below n_vertices. *from_out and *to_out get n_edges
+ * sources and destinations (sl_free). */
 enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
                                  sl_vertex **to_out);
 
-/* Read exactly n_vertices lines of one class each into labels[n_vertices] (sl_free). `nan`, -1 and an empty line are
- * "unknown" and become -1. Classes are below 2^30. */
+/* Read exactly n_vertices lines of one class each. *out gets n_vertices labels (sl_free). `nan`, -1 and an empty
+ * line mean "unknown" and become -1. Classes are below SL_MAX_CLASSES. */
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out);
 
-/* Read a list of different ids below n_vertices, one a line, and sort it. out->ids goes to sl_free. */
+/* Read a list of distinct ids below n_vertices, one per line, and sort it. The caller frees out->ids (sl_free). */
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
-/* Read exactly n_rows lines of equally many finite numbers (at least one; 2^24 at most), in the form sl_features_settle
- * asks for. To be given to sl_features_free. */
+/* Read exactly n_rows lines with the same number of finite values, 1 .. 2^24. The result has the form of
+ * sl_features_settle. The caller frees it (sl_features_free). */
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out);
 
 #endif

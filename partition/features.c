@@ -9,7 +9,7 @@
 #include "support/memory.h"
 #include "support/parallel.h"
 
-#define GRAIN 4096 /* rows per range of a parallel loop */
+#define GRAIN 4096 /* rows that one thread normalizes at a time */
 
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns)
 {
@@ -31,7 +31,10 @@ uint64_t sl_features_nonzeros(const struct sl_features *features)
         return features->offsets[features->n_rows];
     }
     uint64_t count = 0;
-    for (uint64_t r = 0; features->dense != NULL && r < features->n_rows; r++) {
+    if (features->dense == NULL) {
+        return 0;
+    }
+    for (uint64_t r = 0; r < features->n_rows; r++) {
         count += row_nonzeros(features->dense + r * features->n_columns, features->n_columns);
     }
     return count;
@@ -107,7 +110,10 @@ static void normalize_row(float *values, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         sum += values[i];
     }
-    for (uint64_t i = 0; i < n && sum > 1; i++) {
+    if (sum <= 1) {
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
         values[i] = (float)(values[i] / sum);
     }
 }

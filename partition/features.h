@@ -9,28 +9,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "partition/dataset.h"
+#include "support/status.h"
 
-/* The end of messages about features that are not there. */
+/* The features of n_rows vertices, n_columns each, as float whatever sl_real is. The table is dense, or CSR if under
+ * 10 % of the values are non-zero. Either `dense` or `offsets` is NULL, never both. */
+struct sl_features {
+    uint32_t n_rows;
+    uint32_t n_columns;
+    float *dense;      /* n_rows x n_columns, row-major */
+    uint64_t *offsets; /* n_rows + 1 */
+    uint32_t *columns; /* ascending within a row */
+    float *values;
+};
+
+/* The largest magnitudes of a table: [0] in `column`, [1] in all other columns. */
+struct sl_feature_range {
+    uint32_t column;
+    float largest[2];
+};
+
+/* The end of a message about missing features. */
 #define SL_NO_FEATURES "without features of their own give vertices one-hot ids (numpy.eye) or their degrees"
 
-/* True where a table with that many non-zeros is to be held as CSR: under 10 % of n_rows x n_columns. */
+/* True if a table with n_nonzeros non-zeros belongs in CSR form: under 10 % of n_rows x n_columns. */
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns);
 
-/* Values other than zero. Of a CSR table: the stored ones. */
+/* The number of values other than zero. For a CSR table: the number of stored values. */
 uint64_t sl_features_nonzeros(const struct sl_features *features);
 
-/* Convert to the form sl_features_sparse asks for, where it is not in it already. SL_ENOMEM: left as it was. */
+/* Convert a table to the form of sl_features_sparse, if its form is another. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_settle(struct sl_features *features);
 
-/* Divide each row by its sum, if the sum is above 1: what PyTorch Geometric's NormalizeFeatures does with features that are not
- * negative. A row of both signs may sum to nearly zero, and would explode if it were divided. */
+/* Divide each row by its sum if the sum is above 1. PyTorch Geometric's NormalizeFeatures does the same with features
+ * that are not negative. A row of both signs may have a sum near zero; a division would let its values explode. */
 void sl_features_normalize_rows(struct sl_features *features);
 
 /* Find the largest magnitudes. SL_ENOMEM. */
 enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out);
 
-/* Release all of it and empty the struct; an empty one is allowed. */
+/* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_features_free(struct sl_features *features);
 
 #endif

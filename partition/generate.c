@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The generator. Vertices are shuffled into places; classes are ranges of places and topics ranges within them, so that
- * one array of summed popularities serves every choice of a vertex "in proportion to popularity, within a range". */
+ * The generator. It shuffles the vertices into places. A class is a range of places, and a topic is a range within
+ * its class. One prefix sum of popularities thus serves every choice "within a range, in proportion to popularity". */
 #include "partition/generate.h"
 
 #include <math.h>
@@ -16,30 +16,30 @@
 #include "support/random.h"
 
 #define TOPIC_VERTICES 128     /* mean size of a topic */
-#define SIZE_RATIO 0.85        /* a class's size over that of the next larger one, up to 40 classes */
+#define SIZE_RATIO 0.85        /* size of a class over that of the next larger class, up to 40 classes */
 #define MAX_STRAYS 0.28        /* share of vertices that live in another class than their label's */
-#define STRAYS_PER_MIXING 0.82 /* the same, over 1 - homophily: few where classes hardly mix */
-#define STRAY_POPULARITY 0.3   /* of a stray, against others */
+#define STRAYS_PER_MIXING 0.82 /* MAX_STRAYS' share per (1 - homophily): few strays if classes hardly mix */
+#define STRAY_POPULARITY 0.3   /* of a stray; other vertices have 1 */
 #define STRAY_ACTIVITY 0.5
 #define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
 #define MAX_POPULARITY 6000
 #define ACTIVITY_SIGMA 0.9 /* of the log-normal law */
-#define TOPIC_SHARE 0.55   /* of the edges within a class: those within the topic */
-#define PARTNER_SHARE 0.75 /* of the edges between classes: those to a partner topic */
+#define TOPIC_SHARE 0.55   /* of the edges within a class: share within the topic */
+#define PARTNER_SHARE 0.75 /* of the edges between classes: share to a partner topic */
 #define N_PARTNERS 3
 #define CLASS_SIGNAL 0.22 /* against noise of standard deviation 1 */
 #define TOPIC_SIGNAL 0.22
-#define ROUNDING 1e4    /* features are multiples of its inverse, so that text holds them exactly and shortly */
-#define MAX_ATTEMPTS 32 /* to find a target not taken yet, before taking the nearest free one */
-#define SAME_KIND 16    /* attempts until another kind of edge is tried */
+#define ROUNDING 1e4    /* features are multiples of 1 / ROUNDING, so that a short text holds them exactly */
+#define MAX_ATTEMPTS 32 /* to find a new target; then the next free vertex is taken */
+#define SAME_KIND 16    /* attempts with one kind of edge */
 #define MIN_WORDS 8
 #define MAX_WORDS 24
-#define CLASS_WORDS 48 /* vocabulary of a class */
+#define CLASS_WORDS 48 /* words of a class's vocabulary */
 #define TOPIC_WORDS 12
 #define CLASS_WORD_SHARE 0.22
 #define TOPIC_WORD_SHARE 0.08
 
-/* What a random number decides; it stands in the counter's `step`. */
+/* The purpose of a random number; it is the counter's `step`. */
 enum choice {
     CHOICE_PLACE,
     CHOICE_CLASS_ORDER,
@@ -57,19 +57,19 @@ enum choice {
     CHOICE_VOCABULARY
 };
 
-/* Places 0 .. N-1 and what is at them. */
+/* The places 0 .. N - 1, and the vertices, classes and topics there. */
 struct world {
     const struct sl_recipe *recipe;
-    uint32_t *class_first; /* C + 1 places */
-    uint32_t *topic_first; /* C + 1: topics before each class */
+    uint32_t *class_first; /* C + 1: first place of each class */
+    uint32_t *topic_first; /* C + 1: number of topics before each class */
     sl_vertex *vertices;   /* N: place -> vertex */
     uint32_t *places;      /* N: vertex -> place */
-    bool *stray;           /* N, by vertex */
-    double *popularity;    /* N + 1: summed over the places before */
-    uint64_t *first_edge;  /* N + 1: edges written by the vertices before */
+    bool *stray;           /* N, by vertex: it lives in another class than its label's */
+    double *popularity;    /* N + 1: sum over the places before */
+    uint64_t *first_edge;  /* N + 1: number of edges of the vertices before */
     float *class_centres;  /* C x F */
     float *topic_centres;  /* topics x F */
-    double same_class;     /* probability of an edge within the home class by intention */
+    double same_class;     /* probability that the generator means an edge to stay in its home class */
 };
 
 /* ---- Random numbers ---------------------------------------------------------------------------------------------- */
@@ -79,21 +79,21 @@ static struct sl_draw draw_for(const struct sl_recipe *recipe, enum choice choic
     return (struct sl_draw){.seed = recipe->seed, .step = choice, .purpose = SL_FOR_GENERATOR};
 }
 
-/* A uniform number of (0, 1), of 32 bits. */
+/* A uniform number in (0, 1) from 32 bits. */
 static inline double unit(uint32_t bits)
 {
     return (bits + 0.5) * 0x1p-32;
 }
 
-static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint32_t item, uint32_t draw)
+static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint32_t item, uint32_t index)
 {
-    struct sl_draw where = draw_for(recipe, choice);
+    struct sl_draw draw = draw_for(recipe, choice);
     uint32_t r[4];
-    sl_random4(&where, item, draw, r);
+    sl_random4(&draw, item, index, r);
     return unit(r[0]);
 }
 
-/* A number of 0 .. n - 1, small ones more often: density about 1 / (1 + x). */
+/* A number of 0 .. n - 1 with density about 1 / (1 + x). */
 static uint32_t zipf(uint32_t bits, uint32_t n)
 {
     double x = exp(unit(bits) * log(1.0 + n)) - 1;
@@ -118,7 +118,7 @@ static int compare_tickets(const void *a, const void *b)
 /* The numbers 0 .. n - 1 in random order (sl_free). */
 static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice, uint32_t n, uint32_t **out)
 {
-    struct sl_draw where = draw_for(recipe, choice);
+    struct sl_draw draw = draw_for(recipe, choice);
     struct ticket *tickets;
     uint32_t *order = NULL;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
@@ -126,28 +126,31 @@ static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice
         return st;
     }
     for (uint32_t i = 0; i < n; i++) {
-        tickets[i] = (struct ticket){.hash = sl_random_u64(&where, i, 0), .item = i};
+        tickets[i] = (struct ticket){.hash = sl_random_u64(&draw, i, 0), .item = i};
     }
     qsort(tickets, n, sizeof *tickets, compare_tickets);
     st = sl_alloc(n, sizeof *order, "the generator's order", &order);
-    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
-        order[i] = tickets[i].item;
-    }
-    sl_free(tickets);
     if (st == SL_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            order[i] = tickets[i].item;
+        }
         *out = order;
     }
+    sl_free(tickets);
     return st;
 }
 
 /* ---- Classes and topics ------------------------------------------------------------------------------------------ */
 
-/* Sizes fall geometrically, in a random order of the classes; at least 2 vertices each. */
+/* Class sizes fall geometrically, in a random order of the classes. A class has at least 2 vertices. */
 static void set_class_sizes(const uint32_t *order, struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
     uint32_t n_classes = r->n_classes;
-    double ratio = n_classes <= 40 ? SIZE_RATIO : pow(SIZE_RATIO, 39.0 / (n_classes - 1));
+    double ratio = SIZE_RATIO;
+    if (n_classes > 40) {
+        ratio = pow(SIZE_RATIO, 39.0 / (n_classes - 1));
+    }
     double whole = (1 - pow(ratio, n_classes)) / (1 - ratio);
     double rest = (double)r->n_vertices - 2.0 * n_classes;
     double before = 0;
@@ -164,7 +167,7 @@ static void set_class_sizes(const uint32_t *order, struct world *world)
     }
 }
 
-/* The last entry of first[0 .. n] that is at most x. */
+/* The largest i with first[i] <= x, in first[0 .. n]. */
 static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
 {
     uint32_t low = 0;
@@ -180,7 +183,7 @@ static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
     return low;
 }
 
-/* Where a place belongs: its class, its topic (counted over all classes), and the topic's range of places. */
+/* The class of a place, its topic (numbered over all classes), and the topic's range of places. */
 struct home {
     uint32_t class;
     uint32_t topic;
@@ -200,19 +203,19 @@ static struct home find_home(const struct world *world, uint32_t place)
     return home;
 }
 
-/* Labels: the home class, or for strays another one, large ones more often. */
+/* A vertex has the label of its home class. A stray has the label of another class, in proportion to class size. */
 static void set_labels(struct world *world, int32_t *labels)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_draw where = draw_for(r, CHOICE_STRAY);
+    struct sl_draw draw = draw_for(r, CHOICE_STRAY);
     double share = fmin(MAX_STRAYS, STRAYS_PER_MIXING * (1 - r->homophily));
     for (uint32_t v = 0; v < r->n_vertices; v++) {
-        uint32_t draw[4];
+        uint32_t random[4];
         uint32_t home = find_range(world->class_first, r->n_classes, world->places[v]);
         uint32_t other;
-        sl_random4(&where, v, 0, draw);
-        other = find_range(world->class_first, r->n_classes, sl_random_below(draw[1], r->n_vertices));
-        world->stray[v] = unit(draw[0]) < share && other != home;
+        sl_random4(&draw, v, 0, random);
+        other = find_range(world->class_first, r->n_classes, sl_random_below(random[1], r->n_vertices));
+        world->stray[v] = unit(random[0]) < share && other != home;
         labels[v] = (int32_t)(world->stray[v] ? other : home);
     }
 }
@@ -237,8 +240,8 @@ static double activity(const struct world *world, sl_vertex v)
     return exp(ACTIVITY_SIGMA * z) * (world->stray[v] ? STRAY_ACTIVITY : 1);
 }
 
-/* Share the edges out in proportion to activity, one each first where they suffice, none more than half of all others;
- * what that bound leaves over goes round. */
+/* Distribute the edges in proportion to activity. If there are enough edges, every vertex gets one first. No vertex
+ * writes to more than half of all other vertices; edges above the bound go round-robin. */
 static void set_out_degrees(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -272,10 +275,14 @@ static void set_out_degrees(struct world *world)
     }
 }
 
-/* How often an edge must stay in its home class for the labels to agree as often as the recipe says. With q the share
- * of edges between no strays, a the probability that an edge ends at home, and c the chance that popular vertices share
- * a class: homophily = a q + (1 - a) (1 - q) c, since a stray's label agrees with others only away from its home, and a
- * = s + (1 - s) (1 - PARTNER_SHARE) c, since an edge to anywhere may come home. */
+/* Find the probability s that an edge stays in its home class, so that labels agree at the recipe's rate.
+ *
+ *    q  share of edges between two vertices that are not strays
+ *    a  probability that an edge ends in its home class
+ *    c  probability that two popular vertices share a class
+ *
+ * A stray's label agrees with its neighbour's only outside its home, so homophily = a q + (1 - a) (1 - q) c. An
+ * edge to anywhere may come home, so a = s + (1 - s) (1 - PARTNER_SHARE) c. */
 static void set_same_class(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -297,12 +304,12 @@ static void set_same_class(struct world *world)
     double a = q > by_chance ? (r->homophily - by_chance) / (q - by_chance) : 0;
     double home = (1 - PARTNER_SHARE) * chance;
     double s = (a - home) / (1 - home);
-    world->same_class = s < 0 ? 0 : s > 1 ? 1 : s;
+    world->same_class = fmin(fmax(s, 0), 1);
 }
 
 /* ---- Edges ------------------------------------------------------------------------------------------------------- */
 
-/* A place of [begin, end), in proportion to popularity. */
+/* A place in [begin, end), in proportion to popularity; u is uniform in (0, 1). */
 static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, double u)
 {
     const double *p = world->popularity;
@@ -320,16 +327,21 @@ static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, do
     return low;
 }
 
-/* A topic's j-th partner: the topic of some popular vertex, if that is of another class. */
+/* A vertex of topic j among the partners of the home topic. A partner is the topic of a popular vertex in another
+ * class. If the popular vertex shares the class, take a vertex from anywhere. */
 static uint32_t pick_partner(const struct world *world, const struct home *home, uint32_t j, double u)
 {
     uint32_t n = world->recipe->n_vertices;
-    double where = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
-    struct home partner = find_home(world, pick(world, 0, n, where));
-    return partner.class != home->class ? pick(world, partner.topic_begin, partner.topic_end, u) : pick(world, 0, n, u);
+    double popular = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
+    struct home partner = find_home(world, pick(world, 0, n, popular));
+    if (partner.class == home->class) {
+        return pick(world, 0, n, u);
+    }
+    return pick(world, partner.topic_begin, partner.topic_end, u);
 }
 
-/* One attempt at the target of an edge of that kind, a number of (0, 1): a place. */
+/* Propose the place of an edge's target. `kind`, in (0, 1), chooses between topic, class, partner topic and
+ * anywhere. */
 static uint32_t propose(const struct world *world, const struct home *home, double kind, const uint32_t random[4])
 {
     double u = (double)(((uint64_t)random[1] << 32 | random[2]) >> 11) * 0x1p-53;
@@ -348,32 +360,35 @@ static uint32_t propose(const struct world *world, const struct home *home, doub
 
 static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex target)
 {
-    bool found = target == v;
-    for (uint64_t i = 0; i < n && !found; i++) {
-        found = targets[i] == target;
+    for (uint64_t i = 0; i < n; i++) {
+        if (targets[i] == target) {
+            return true;
+        }
     }
-    return found;
+    return target == v;
 }
 
-/* The target of v's edge number i, none of the earlier ones and not v. */
+/* The target of v's edge number i: not v, and none of the earlier targets. */
 static sl_vertex choose_target(const struct world *world, sl_vertex v, const struct home *home,
                                const sl_vertex *targets, uint32_t i)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_draw where = draw_for(r, CHOICE_EDGE);
+    struct sl_draw draw = draw_for(r, CHOICE_EDGE);
     double kind = 0;
     for (uint32_t attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         uint32_t random[4];
-        sl_random4(&where, v, i * MAX_ATTEMPTS + attempt, random);
-        kind = attempt % SAME_KIND == 0 ? unit(random[0]) : kind;
+        sl_random4(&draw, v, i * MAX_ATTEMPTS + attempt, random);
+        if (attempt % SAME_KIND == 0) {
+            kind = unit(random[0]);
+        }
         sl_vertex target = world->vertices[propose(world, home, kind, random)];
         if (!taken(targets, i, v, target)) {
             return target;
         }
     }
-    where = draw_for(r, CHOICE_FREE);
+    draw = draw_for(r, CHOICE_FREE);
     uint32_t random[4];
-    sl_random4(&where, v, i, random);
+    sl_random4(&draw, v, i, random);
     sl_vertex target = sl_random_below(random[0], r->n_vertices);
     while (taken(targets, i, v, target)) {
         target = target + 1 < r->n_vertices ? target + 1 : 0;
@@ -381,7 +396,7 @@ static sl_vertex choose_target(const struct world *world, sl_vertex v, const str
     return target;
 }
 
-/* The two things a parallel body works on. */
+/* The context of a parallel body. */
 struct job {
     const struct world *world;
     struct sl_raw *raw;
@@ -405,12 +420,12 @@ static void make_edges(void *context, uint64_t begin, uint64_t end)
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
 
-/* Add signal times a normal number to out[0 .. n). */
-static void add_normals(const struct sl_draw *where, uint32_t item, double signal, uint32_t n, float *out)
+/* Add `signal` times a normal number to each of out[0 .. n). */
+static void add_normals(const struct sl_draw *draw, uint32_t item, double signal, uint32_t n, float *out)
 {
     for (uint32_t i = 0; i < n; i += 4) {
         uint32_t random[4];
-        sl_random4(where, item, i / 4, random);
+        sl_random4(draw, item, i / 4, random);
         for (uint32_t k = 0; k < 4 && i + k < n; k++) {
             out[i + k] += (float)(signal * sl_normal_quantile(unit(random[k])));
         }
@@ -420,11 +435,14 @@ static void add_normals(const struct sl_draw *where, uint32_t item, double signa
 static enum sl_status make_centres(const struct sl_recipe *recipe, enum choice choice, uint32_t n, double signal,
                                    float **out)
 {
-    struct sl_draw where = draw_for(recipe, choice);
+    struct sl_draw draw = draw_for(recipe, choice);
     uint32_t n_features = recipe->n_features;
     enum sl_status st = sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out);
-    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
-        add_normals(&where, i, signal, n_features, *out + (size_t)i * n_features);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        add_normals(&draw, i, signal, n_features, *out + (size_t)i * n_features);
     }
     return st;
 }
@@ -434,7 +452,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
     const struct job *job = context;
     const struct world *world = job->world;
     size_t n = world->recipe->n_features;
-    struct sl_draw where = draw_for(world->recipe, CHOICE_NOISE);
+    struct sl_draw draw = draw_for(world->recipe, CHOICE_NOISE);
     for (uint64_t v = begin; v < end; v++) {
         struct home home = find_home(world, world->places[v]);
         const float *class_centre = world->class_centres + home.class * n;
@@ -443,7 +461,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
         for (size_t i = 0; i < n; i++) {
             row[i] = class_centre[i] + topic_centre[i];
         }
-        add_normals(&where, (uint32_t)v, 1, (uint32_t)n, row);
+        add_normals(&draw, (uint32_t)v, 1, (uint32_t)n, row);
         for (size_t i = 0; i < n; i++) {
             row[i] = (float)((double)lrint(row[i] * ROUNDING) / ROUNDING);
         }
@@ -467,12 +485,12 @@ done:
     return st;
 }
 
-/* Word `rank` of a vocabulary: of topic t (t < number of topics), or of class c (after the topics). */
+/* Word `rank` of a vocabulary. Vocabularies of topics come first, then vocabularies of classes. */
 static uint32_t vocabulary_word(const struct sl_recipe *recipe, uint32_t vocabulary, uint32_t rank)
 {
-    struct sl_draw where = draw_for(recipe, CHOICE_VOCABULARY);
+    struct sl_draw draw = draw_for(recipe, CHOICE_VOCABULARY);
     uint32_t random[4];
-    sl_random4(&where, vocabulary, rank, random);
+    sl_random4(&draw, vocabulary, rank, random);
     return sl_random_below(random[0], recipe->n_features);
 }
 
@@ -497,16 +515,16 @@ static int compare_words(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The words of a vertex, sorted and different. Returns how many. */
+/* The distinct words of a vertex, sorted. Returns their number. */
 static uint32_t choose_words(const struct world *world, sl_vertex v, uint32_t words[MAX_WORDS])
 {
-    struct sl_draw where = draw_for(world->recipe, CHOICE_WORDS);
+    struct sl_draw draw = draw_for(world->recipe, CHOICE_WORDS);
     struct home home = find_home(world, world->places[v]);
     uint32_t random[4];
-    sl_random4(&where, v, 0, random);
+    sl_random4(&draw, v, 0, random);
     uint32_t n = MIN_WORDS + sl_random_below(random[0], MAX_WORDS - MIN_WORDS + 1);
     for (uint32_t i = 0; i < n; i++) {
-        sl_random4(&where, v, i + 1, random);
+        sl_random4(&draw, v, i + 1, random);
         words[i] = choose_word(world, &home, random);
     }
     qsort(words, n, sizeof *words, compare_words);
@@ -577,7 +595,7 @@ done:
     return st;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------------------------- */
+/* ---- The whole dataset ------------------------------------------------------------------------------------------- */
 
 static void free_world(struct world *world)
 {
@@ -632,7 +650,11 @@ enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);
     SL_TRY(st, make_world(&world, out->labels), done);
     sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
-    SL_TRY(st, recipe->sparse ? make_sparse(&world, out) : make_dense(&world, out), done);
+    if (recipe->sparse) {
+        SL_TRY(st, make_sparse(&world, out), done);
+    } else {
+        SL_TRY(st, make_dense(&world, out), done);
+    }
     st = make_split(recipe, out);
 done:
     free_world(&world);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Edge list to CSC: bucket the edges by source, then walk the sources upwards and append each to its destinations'
- * lists, which thereby come out sorted. */
+ * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
+ * destinations. The lists come out sorted. */
 #include "partition/graph.h"
 
 #include "support/memory.h"
 
-/* An edge list, and whether each edge stands for both directions. */
+/* An edge list; with `reverse`, each edge stands for both directions. */
 struct edges {
     uint32_t n_vertices;
     uint64_t n;
@@ -44,7 +44,7 @@ static void sum_up(uint64_t *a, uint32_t n)
     }
 }
 
-/* Does this edge also count backwards? A self loop is its own reverse. */
+/* True if the edge also counts backwards. A self loop is its own reverse. */
 static inline bool doubled(const struct edges *edges, uint64_t i)
 {
     return edges->reverse && edges->from[i] != edges->to[i];
@@ -64,8 +64,8 @@ static void count(const struct edges *edges, uint64_t *by_source, uint64_t *by_d
     sum_up(by_destination, edges->n_vertices);
 }
 
-/* Write each edge's destination into its source's bucket. `next` holds the offsets and ends up one vertex further
- * on. */
+/* Write each edge's destination into its source's bucket. `next` starts as the offsets of the buckets and ends as
+ * the offsets of the buckets after them. */
 static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destinations)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
@@ -76,8 +76,8 @@ static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destina
     }
 }
 
-/* Append the sources, in ascending order, to their destinations' lists. `ends[u]` is where bucket u ends; `next` as
- * above. */
+/* Append the sources, in ascending order, to the lists of their destinations. `ends[u]` is the end of bucket u.
+ * `next` is as in bucket(). */
 static void append(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations, uint64_t *next,
                    sl_vertex *sources)
 {
@@ -89,7 +89,8 @@ static void append(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *d
     }
 }
 
-/* Squeeze out repeated sources. `ends[v]` is where list v ends; offsets become exact. Returns the edges left. */
+/* Remove repeated sources. `ends[v]` is the end of list v; `offsets` gets the final offsets. Returns the number of
+ * edges left. */
 static uint64_t squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *offsets, sl_vertex *sources)
 {
     uint64_t e = 0;
@@ -147,7 +148,8 @@ fail:
     return st;
 }
 
-/* Walking the destinations upwards, the next source not yet seen of a source's own list must be this destination. */
+/* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list
+ * of each of its sources. */
 static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
 {
     for (uint32_t v = 0; v < graph->n_vertices; v++) {

@@ -13,8 +13,8 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* N vertices, E directed edges. Messages flow source -> destination; the in-neighbours of v are
- * sources[offsets[v]] .. sources[offsets[v + 1] - 1], without duplicates, in ascending order of the dataset's ids. */
+/* N vertices, E directed edges. Messages flow from source to destination. The in-neighbours of v are
+ * sources[offsets[v]] .. sources[offsets[v + 1] - 1]: distinct, and ascending in the dataset's ids. */
 struct sl_graph {
     uint32_t n_vertices;
     uint64_t n_edges;
@@ -22,21 +22,22 @@ struct sl_graph {
     sl_vertex *sources; /* E */
 };
 
-/* Build a graph from `n` edges (from[i] -> to[i]), in two counting passes. `reverse` adds each edge's reverse.
- * Duplicates are removed; self loops are kept once. The arrays stay the caller's. SL_EINVAL: an id is not below
- * n_vertices (message: which edge). SL_ENOMEM. On failure *out is empty. */
+/* Build a graph from `n` edges from[i] -> to[i], in two counting passes. `reverse` adds the reverse of each edge.
+ * Duplicates are removed, and a self loop stays once. `from` and `to` stay the caller's. SL_EINVAL: an id is not
+ * below n_vertices (message: the edge). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
                               struct sl_graph *out);
 
-/* Is every edge's reverse there too? SL_ENOMEM. */
+/* *out: the reverse of every edge is in the graph, too. SL_ENOMEM. */
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 
-/* The edges as a list, to be given to sl_free: all of them, by destination, or, with `once`, of each pair of opposite
- * edges of a symmetric graph the one whose source is not above its destination, by source. SL_ENOMEM. */
+/* List the edges; the caller frees both arrays (sl_free). Without `once`: all edges, ordered by destination. With
+ * `once`, for a symmetric graph: each pair of opposite edges gives the edge from the lower id, ordered by source.
+ * SL_ENOMEM. */
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 
-/* Release the arrays and empty the struct; an empty one is allowed. */
+/* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_graph_free(struct sl_graph *graph);
 
 #endif

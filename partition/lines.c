@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lines in blocks: one thread inflates into a ring of slots, the others empty them. */
+ * Lines in blocks. One thread inflates the file into a ring of slots, other threads empty the slots. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memrchr */
 #endif
@@ -18,14 +18,14 @@
 #include "support/parallel.h"
 
 #ifndef SL_LINES_BLOCK_BYTES
-#define SL_LINES_BLOCK_BYTES ((size_t)1 << 18) /* `make fuzz` has smaller ones: several to its files, and soon made */
+#define SL_LINES_BLOCK_BYTES ((size_t)1 << 18) /* `make fuzz` sets less: small files then have several blocks */
 #endif
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define MAX_LINE_BYTES ((size_t)1 << 30)
 #define MAX_WORKERS 16
 #define MAX_SLOTS (2 * MAX_WORKERS)
 
-/* A buffer and the lines in it. */
+/* A buffer and its lines. */
 struct slot {
     char *buffer;
     size_t room;
@@ -37,8 +37,8 @@ struct source {
     gzFile file;
     const char *path;
     uint64_t max_lines;
-    uint64_t n_lines; /* handed out so far */
-    char *carry;      /* the start of a line whose end is not read yet */
+    uint64_t n_lines; /* delivered so far */
+    char *carry;      /* start of a line whose end is not read yet */
     size_t carry_bytes;
     size_t carry_room;
     bool ended;
@@ -46,7 +46,8 @@ struct source {
     bool surplus; /* the file has lines after max_lines */
 };
 
-/* Filled slots wait in a ring in the file's order; empty ones on a stack. Lock: mutex. */
+/* Filled slots wait in a ring, in the order of the file. Empty slots are on a stack. `mutex` guards all members
+ * below it. */
 struct pump {
     enum sl_status (*body)(void *context, const struct sl_lines *lines);
     void *context;
@@ -60,7 +61,7 @@ struct pump {
     unsigned n_ring;
     unsigned n_empty;
     bool ended;
-    enum sl_status status; /* of the first failing block in the file's order */
+    enum sl_status status; /* of the failed block that is first in the file */
     uint64_t failed_line;
     char message[SL_MESSAGE_BYTES];
 };
@@ -85,7 +86,7 @@ static enum sl_status inflate_some(struct source *source, char *to, size_t bytes
     return SL_OK;
 }
 
-/* Make room for `bytes` bytes of text, and a newline and a NUL behind them. */
+/* Make room for `bytes` bytes of text, a newline and a NUL. */
 static enum sl_status make_room(struct slot *slot, size_t bytes)
 {
     if (slot->room >= bytes + 2) {
@@ -107,7 +108,7 @@ static uint64_t count_newlines(const char *text, size_t bytes)
     return n;
 }
 
-/* Fill the buffer with the carry and then with text, until a line end is in it or the file ends. */
+/* Put the carry into the buffer, then text until the buffer holds a line end or the file ends. */
 static enum sl_status fill_buffer(struct source *source, struct slot *slot, size_t *have_out)
 {
     enum sl_status st;
@@ -138,7 +139,7 @@ done:
     return st;
 }
 
-/* Keep what stands behind the last line end for the next block. */
+/* Keep the text after the last line end for the next block. */
 static enum sl_status keep_carry(struct source *source, const char *text, size_t bytes)
 {
     if (bytes > source->carry_room) {
@@ -155,7 +156,7 @@ static enum sl_status keep_carry(struct source *source, const char *text, size_t
     return SL_OK;
 }
 
-/* The line at `p` has nothing but blanks; *next gets the start of the line after it. */
+/* The line at `p` has nothing but blanks; *next gets the start of the next line, or NULL. */
 static bool is_blank(const char *p, const char **next)
 {
     p += strspn(p, " \t\r");
@@ -163,7 +164,7 @@ static bool is_blank(const char *p, const char **next)
     return *next != NULL;
 }
 
-/* Cut the lines after max_lines off. They may be blank, as an editor leaves them at the end; else they are a surplus. */
+/* Cut off the lines after max_lines. Blank lines at the end of a file are harmless, other lines are a surplus. */
 static void cut_surplus(struct source *source, struct sl_lines *lines)
 {
     uint64_t fit = source->max_lines > lines->first_line ? source->max_lines - lines->first_line : 0;
@@ -183,7 +184,7 @@ static void cut_surplus(struct source *source, struct sl_lines *lines)
     lines->n_lines = fit;
 }
 
-/* Put the next lines of the file into a slot; none at the end. */
+/* Put the next lines of the file into a slot. At the end of the file the slot gets none. */
 static enum sl_status fill(struct source *source, struct slot *slot)
 {
     size_t have = 0;
@@ -251,7 +252,7 @@ static void put_filled(struct pump *pump, struct slot *slot)
     pthread_mutex_unlock(&pump->mutex);
 }
 
-/* An empty slot, or NULL once a block has failed. */
+/* An empty slot, or NULL after a block has failed. */
 static struct slot *take_empty(struct pump *pump)
 {
     pthread_mutex_lock(&pump->mutex);
@@ -263,7 +264,7 @@ static struct slot *take_empty(struct pump *pump)
     return slot;
 }
 
-/* Note the status of a block that is done, and give its slot back. */
+/* Record the status of a finished block, and return its slot. */
 static void put_empty(struct pump *pump, struct slot *slot, enum sl_status st)
 {
     pthread_mutex_lock(&pump->mutex);
@@ -277,7 +278,7 @@ static void put_empty(struct pump *pump, struct slot *slot, enum sl_status st)
     pthread_mutex_unlock(&pump->mutex);
 }
 
-/* Blocks are taken in the file's order, so all that come before a failing one are done as well. */
+/* Threads take blocks in the order of the file. So all blocks before a failed block are processed, too. */
 static void *work(void *argument)
 {
     struct pump *pump = argument;
@@ -290,7 +291,7 @@ static void *work(void *argument)
     }
 }
 
-/* Start as many workers as there are cores, if the system lets us. */
+/* Start up to one worker per core; fewer if the system refuses. */
 static unsigned start_workers(struct pump *pump, pthread_t *workers)
 {
     unsigned wanted = sl_parallel_threads();
@@ -330,7 +331,7 @@ static enum sl_status read_rest(struct source *source, struct pump *pump)
     for (unsigned i = 0; i < n_workers; i++) {
         pthread_join(workers[i], NULL);
     }
-    /* A block's failure stands before the end that the reader has reached. */
+    /* A failed block lies before the end of the read text, so its message comes first. */
     if (pump->status != SL_OK) {
         return sl_fail(pump->status, "%s", pump->message);
     }

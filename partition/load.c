@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Loading a dataset: where it is, whether the cache has it, and from raw tables to the graph. */
+ * Loading a dataset: find its files or recipe, try the cache, else build it from raw tables. */
 #include "partition/load.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "partition/cache.h"
@@ -21,7 +20,7 @@
 
 #define DEFAULT_DATASET "arxiv"
 
-/* ---- Where it is ------------------------------------------------------------------------------------------------- */
+/* ---- Finding the folder ------------------------------------------------------------------------------------------ */
 
 /* The folders of the data path, in order, with the defaults filled in. */
 static enum sl_status data_path(const struct sl_dataset_options *options, char **out)
@@ -68,7 +67,7 @@ static enum sl_status look_for_archive(const char *folder, struct finding *out)
     return st;
 }
 
-/* Note what is at `folder`, which is given away. */
+/* Note what is at `folder`. Takes the string over. */
 static enum sl_status look_at(char *folder, struct finding *out)
 {
     enum sl_status st = SL_OK;
@@ -83,8 +82,7 @@ static enum sl_status look_at(char *folder, struct finding *out)
     return st;
 }
 
-/* Look under `root` for a dataset by any of the names it may have there: NAME, ogbn-NAME, ogbn_NAME, and NAME without
- * such a beginning. */
+/* Look for the dataset under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a prefix. */
 static enum sl_status find_under(const char *root, const char *name, struct finding *out)
 {
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
@@ -93,7 +91,9 @@ static enum sl_status find_under(const char *root, const char *name, struct find
     for (int i = -1; i < 3 && st == SL_OK && out->folder == NULL; i++) {
         char *folder;
         st = sl_format(&folder, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem);
-        st = st == SL_OK ? look_at(folder, out) : st;
+        if (st == SL_OK) {
+            st = look_at(folder, out);
+        }
     }
     return st;
 }
@@ -109,7 +109,9 @@ static enum sl_status for_each_root(const char *searched, enum sl_status (*body)
         return st;
     }
     for (char *rest = path; st == SL_OK && (root = strsep(&rest, ":")) != NULL;) {
-        st = root[0] != '\0' ? body(context, root) : SL_OK;
+        if (root[0] != '\0') {
+            st = body(context, root);
+        }
     }
     sl_free(path);
     return st;
@@ -128,10 +130,13 @@ struct lookup {
 static enum sl_status look_in_root(void *context, const char *root)
 {
     struct lookup *lookup = context;
-    return lookup->out->folder == NULL ? find_under(root, lookup->name, lookup->out) : SL_OK;
+    if (lookup->out->folder != NULL) {
+        return SL_OK;
+    }
+    return find_under(root, lookup->name, lookup->out);
 }
 
-/* A dataset by its name on the data path, else as a path. */
+/* Look for a dataset: by name on the data path, else as a path. */
 static enum sl_status find_folder(const char *name, const char *searched, struct finding *out)
 {
     struct lookup lookup = {.name = name, .out = out};
@@ -160,15 +165,17 @@ static void name_from_folder(const char *folder, char *out, size_t bytes)
 
 /* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
 
-/* Where a dataset comes from, and what that makes it: files, or a recipe. */
+/* The origin of a dataset: a folder of files, or a recipe of the generator. */
 struct origin {
     char *folder; /* NULL: the generator */
     struct sl_raw_files files;
     struct sl_recipe recipe;
-    bool stand_in; /* the recipe's data for a dataset that was asked for by another name */
+    bool stand_in; /* the recipe's data replace a real dataset */
     char name[64];
-    uint64_t identity; /* which dataset, in which form: names the cache file */
-    uint64_t state;    /* the same, and the files' sizes and times: the cache's key */
+    /* Checksum of the dataset's path and form. It is part of the cache file's name. */
+    uint64_t identity;
+    /* `identity` with the sizes and times of the files. It is the cache's key. */
+    uint64_t state;
 };
 
 static void free_origin(struct origin *origin)
@@ -182,7 +189,7 @@ static uint64_t sum_text(uint64_t sum, const char *text)
     return sl_checksum(sum, text, strlen(text) + 1);
 }
 
-/* A path that means the same from every working folder. */
+/* Add a path in its absolute form, the same from every working folder. */
 static uint64_t sum_path(uint64_t sum, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -207,7 +214,10 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
         }
     }
     const char *features = origin->files.paths[SL_RAW_FEATURES];
-    origin->identity = features != NULL ? sum_path(sum, features) : sum;
+    if (features != NULL) {
+        sum = sum_path(sum, features);
+    }
+    origin->identity = sum;
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
 }
 
@@ -301,8 +311,11 @@ static enum sl_status list_datasets(const char *name, const char *searched, char
 static enum sl_status look_in_ogb_folder(const char *name, char *out, size_t bytes)
 {
     struct finding finding = {0};
-    enum sl_status st = strchr(name, '/') == NULL ? find_under("dataset", name, &finding) : SL_OK;
+    enum sl_status st = SL_OK;
     out[0] = '\0';
+    if (strchr(name, '/') == NULL) {
+        st = find_under("dataset", name, &finding);
+    }
     if (finding.folder != NULL) {
         snprintf(out, bytes, " (but %.200s is there: --data-path dataset)", finding.folder);
     }
@@ -315,7 +328,9 @@ static enum sl_status refuse_missing(const char *name, const char *searched)
     char list[LIST_BYTES];
     char elsewhere[300];
     enum sl_status st = list_datasets(name, searched, list);
-    st = st == SL_OK ? look_in_ogb_folder(name, elsewhere, sizeof elsewhere) : st;
+    if (st == SL_OK) {
+        st = look_in_ogb_folder(name, elsewhere, sizeof elsewhere);
+    }
     if (st != SL_OK) {
         return st;
     }
@@ -359,7 +374,7 @@ static enum sl_status use_folder(const struct sl_dataset_options *options, struc
     return st;
 }
 
-/* A folder of the dataset's name that has no data: say what is missing, and which datasets there are. */
+/* Refuse a folder of the dataset's name without data. The message names the missing file and the other datasets. */
 static enum sl_status refuse_half(const struct sl_dataset_options *options, const char *folder, const char *searched)
 {
     const char *name = dataset_of(options);
@@ -367,7 +382,7 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
     char list[LIST_BYTES];
     char why[SL_MESSAGE_BYTES];
     enum sl_status st = sl_raw_find(folder, options->features, options->split, options->need, &files);
-    if (st == SL_OK) { /* made just now */
+    if (st == SL_OK) { /* another process completed the folder just now */
         sl_raw_files_free(&files);
         return sl_fail(SL_EFILE, "%s: found a dataset only at the second look; try again", folder);
     }
@@ -376,7 +391,10 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
     }
     snprintf(why, sizeof why, "%s", sl_message());
     enum sl_status listed = list_datasets(name, searched, list);
-    return listed == SL_OK ? sl_fail(st, "%.550s%s", why, list) : listed;
+    if (listed != SL_OK) {
+        return listed;
+    }
+    return sl_fail(st, "%.550s%s", why, list);
 }
 
 static enum sl_status choose_origin(const struct sl_dataset_options *options, const char *searched,
@@ -394,7 +412,10 @@ static enum sl_status choose_origin(const struct sl_dataset_options *options, co
     if (finding->half != NULL) {
         return refuse_half(options, finding->half, searched);
     }
-    return finding->archive != NULL ? sl_foreign_refuse(finding->archive) : use_recipe(options, searched, out);
+    if (finding->archive != NULL) {
+        return sl_foreign_refuse(finding->archive);
+    }
+    return use_recipe(options, searched, out);
 }
 
 static enum sl_status find_origin(const struct sl_dataset_options *options, struct origin *out)
@@ -417,7 +438,7 @@ done:
     return SL_OK;
 }
 
-/* What the user should know of a dataset, from its files or from the cache. */
+/* Give notice of a stand-in and of unused tables, also if the dataset comes from the cache. */
 static void tell(const struct sl_dataset_options *options, const struct origin *origin)
 {
     if (origin->stand_in) {
@@ -433,9 +454,9 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
     }
 }
 
-/* ---- The cache's place ------------------------------------------------------------------------------------------- */
+/* ---- The cache file's name --------------------------------------------------------------------------------------- */
 
-/* The user's cache folder; *out stays NULL where there is no home. */
+/* The user's cache folder; *out stays NULL if there is no home folder. */
 static enum sl_status users_cache(char **out)
 {
     const char *xdg = getenv("XDG_CACHE_HOME");
@@ -443,15 +464,21 @@ static enum sl_status users_cache(char **out)
     if (xdg != NULL && xdg[0] == '/') {
         return sl_path_join(xdg, "starling", out);
     }
-    return home != NULL && home[0] == '/' ? sl_path_join(home, ".cache/starling", out) : SL_OK;
+    if (home != NULL && home[0] == '/') {
+        return sl_path_join(home, ".cache/starling", out);
+    }
+    return SL_OK;
 }
 
-/* The folder for cache files; *out stays NULL where there is to be none. */
+/* The folder for cache files; *out stays NULL if there is to be no cache. */
 static enum sl_status cache_folder(const struct sl_dataset_options *options, const struct origin *origin, char **out)
 {
     const char *given = options->cache;
+    if (given != NULL && strcmp(given, "none") == 0) {
+        return SL_OK;
+    }
     if (given != NULL && given[0] != '\0') {
-        return strcmp(given, "none") == 0 ? SL_OK : sl_strdup(given, out);
+        return sl_strdup(given, out);
     }
     if (origin->folder != NULL && sl_folder_writable(origin->folder)) {
         return sl_path_join(origin->folder, "starling-cache", out);
@@ -459,7 +486,7 @@ static enum sl_status cache_folder(const struct sl_dataset_options *options, con
     return users_cache(out);
 }
 
-/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL where there is to be none. */
+/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL if there is to be no cache. */
 static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin,
                                  const char *stem, char **out)
 {
@@ -550,11 +577,19 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     return st;
 }
 
+static bool read_cache(const char *file, bool low_memory, uint64_t key, struct sl_dataset *out)
+{
+    if (low_memory) {
+        return sl_cache_read_dataset_low_memory(file, key, out);
+    }
+    return sl_cache_read_dataset(file, key, out);
+}
+
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
 {
     struct origin origin;
     char *file = NULL;
-    bool whole = false; /* fit for any need: for the cache */
+    bool whole = false; /* complete for every need, and so fit for the cache */
     *out = (struct sl_dataset){0};
     enum sl_status st = find_origin(options, &origin);
     if (st != SL_OK) {
@@ -562,8 +597,7 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
     }
     tell(options, &origin);
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
-    if (file != NULL &&
-        (options->low_memory ? sl_cache_read_dataset_low_memory : sl_cache_read_dataset)(file, origin.state, out)) {
+    if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, &whole, out), done);
@@ -574,27 +608,4 @@ done:
     sl_free(file);
     free_origin(&origin);
     return st;
-}
-
-void sl_dataset_drop_pages(const struct sl_dataset *dataset)
-{
-    if (dataset->low_memory) {
-        sl_file_forget(dataset->mapping, dataset->mapping_bytes);
-    }
-}
-
-void sl_dataset_free(struct sl_dataset *dataset)
-{
-    if (dataset->mapping != NULL) {
-        munmap(dataset->mapping, dataset->mapping_bytes);
-    } else {
-        dataset->features.dense = dataset->features.dense == dataset->lent ? NULL : dataset->features.dense;
-        sl_graph_free(&dataset->graph);
-        sl_features_free(&dataset->features);
-        sl_free(dataset->labels);
-        sl_free(dataset->train.ids);
-        sl_free(dataset->valid.ids);
-        sl_free(dataset->test.ids);
-    }
-    *dataset = (struct sl_dataset){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 1, dataset: loading and letting go.
+ * Stage 1, dataset: loading.
  */
 #ifndef SL_PARTITION_LOAD_H
 #define SL_PARTITION_LOAD_H
@@ -10,42 +10,44 @@
 
 enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW /* sl_features_normalize_rows */ };
 
-/* What to load, as the command line says it. Strings stay the caller's. */
+/* The dataset to load, as the command line names it. Strings stay the caller's. */
 struct sl_dataset_options {
-    const char *dataset; /* a name looked up on the data path, or a folder */
-    const char
-        *data_path;    /* folders separated by ':'; NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling */
-    const char *split; /* NULL: the only one there is */
-    const char *features;  /* a file relative to the dataset's folder; NULL: raw/node-feat.csv.gz (or .npy, .npz) */
-    const char *cache;     /* a folder, "none", or NULL: beside the data if writable, else the user's cache folder */
-    enum sl_raw_need need; /* what may be missing */
-    bool directed;         /* do not add reverse edges */
+    /* A name to look up on the data path, or a folder. NULL: "arxiv". */
+    const char *dataset;
+    /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
+    const char *data_path;
+    const char *split; /* NULL: the dataset's only split */
+    /* A file relative to the dataset's folder. NULL: raw/node-feat.csv.gz (or .npy, .npz). */
+    const char *features;
+    /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
+    const char *cache;
+    enum sl_raw_need need; /* the tables that may be missing */
+    bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;
-    uint64_t seed; /* of the generator */
-    bool
-        low_memory; /* for a process that needs a part of it: little of a cache file is in memory at a time. A dataset that is not in
-                      the cache, or may not be, is in memory as ever */
+    uint64_t seed; /* for the generator */
+    /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
+     * dataset from its files or the generator is wholly in memory. */
+    bool low_memory;
 };
 
-/* Load a dataset: from the cache if it has a valid copy, else from the files, and then write the cache. Only two kinds of names are
- * generated: names that end in -synthetic, and "arxiv" and "products" if no such dataset is on the path. A folder or archive of that
- * name that is no whole dataset is an error.
- * Notices (sl_on_notice): data that are synthetic without being asked for, tables that are not used, and work that takes long.
- * SL_ENOTFOUND: no such dataset (message: the data path, the datasets on it, the nearest name). SL_EFILE: a file is wrong or missing
- * (file, line, what was expected). SL_EINVAL: options. SL_ENOMEM, SL_EIO. On failure *out is empty. */
+/* Load a dataset. The cache is used if its file is valid. Otherwise the dataset is read from its files, and the
+ * cache is written. The generator makes a dataset for a name that ends in -synthetic. It also makes a stand-in for
+ * "arxiv" or "products" if the data path has neither a folder nor an archive of the name. A folder without data, or an
+ * archive, is an error. Notices (sl_on_notice): a stand-in, tables that are not used, and work that takes long.
+ * SL_ENOTFOUND: no such dataset (message: the folders searched, the datasets there, the nearest name). SL_EFILE: a file
+ * is wrong or missing (message: file, line, expected content). SL_EINVAL: an option is wrong. SL_ENOMEM, SL_EIO. On
+ * failure *out is empty. */
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
-/* Make a dataset of raw tables, which move into it: *raw is left empty. `directed`: do not add reverse edges.
- * SL_EINVAL: an edge's id is out of range. SL_ENOMEM. On failure *out is empty and *raw still owns its tables. */
+/* Make a dataset of raw tables. The tables move into it, and *raw is left empty. `directed` false: add the reverse
+ * of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty, and *raw still owns
+ * its tables, whose features may be normalized. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);
 
-/* The name of a file for what is derived from the dataset that `options` mean, in the folder of the cache:
- * "metis-4-seed-1" gives FOLDER/NAME-HASH-metis-4-seed-1.slc. For sl_partition_make. *out (sl_free) is NULL where there
- * is to be no cache. As sl_dataset_load fails where there is no such dataset. */
+/* The name of a file, in the cache folder, for data derived from a dataset. The stem "metis-4-seed-1" gives
+ * FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL if there is to be no
+ * cache. Fails as sl_dataset_load does if there is no such dataset. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
-
-/* Release all of it and empty the struct; an empty one is allowed. */
-void sl_dataset_free(struct sl_dataset *dataset);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * METIS: its graph, its constraints, its manners. */
+ * The call of METIS: its graph, its constraints, and the capture of its output. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
 #endif
@@ -18,7 +18,7 @@
 #define MAX_CONSTRAINTS 4
 #define IMBALANCE ((real_t)1.03)
 
-/* The graph in METIS's words. */
+/* The graph in METIS's types. */
 struct problem {
     idx_t n_vertices;
     idx_t n_constraints;
@@ -80,23 +80,29 @@ static enum sl_status make_graph(const struct sl_graph *graph, struct problem *p
 {
     bool symmetric;
     enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
-    if (st != SL_OK || symmetric) {
-        return st == SL_OK ? fill_graph(graph, problem) : st;
+    if (st != SL_OK) {
+        return st;
+    }
+    if (symmetric) {
+        return fill_graph(graph, problem);
     }
     struct sl_graph both;
     st = make_undirected(graph, &both);
-    if (st == SL_OK) {
-        st = both.n_edges < IDX_MAX
-                 ? fill_graph(&both, problem)
-                 : sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph", IDXTYPEWIDTH);
-        sl_graph_free(&both);
+    if (st != SL_OK) {
+        return st;
     }
+    if (both.n_edges < IDX_MAX) {
+        st = fill_graph(&both, problem);
+    } else {
+        st = sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph", IDXTYPEWIDTH);
+    }
+    sl_graph_free(&both);
     return st;
 }
 
 /* ---- The constraints --------------------------------------------------------------------------------------------- */
 
-/* A constraint whose weights are all zero would only keep METIS busy: leave it out. */
+/* Omit a constraint with all weights zero: METIS would only lose time. */
 static enum sl_status make_weights(const struct sl_dataset *dataset, struct problem *problem)
 {
     const struct sl_graph *graph = &dataset->graph;
@@ -127,41 +133,45 @@ static enum sl_status make_weights(const struct sl_dataset *dataset, struct prob
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
-/* Standard output and error, put aside. */
-struct aside {
-    int to; /* a file in memory that takes what is written meanwhile; negative: nothing was put aside */
+/* Standard output and error, redirected to a file in memory. */
+struct capture {
+    int file; /* negative: nothing is redirected */
     int kept[2];
 };
 
-static void put_aside(struct aside *aside)
+static void start_capture(struct capture *capture)
 {
     fflush(NULL);
-    aside->to = memfd_create("metis", MFD_CLOEXEC);
+    capture->file = memfd_create("metis", MFD_CLOEXEC);
     for (int i = 0; i < 2; i++) {
-        aside->kept[i] = aside->to < 0 ? -1 : dup(i + 1);
-        if (aside->kept[i] >= 0) {
-            dup2(aside->to, i + 1);
+        capture->kept[i] = -1;
+        if (capture->file >= 0) {
+            capture->kept[i] = dup(i + 1);
+        }
+        if (capture->kept[i] >= 0) {
+            dup2(capture->file, i + 1);
         }
     }
 }
 
-/* Put them back, and take the first line of what was written. */
-static void put_back(struct aside *aside, char *said, size_t bytes)
+/* Restore both streams. `output` gets the first line of the captured text. */
+static void end_capture(struct capture *capture, char *output, size_t bytes)
 {
     fflush(stdout);
     fflush(stderr);
     for (int i = 0; i < 2; i++) {
-        if (aside->kept[i] >= 0) {
-            dup2(aside->kept[i], i + 1);
-            close(aside->kept[i]);
+        if (capture->kept[i] >= 0) {
+            dup2(capture->kept[i], i + 1);
+            close(capture->kept[i]);
         }
     }
-    ssize_t n = aside->to >= 0 ? pread(aside->to, said, bytes - 1, 0) : 0;
-    said[n > 0 ? n : 0] = '\0';
-    said[strcspn(said, "\n")] = '\0';
-    if (aside->to >= 0) {
-        close(aside->to);
+    ssize_t n = 0;
+    if (capture->file >= 0) {
+        n = pread(capture->file, output, bytes - 1, 0);
+        close(capture->file);
     }
+    output[n > 0 ? n : 0] = '\0';
+    output[strcspn(output, "\n")] = '\0';
 }
 
 static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed)
@@ -169,17 +179,17 @@ static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed
     idx_t options[METIS_NOPTIONS];
     real_t imbalance[MAX_CONSTRAINTS] = {IMBALANCE, IMBALANCE, IMBALANCE, IMBALANCE};
     idx_t objective = 0;
-    char said[200];
-    struct aside aside;
+    char output[200];
+    struct capture capture;
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_OBJTYPE] = METIS_OBJTYPE_CUT;
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = (idx_t)(seed & 0x7fffffff);
-    put_aside(&aside);
+    start_capture(&capture);
     int code = METIS_PartGraphKway(&problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours,
                                    problem->weights, NULL, NULL, &n_parts, NULL, imbalance, options, &objective,
                                    problem->parts);
-    put_back(&aside, said, sizeof said);
+    end_capture(&capture, output, sizeof output);
     if (code == METIS_OK) {
         return SL_OK;
     }
@@ -188,7 +198,7 @@ static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed
                        (long)n_parts);
     }
     return sl_fail(SL_EMETIS, "METIS cannot cut the graph into %ld parts (code %d: %s); try --partition random",
-                   (long)n_parts, code, said[0] != '\0' ? said : "no reason given");
+                   (long)n_parts, code, output[0] != '\0' ? output : "no reason given");
 }
 
 static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, struct problem *problem)

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * METIS's files. */
+ * METIS's files, read with every number checked. */
 #include "partition/metis_file.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/lines.h"
 #include "partition/number.h"
 #include "support/file.h"
 #include "support/memory.h"
 
-#define MAX_PARTS 65535
 #define MAX_CONSTRAINTS 64
 
 /* A .graph file being read, line by line. */
 struct reader {
     const char *path;
-    const char *p; /* where the next line starts */
+    const char *p; /* start of the next line */
     const char *end;
-    uint64_t line; /* the current line's number, from 1 */
+    uint64_t line; /* number of the current line, from 1 */
     /* the first line */
     uint64_t n_vertices;
     uint64_t n_edges;
@@ -34,7 +32,7 @@ struct reader {
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
-/* The next line that is no comment, as [*start, *stop); false at the end of the file. */
+/* The next line except comments, as [*start, *stop). False at the end of the file. */
 static bool next_line(struct reader *reader, const char **start, const char **stop)
 {
     while (reader->p < reader->end) {
@@ -58,18 +56,18 @@ static const char *skip_blanks(const char *p, const char *stop)
     return p;
 }
 
-/* Read the next number of a line. Returns 1, or 0 at the line's end, or -1 where something else stands there. */
+/* Read the next number of a line. Returns 1; 0 at the line's end; -1 before any other text. */
 static int next_number(const char **p, const char *stop, uint64_t *out)
 {
-    const char *at = skip_blanks(*p, stop);
-    if (at == stop) {
+    const char *next = skip_blanks(*p, stop);
+    if (next == stop) {
         return 0;
     }
-    at = sl_number_u64(at, stop, out);
-    if (at == NULL || (at < stop && *at != ' ' && *at != '\t' && *at != '\r')) {
+    next = sl_number_u64(next, stop, out);
+    if (next == NULL || (next < stop && *next != ' ' && *next != '\t' && *next != '\r')) {
         return -1;
     }
-    *p = at;
+    *p = next;
     return 1;
 }
 
@@ -111,7 +109,7 @@ static enum sl_status read_head(struct reader *reader)
     if (!set_format(reader, numbers[2]) || reader->n_constraints > MAX_CONSTRAINTS) {
         return bad_line(reader, "a format of three digits 0 or 1, and at most 64 constraints");
     }
-    /* Each vertex takes a line and each neighbour two characters: a short file cannot hold many. */
+    /* A vertex takes a line and a neighbour two characters, so the file's length bounds both numbers. */
     uint64_t bytes = (uint64_t)(reader->end - reader->p) + 1;
     if (reader->n_vertices >= SL_NONE || reader->n_vertices > bytes || reader->n_edges > bytes / 4) {
         return sl_fail(SL_EFILE, "%s:%llu: %llu vertices and %llu edges do not fit the %llu bytes that follow",
@@ -121,7 +119,7 @@ static enum sl_status read_head(struct reader *reader)
     return SL_OK;
 }
 
-/* Read over what stands before a vertex's neighbours. */
+/* Skip the sizes and weights before a vertex's neighbours. */
 static bool skip_weights(const struct reader *reader, const char **p, const char *stop)
 {
     uint64_t n = reader->sizes + (reader->weights ? reader->n_constraints : 0);
@@ -157,7 +155,10 @@ static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const 
         reader->from[reader->n] = (sl_vertex)(neighbour - 1);
         reader->to[reader->n++] = v;
     }
-    return found == 0 ? SL_OK : bad_line(reader, "neighbours separated by blanks");
+    if (found != 0) {
+        return bad_line(reader, "neighbours separated by blanks");
+    }
+    return SL_OK;
 }
 
 static enum sl_status read_edges(struct reader *reader)
@@ -171,9 +172,11 @@ static enum sl_status read_edges(struct reader *reader)
                            (unsigned long long)reader->line + 1, (unsigned long long)reader->n_vertices,
                            (unsigned long long)v);
         }
-        enum sl_status st = there ? read_neighbours(reader, (sl_vertex)v, start, stop) : SL_OK;
-        if (st != SL_OK) {
-            return st;
+        if (there) {
+            enum sl_status st = read_neighbours(reader, (sl_vertex)v, start, stop);
+            if (st != SL_OK) {
+                return st;
+            }
         }
     }
     while (next_line(reader, &start, &stop)) {
@@ -233,45 +236,6 @@ enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
     st = read_all(&reader, out);
     sl_file_unmap(&map);
     return st;
-}
-
-/* ---- Reading parts ----------------------------------------------------------------------------------------------- */
-
-static enum sl_status part_lines(void *context, const struct sl_lines *lines)
-{
-    uint32_t *parts = context;
-    const char *p = lines->text;
-    for (uint64_t i = 0; i < lines->n_lines; i++) {
-        const char *newline = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
-        uint64_t part;
-        const char *stop = sl_number_u64(p, newline, &part);
-        if (stop == NULL || skip_blanks(stop, newline) != newline || part >= MAX_PARTS) {
-            return sl_fail(SL_EFILE, "%s:%llu: expected a part, 0 to %d", lines->path,
-                           (unsigned long long)(lines->first_line + i + 1), MAX_PARTS - 1);
-        }
-        parts[lines->first_line + i] = (uint32_t)part;
-        p = newline + 1;
-    }
-    return SL_OK;
-}
-
-enum sl_status sl_metis_read_parts(const char *path, uint32_t n_vertices, uint32_t *parts, uint32_t *n_parts_out)
-{
-    uint64_t found;
-    uint32_t most = 0;
-    enum sl_status st = sl_lines_read(path, n_vertices, part_lines, parts, &found);
-    if (st == SL_OK && found != n_vertices) {
-        st = sl_fail(SL_EFILE, "%s: expected the parts of %u vertices, found %llu lines", path, n_vertices,
-                     (unsigned long long)found);
-    }
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        most = parts[v] + 1 > most ? parts[v] + 1 : most;
-    }
-    *n_parts_out = most;
-    return SL_OK;
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */

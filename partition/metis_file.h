@@ -3,8 +3,9 @@
  *
  * METIS's files (METIS manual, section 4.1): graphs and parts, as text.
  *
- * A .graph file is a line "vertices edges [format [constraints]]" and one line per vertex with its neighbours, numbered
- * from 1; lines that begin with % are comments. Weights and sizes are not used; a notice says so (sl_on_notice). A part file is one part number a line.
+ * A .graph file has a line "vertices edges [format [constraints]]", then one line per vertex with its neighbours,
+ * numbered from 1. Lines that begin with % are comments. The reader skips weights and sizes, and gives notice of them
+ * (sl_on_notice). A part file has one part number per line.
  */
 #ifndef SL_PARTITION_METIS_FILE_H
 #define SL_PARTITION_METIS_FILE_H
@@ -13,19 +14,16 @@
 
 #include "partition/graph.h"
 
-/* Read a graph: for METIS it is undirected, so every edge is there both ways. SL_EIO. SL_EFILE: the file does not hold
- * that (message: FILE:LINE, what was expected). SL_ENOMEM. On failure *out is empty. */
+/* Read a graph. METIS's graphs are undirected, so the file lists every edge from both ends, and *out has both
+ * directions. SL_EIO. SL_EFILE: the file is not of this form (message: FILE:LINE and the expected content).
+ * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out);
 
-/* Write a graph, without self loops, which METIS does not know. The file is replaced atomically.
- * SL_EINVAL: an edge's reverse is missing. SL_EIO, SL_ENOMEM. */
+/* Write a graph, without self loops: METIS does not allow self loops. The file is replaced atomically. SL_EINVAL:
+ * the reverse of an edge is missing. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph);
 
-/* Read the parts of n_vertices vertices, each below 65535, into parts[n_vertices]; *n_parts_out gets the largest + 1.
- * SL_EIO, SL_EFILE, SL_ENOMEM. */
-enum sl_status sl_metis_read_parts(const char *path, uint32_t n_vertices, uint32_t *parts, uint32_t *n_parts_out);
-
-/* Write them. The file is replaced atomically. SL_EIO, SL_ENOMEM. */
+/* Write the part of each of n_vertices vertices, one per line. The file is replaced atomically. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_metis_write_parts(const char *path, uint32_t n_vertices, const uint32_t *parts);
 
 #endif

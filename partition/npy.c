@@ -21,18 +21,18 @@
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
 #define MAX_COLUMNS (1 << 24)
-#define WHAT_BYTES 512
-#define GRAIN 65536 /* items per range of a parallel loop */
+#define NAME_BYTES 512
+#define GRAIN 65536 /* items that one thread converts at a time */
 
-/* What an array's bytes lie in. */
+/* The memory of an array's bytes. */
 struct owner {
     struct sl_map map;
-    unsigned char *inflated; /* NULL: stored as they are in the map */
+    unsigned char *inflated; /* NULL: the bytes are in the map */
 };
 
 /* ---- The header -------------------------------------------------------------------------------------------------- */
 
-/* The value of a key of the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
+/* The value of a key in the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
 static const char *find_value(const char *header, const char *key)
 {
     const char *p = strstr(header, key);
@@ -71,7 +71,10 @@ static bool read_shape(const char *p, const char *end, struct sl_npy *out)
     out->n_items = 1;
     for (p += strspn(p, " "); *p != ')'; p += strspn(p, " ")) {
         uint64_t length;
-        p = out->n_dimensions < SL_NPY_MAX_DIMENSIONS ? sl_number_u64(p, end, &length) : NULL;
+        if (out->n_dimensions == SL_NPY_MAX_DIMENSIONS) {
+            return false;
+        }
+        p = sl_number_u64(p, end, &length);
         if (p == NULL || __builtin_mul_overflow(out->n_items, length, &out->n_items)) {
             return false;
         }
@@ -102,7 +105,7 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
     return SL_OK;
 }
 
-/* Take an array apart: magic, version, length of the header, header, items. */
+/* Parse an array: magic, version, length of the header, header, items. */
 static enum sl_status parse(const char *where, const unsigned char *data, size_t bytes, struct sl_npy *out)
 {
     char text[MAX_HEADER_BYTES + 1];
@@ -153,7 +156,10 @@ static enum sl_status parse_member(const char *path, const char *name, struct ow
     snprintf(member, sizeof member, "%s.npy", name);
     snprintf(where, sizeof where, "%.900s: %s", path, name);
     enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
-    return st == SL_OK ? parse(where, data, bytes, out) : st;
+    if (st == SL_OK) {
+        st = parse(where, data, bytes, out);
+    }
+    return st;
 }
 
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
@@ -203,14 +209,19 @@ void sl_npy_free(struct sl_npy *array)
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
-/* A half-precision number. */
+/* Convert a half-precision number. */
 static double half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31;
     double fraction = bits & 1023;
-    double value = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, -24)
-                                   : ldexp(1024 + fraction, exponent - 25);
+    double value;
+    if (exponent == 31) {
+        value = fraction != 0 ? NAN : INFINITY;
+    } else if (exponent == 0) {
+        value = ldexp(fraction, -24);
+    } else {
+        value = ldexp(1024 + fraction, exponent - 25);
+    }
     return bits >> 15 != 0 ? -value : value;
 }
 
@@ -226,7 +237,7 @@ static double float_item(const unsigned char *p, uint32_t bytes)
     }
 }
 
-/* The item's bits, extended by its sign where it has one. */
+/* The item's bits, sign-extended if signed. */
 static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
 {
     uint64_t bits = 0;
@@ -281,19 +292,19 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
         double value = float_item(p, array->item_bytes);
         return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
     }
-    /* A negative number is a huge one without its sign. */
+    /* Without its sign, a negative number is above every limit. */
     uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
     return value < limit ? value : limit;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
-/* A conversion of all items, in parallel, which notes the first item that is not what it should be. */
+/* A parallel conversion of items. `bad` records the first wrong item. */
 struct conversion {
     const struct sl_npy *array;
     void *out;
-    uint64_t first; /* item that goes to out[0] */
-    uint64_t step;  /* items from one to the next that is converted */
+    uint64_t first; /* index of the item that goes to out[0] */
+    uint64_t step;  /* from one converted item to the next */
     uint64_t limit;
     _Atomic uint64_t bad; /* UINT64_MAX: none */
 };
@@ -350,7 +361,7 @@ static void to_labels(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* Convert `n` items; SL_EFILE names the first bad one. */
+/* Convert `n` items. SL_EFILE: an item is wrong (message: the first). */
 static enum sl_status convert(const char *path, const char *name, struct conversion *conversion, uint64_t n,
                               void (*body)(void *context, uint64_t begin, uint64_t end), const char *expected)
 {
@@ -365,10 +376,10 @@ static enum sl_status convert(const char *path, const char *name, struct convers
                    sl_npy_real(conversion->array, bad));
 }
 
-/* A block's name in messages. */
-static void name_block(const char *path, const char *name, char out[WHAT_BYTES])
+/* Name a memory block in messages: its file and array. */
+static void name_block(const char *path, const char *name, char out[NAME_BYTES])
 {
-    snprintf(out, WHAT_BYTES, "%.400s: %s", path, name);
+    snprintf(out, NAME_BYTES, "%.400s: %s", path, name);
 }
 
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
@@ -376,9 +387,9 @@ static enum sl_status convert_features(const char *path, const char *name, const
 {
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
     struct conversion conversion = {.array = array, .step = 1};
-    char what[WHAT_BYTES];
-    name_block(path, name, what);
-    enum sl_status st = sl_alloc(array->n_items, sizeof *features.dense, what, &features.dense);
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    enum sl_status st = sl_alloc(array->n_items, sizeof *features.dense, block, &features.dense);
     if (st != SL_OK) {
         return st;
     }
@@ -426,9 +437,9 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
         goto free_array;
     }
     struct conversion conversion = {.array = &array, .step = 1};
-    char what[WHAT_BYTES];
-    name_block(path, name, what);
-    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, what, &labels), free_array);
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, block, &labels), free_array);
     conversion.out = labels;
     st = convert(path, name, &conversion, n_rows, to_labels, "a class from 0 to 65535, or nan");
     if (st == SL_OK) {
@@ -547,15 +558,15 @@ static enum sl_status convert_edges(const char *path, const char *name, const st
 {
     bool two_rows = array->shape[0] == 2;
     uint64_t n = two_rows ? array->shape[1] : array->shape[0];
-    char what[WHAT_BYTES];
+    char block[NAME_BYTES];
     char expected[48];
     enum sl_status st = SL_OK;
-    name_block(path, name, what);
+    name_block(path, name, block);
     snprintf(expected, sizeof expected, "an id below %u", n_vertices);
     for (uint64_t i = 0; i < 2 && st == SL_OK; i++) {
         struct conversion conversion = {
             .array = array, .first = two_rows ? i * n : i, .step = two_rows ? 1 : 2, .limit = n_vertices};
-        SL_TRY(st, sl_alloc(n, sizeof *ends[i], what, &ends[i]), done);
+        SL_TRY(st, sl_alloc(n, sizeof *ends[i], block, &ends[i]), done);
         conversion.out = ends[i];
         st = convert(path, name, &conversion, n, to_ids, expected);
     }

@@ -3,10 +3,9 @@
  *
  * NumPy's files: one array (.npy), or a zip archive of several (.npz), stored or deflated.
  *
- * Read are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte order, in C or
- * Fortran order.
- * Messages start with the file, and the array's name where it is one of several.
- * Common returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: it does not hold what is described. SL_ENOMEM.
+ * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte order,
+ * in C or Fortran order. Messages start with the file, and name the array if the file holds several. Common returns:
+ * SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
 #define SL_PARTITION_NPY_H
@@ -19,7 +18,7 @@
 
 #define SL_NPY_MAX_DIMENSIONS 8
 
-/* An array as a file has it. */
+/* An array of a file. */
 struct sl_npy {
     char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings */
     uint32_t item_bytes; /* 1, 2, 4 or 8 */
@@ -29,46 +28,46 @@ struct sl_npy {
     bool fortran;              /* the first index varies fastest in `data` */
     bool swapped;              /* items are big-endian */
     const unsigned char *data; /* n_items * item_bytes bytes, not aligned */
-    void *owner;               /* private: what `data` points into */
+    void *owner;               /* private: the memory that holds `data` */
 };
 
-/* Whether the file is a zip archive with an array `name`; false also if it cannot be read. */
+/* True if the file is a zip archive with an array `name`. False also if it cannot be read. */
 bool sl_npy_holds(const char *path, const char *name);
 
-/* Read one array: all of a .npy file, or the array `name` ("node_feat") of a .npz file; which it is the content
- * decides. */
+/* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz file. The content
+ * decides between the two, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
-/* Release all of it and empty the struct; an empty one is allowed. */
+/* Release the memory and empty the struct. An empty struct is allowed. */
 void sl_npy_free(struct sl_npy *array);
 
-/* Items are counted in C order, whatever the file's order. */
-
-/* Item i as a double, whatever its type; integers beyond 2^53 are rounded. */
+/* Item i as a double, whatever its type. Integers beyond 2^53 are rounded. i counts in C order, whatever the file's
+ * order. */
 double sl_npy_real(const struct sl_npy *array, uint64_t i);
 
-/* Item i as an integer below `limit` (at most 2^53); limit where it is none (negative, a fraction, NaN, too large). */
+/* Item i as an integer below `limit` (at most 2^53). If it is negative, a fraction, NaN or too large: `limit`. */
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
 
-/* Read a feature table of n_rows rows (shape [n_rows, columns >= 1], finite), in the form sl_features_settle asks
- * for. */
+/* Read a feature table of shape [n_rows, columns >= 1] with finite values. The result has the form of
+ * sl_features_settle. */
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
 
-/* Read n_rows classes (shape [n_rows] or [n_rows, 1]); NaN and -1 are "unknown". */
+/* Read the classes of n_rows vertices, of shape [n_rows] or [n_rows, 1]. *out gets n_rows labels (sl_free). NaN and
+ * -1 mean "unknown" and become -1. */
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
 
-/* Read the rows of an array (its first length) without its items. */
+/* Read the number of rows of an array: its first length. */
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
 
 /* Read an array of one whole number below `limit`. */
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out);
 
-/* Read the ids of different vertices (shape [n] or [n, 1], below n_vertices), or a mask (booleans, shape [n_vertices]), and sort
- * them. out->ids goes to sl_free. */
+/* Read a list of vertices and sort it: distinct ids below n_vertices (shape [n] or [n, 1]), or a mask (booleans, shape
+ * [n_vertices]). out->ids goes to sl_free. */
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out);
 
-/* Read edges: shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below n_vertices. If *n_vertices is SL_NONE,
- * it gets the largest id + 1. */
+/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If *n_vertices is
+ * SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations (sl_free). */
 enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
                                  sl_vertex **from_out, sl_vertex **to_out);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Numbers in text. Where digits and exponent are few, one multiplication or division of two exact doubles is the
- * nearest double (Clinger 1990, "How to read floating point numbers accurately"); all else goes to the C library. */
+ * Numbers in text. If digits and exponent are few, one multiplication or division of two exact doubles gives the
+ * nearest double (Clinger 1990, "How to read floating point numbers accurately"). The C library reads all other
+ * numbers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strtod_l */
 #endif
@@ -14,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXACT_INTEGER ((uint64_t)1 << 53) /* doubles hold every integer up to here */
-#define EXACT_POWER 22                    /* and every power of ten up to this one */
+#define EXACT_INTEGER ((uint64_t)1 << 53) /* doubles hold every integer up to this */
+#define EXACT_POWER 22                    /* doubles hold every power of ten up to this */
 
 static const double powers[EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -41,7 +42,7 @@ const char *sl_number_u64(const char *p, const char *end, uint64_t *out)
     return p;
 }
 
-/* The C library's reading, in the C locale, of a copy that ends where the text may be read. */
+/* Read a number with the C library, in the C locale, from a NUL-terminated copy of the text. */
 static const char *read_slowly(const char *p, const char *end, double *out)
 {
     char copy[1024];
@@ -59,7 +60,7 @@ static const char *read_slowly(const char *p, const char *end, double *out)
     return stop == copy ? NULL : p + (stop - copy);
 }
 
-/* Append digits to *mantissa; *digits counts them all, though the mantissa is of use only while they are at most 19. */
+/* Append digits to *mantissa. *digits counts all digits; the mantissa is valid while there are at most 19. */
 static inline const char *read_digits(const char *p, const char *end, uint64_t *mantissa, int *digits)
 {
     const char *start = p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * From parts to the renumbered graph. METIS itself is called in metis.c; the file of parts is cache.c's. */
+ * From parts to the renumbered graph. metis.c calls METIS, cache.c has the file of parts. */
 #include "partition/partition.h"
 
 #include <stdatomic.h>
@@ -16,9 +16,9 @@
 
 #define MAX_PARTS 65535
 #define GRAIN 1024           /* vertices whose lists one thread renumbers at a time */
-#define STRETCH (16 * GRAIN) /* vertices after which a low_memory reader gives back what it has read */
+#define STRETCH (16 * GRAIN) /* vertices between two releases of pages in low-memory mode */
 
-/* Which list of the split a vertex is in. */
+/* A vertex's list in the split. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
 
 /* ---- Choosing the parts ------------------------------------------------------------------------------------------ */
@@ -31,7 +31,7 @@ static void choose_ranges(uint32_t n_vertices, uint32_t n_parts, uint32_t *parts
     }
 }
 
-/* A vertex and the numbers it is sorted by. */
+/* A vertex and its sort keys. */
 struct ticket {
     uint32_t stratum;
     sl_vertex vertex;
@@ -58,21 +58,21 @@ static void mark(struct ticket *tickets, const struct sl_ids *ids, enum stratum 
     }
 }
 
-/* Shuffle each stratum and deal all of them, one after the other, round the parts: every part gets as many of each
- * stratum as any other, and as many in all, up to one. */
+/* Shuffle each stratum, and deal the strata one after another round-robin to the parts. The parts' sizes then differ
+ * by at most one, in each stratum and in all. */
 static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
                                        uint32_t *parts)
 {
     uint32_t n = dataset->graph.n_vertices;
-    struct sl_draw where = {
-        .seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255}; /* apart from the datasets it makes */
+    /* hop 255 keeps these numbers apart from the generator's. */
+    struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255};
     struct ticket *tickets;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
     if (st != SL_OK) {
         return st;
     }
     for (uint32_t v = 0; v < n; v++) {
-        tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&where, v, 0)};
+        tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&draw, v, 0)};
     }
     mark(tickets, &dataset->train, STRATUM_TRAIN);
     mark(tickets, &dataset->valid, STRATUM_VALID);
@@ -96,17 +96,21 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
     return sl_fail(SL_EINVAL, "partition: there is no method %d", (int)method);
 }
 
-/* Choose, or read what was chosen before. A file that cannot be written is no failure: the parts are there. */
-static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                       uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
+/* Choose the parts, or read them from the cache file. A failed write of the cache file is no failure. */
+static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                     uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
 {
-    uint64_t key = cache_file == NULL ? 0 : sl_cache_parts_key(dataset, (int)method, n_parts, seed);
-    if (cache_file != NULL && sl_cache_read_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts)) {
+    uint32_t n_vertices = dataset->graph.n_vertices;
+    if (cache_file == NULL) {
+        return choose(dataset, method, n_parts, seed, parts);
+    }
+    uint64_t key = sl_cache_parts_key(dataset, (int)method, n_parts, seed);
+    if (sl_cache_read_parts(cache_file, key, n_vertices, n_parts, parts)) {
         return SL_OK;
     }
     enum sl_status st = choose(dataset, method, n_parts, seed, parts);
-    if (st == SL_OK && cache_file != NULL) {
-        sl_cache_write_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts);
+    if (st == SL_OK) {
+        sl_cache_write_parts(cache_file, key, n_vertices, n_parts, parts);
     }
     return st;
 }
@@ -115,17 +119,18 @@ static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl
 
 #define NO_ID UINT32_MAX
 
-/* Vertex v is the next of its piece; next[k]: the next id of piece k. */
-static void take(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_partition *partition)
+/* Give vertex v the next id of its piece. next[k] is the next id of piece k. */
+static void assign_id(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_partition *partition)
 {
     uint32_t id = next[pieces[v]]++;
     partition->new_ids[v] = id;
     partition->dataset_ids[id] = v;
 }
 
-/* What can be reached from the id `from`, the last of its piece, without leaving the piece. */
-static void take_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
-                         struct sl_partition *partition)
+/* Give ids to all vertices reachable from the id `from` inside its piece. `from` is the last id of the piece so
+ * far. */
+static void assign_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
+                           struct sl_partition *partition)
 {
     uint32_t piece = pieces[partition->dataset_ids[from]];
     for (uint32_t id = from; id < next[piece]; id++) {
@@ -133,17 +138,17 @@ static void take_reached(const struct sl_graph *graph, const uint32_t *pieces, u
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
             sl_vertex u = graph->sources[i];
             if (pieces[u] == piece && partition->new_ids[u] == NO_ID) {
-                take(pieces, u, next, partition);
+                assign_id(pieces, u, next, partition);
             }
         }
     }
 }
 
-/* Number the vertices piece by piece, within a piece in the dataset's order, or breadth first. */
+/* Number the vertices piece by piece: within a piece in the dataset's order, or breadth first. */
 static void number(const struct sl_graph *graph, const uint32_t *pieces, bool breadth_first,
                    struct sl_partition *partition)
 {
-    uint32_t *next = partition->piece; /* zero so far */
+    uint32_t *next = partition->piece; /* all zero */
     uint32_t per_part = partition->n_pieces / partition->n_parts;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         next[pieces[v] + 1]++;
@@ -156,12 +161,12 @@ static void number(const struct sl_graph *graph, const uint32_t *pieces, bool br
         if (partition->new_ids[v] != NO_ID) {
             continue;
         }
-        take(pieces, v, next, partition);
+        assign_id(pieces, v, next, partition);
         if (breadth_first) {
-            take_reached(graph, pieces, partition->new_ids[v], next, partition);
+            assign_reached(graph, pieces, partition->new_ids[v], next, partition);
         }
     }
-    /* Each entry has moved to where the next piece starts. */
+    /* Each entry is now the start of the next piece. */
     memmove(next + 1, next, partition->n_pieces * sizeof *next);
     next[0] = 0;
     for (uint32_t q = 0; q <= partition->n_parts; q++) {
@@ -169,14 +174,14 @@ static void number(const struct sl_graph *graph, const uint32_t *pieces, bool br
     }
 }
 
-/* The graph in old numbers and in new ones, whose offsets are known. */
+/* The graph in old and in new numbers. The new offsets are known. */
 struct renumbering {
     const struct sl_dataset *dataset;
     const struct sl_partition *partition;
     const uint32_t *parts;
-    uint64_t first;         /* id from which a loop counts */
-    sl_vertex *sources;     /* of the new graph; NULL: of a part that is not held */
-    _Atomic uint64_t n_cut; /* edges seen that cross */
+    uint64_t first;         /* id of a loop's first index */
+    sl_vertex *sources;     /* lists of the new graph; NULL: the part is not held */
+    _Atomic uint64_t n_cut; /* edges between parts, so far */
 };
 
 static void renumber_lists(void *context, uint64_t begin, uint64_t end)
@@ -199,7 +204,7 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
     atomic_fetch_add(&r->n_cut, n_cut);
 }
 
-/* Where the lists of part q begin, which is where those of the part before end. Returns where they end. */
+/* Set the offsets of part q's lists, from `begin` on. Returns the end of the last list. */
 static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_held, uint64_t begin,
                              struct sl_partition *partition)
 {
@@ -214,7 +219,7 @@ static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_hel
     return begin;
 }
 
-/* Copy the graph in new numbers, lists in the order they had, and count the edges between parts. */
+/* Copy the graph in new numbers, with each list in its old order. Count the edges between parts. */
 static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, const bool *held,
                      struct sl_partition *partition)
 {
@@ -238,7 +243,7 @@ static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, co
 
 /* ---- Balance ----------------------------------------------------------------------------------------------------- */
 
-/* Largest over mean; 1 where there is nothing to share. */
+/* Largest load over mean load; 1 if all loads are zero. */
 static double largest_over_mean(const uint64_t *loads, uint32_t n_parts)
 {
     uint64_t sum = 0;
@@ -259,7 +264,8 @@ static double list_balance(const struct sl_ids *ids, const uint32_t *parts, uint
     return largest_over_mean(loads, n_parts);
 }
 
-static enum sl_status weigh(const struct sl_dataset *dataset, const uint32_t *parts, struct sl_partition *partition)
+static enum sl_status set_balance(const struct sl_dataset *dataset, const uint32_t *parts,
+                                  struct sl_partition *partition)
 {
     uint32_t n_parts = partition->n_parts;
     const uint32_t *first = partition->first;
@@ -282,7 +288,7 @@ static enum sl_status weigh(const struct sl_dataset *dataset, const uint32_t *pa
     return SL_OK;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------------------------- */
+/* ---- Making a partition ------------------------------------------------------------------------------------------ */
 
 static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, uint32_t n_pieces,
                                struct sl_partition *out)
@@ -303,63 +309,49 @@ done:
     return st;
 }
 
-/* How the vertices are dealt. */
-struct deal {
+/* How the vertices are divided into parts and pieces. */
+struct layout {
     uint32_t n_parts, n_pieces;
     bool breadth_first;
     const bool *held;
 };
 
-/* parts: the piece of each vertex, then its part. */
-static enum sl_status make_of(const struct sl_dataset *dataset, const struct deal *deal, uint32_t *parts,
-                              struct sl_partition *out)
+/* `parts` holds the piece of each vertex on entry, and its part on return. */
+static enum sl_status make_from_pieces(const struct sl_dataset *dataset, const struct layout *layout, uint32_t *parts,
+                                       struct sl_partition *out)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st;
     *out = (struct sl_partition){0};
-    SL_TRY(st, allocate(graph, deal->n_parts, deal->n_pieces, out), undo);
-    number(graph, parts, deal->breadth_first, out);
+    SL_TRY(st, allocate(graph, layout->n_parts, layout->n_pieces, out), undo);
+    number(graph, parts, layout->breadth_first, out);
     sl_dataset_drop_pages(dataset);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        parts[v] /= deal->n_pieces / deal->n_parts;
+        parts[v] /= layout->n_pieces / layout->n_parts;
     }
-    renumber(dataset, parts, deal->held, out);
-    SL_TRY(st, weigh(dataset, parts, out), undo);
+    renumber(dataset, parts, layout->held, out);
+    SL_TRY(st, set_balance(dataset, parts, out), undo);
     return SL_OK;
 undo:
     sl_partition_free(out);
     return st;
 }
 
-enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
-                               struct sl_partition *out)
-{
-    const struct deal deal = {.n_parts = n_parts, .n_pieces = n_parts};
-    uint32_t *own;
-    enum sl_status st;
-    *out = (struct sl_partition){0};
-    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *own, "parts", &own), done);
-    memcpy(own, parts, dataset->graph.n_vertices * sizeof *own);
-    st = make_of(dataset, &deal, own, out);
-    sl_free(own);
-done:
-    return st;
-}
-
-static enum sl_status make(const struct sl_dataset *dataset, enum sl_partition_method method, const struct deal *deal,
-                           uint64_t seed, const char *cache_file, struct sl_partition *out)
+static enum sl_status choose_and_make(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                      const struct layout *layout, uint64_t seed, const char *cache_file,
+                                      struct sl_partition *out)
 {
     *out = (struct sl_partition){0};
     uint32_t *parts;
     enum sl_status st;
-    if (deal->n_parts == 0 || deal->n_parts > MAX_PARTS) {
-        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, deal->n_parts);
+    if (layout->n_parts == 0 || layout->n_parts > MAX_PARTS) {
+        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, layout->n_parts);
     }
     SL_TRY(st, sl_alloc_zero(dataset->graph.n_vertices, sizeof *parts, "parts", &parts), fail);
-    if (deal->n_pieces > 1) {
-        SL_TRY(st, choose_or_recall(dataset, method, deal->n_pieces, seed, cache_file, parts), free_parts);
+    if (layout->n_pieces > 1) {
+        SL_TRY(st, choose_or_read(dataset, method, layout->n_pieces, seed, cache_file, parts), free_parts);
     }
-    st = make_of(dataset, deal, parts, out);
+    st = make_from_pieces(dataset, layout, parts, out);
 free_parts:
     sl_free(parts);
 fail:
@@ -376,8 +368,8 @@ enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_
                                       uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                       struct sl_partition *out)
 {
-    const struct deal deal = {.n_parts = n_parts, .n_pieces = n_parts, .held = held};
-    return make(dataset, method, &deal, seed, cache_file, out);
+    const struct layout layout = {.n_parts = n_parts, .n_pieces = n_parts, .held = held};
+    return choose_and_make(dataset, method, &layout, seed, cache_file, out);
 }
 
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
@@ -391,11 +383,11 @@ enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enu
                                            uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                            struct sl_partition *out)
 {
-    const struct deal deal = {.n_parts = n_parts,
-                              .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
-                              .breadth_first = true,
-                              .held = held};
-    return make(dataset, method, &deal, seed, cache_file, out);
+    const struct layout layout = {.n_parts = n_parts,
+                                  .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
+                                  .breadth_first = true,
+                                  .held = held};
+    return choose_and_make(dataset, method, &layout, seed, cache_file, out);
 }
 
 void sl_partition_free(struct sl_partition *partition)

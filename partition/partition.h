@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 2, partition: cut the vertices into parts and renumber them so that a part is a range of ids.
+ * Stage 2, partition: cut the vertices into parts, and renumber them so that a part is a range of ids.
  *   before: partition/dataset.h     after: codelets/sample.h reads a part's in-edges
  *
- * From here on `id` means the renumbered id unless a name says dataset_id.
+ * From here on `id` means the new id, unless a name says dataset_id.
  */
 #ifndef SL_PARTITION_PARTITION_H
 #define SL_PARTITION_PARTITION_H
@@ -16,11 +16,15 @@
 
 enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE };
 
-/* Part q of G holds the ids first[q] .. first[q + 1] - 1, and is a run of n_pieces / G pieces, of which piece k holds piece[k] ..
- * piece[k + 1] - 1. Within a piece vertices keep the order of their dataset ids, or have that of sl_partition_make_of_pieces.
- * graph is the whole graph in new numbers: in-neighbour lists hold new ids, but keep the order of the dataset's ids,
- * because draws address positions in them and sums run along them. Of a process that holds some parts alone (sl_partition_make_held) the
- * lists of the others are not there, and of their offsets only those where parts begin; memory that nobody touches costs nothing. */
+/* A partition into G parts. Part q holds the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
+ * consecutive pieces; piece k holds piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their
+ * dataset ids; sl_partition_make_of_pieces orders them breadth first.
+ *
+ * `graph` is the whole graph in new ids. An in-neighbour list keeps the order of the dataset's ids, because random
+ * draws address list positions and sums run along a list.
+ *
+ * If a process holds only some parts (sl_partition_make_held), the lists of all further parts are absent, with
+ * offsets only at the start of each part. The arrays have full size, but untouched pages take no memory. */
 struct sl_partition {
     uint32_t n_parts;
     uint32_t n_pieces;      /* a multiple of G */
@@ -29,39 +33,47 @@ struct sl_partition {
     sl_vertex *dataset_ids; /* N: new id -> dataset's id */
     sl_vertex *new_ids;     /* N: dataset's id -> new id */
     struct sl_graph graph;
-    uint64_t n_cut;    /* edges whose ends lie in different parts */
-    double balance[4]; /* largest part over mean part, of: vertices, in-edges, train, valid; 1 is perfect */
+    uint64_t n_cut; /* edges between different parts */
+    /* Largest part over mean part, by: vertices, in-edges, train, valid. 1 is perfect. */
+    double balance[4];
 };
 
-/* Partition the dataset's vertices into n_parts (>= 1). SL_PARTITION_METIS: METIS k-way, constraints (1, in-degree,
- * is-train, is-valid), imbalance 3 %, objective cut, on the undirected graph without self loops (Karypis, Kumar 1998).
- * SL_PARTITION_RANDOM: a permutation by hash, stratified over train, valid, test and rest. SL_PARTITION_NONE: equal
- * ranges of the dataset's order. One part is always the identity. `cache_file` (or NULL) names a file to read the parts
- * from, if it is valid, or to write them to. Deterministic for a seed. Parts may be empty when n_parts > N. METIS's own
- * output is caught. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
+/* Partition the dataset's vertices into n_parts (>= 1) parts.
+ *    SL_PARTITION_METIS    METIS k-way (Karypis, Kumar 1998) on the undirected graph without self loops.
+ *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
+ *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
+ *    SL_PARTITION_NONE     equal ranges of the dataset's order
+ * One part is always the identity. The parts are read from `cache_file` if the file is valid, and otherwise written
+ * there (NULL: no file). Equal seeds give equal parts. Parts may be empty if n_parts > N. METIS's own output is
+ * captured. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out);
 
-/* The same, with the edges of those parts q alone for which held[q]; NULL: of all. */
+/* The same, but with the in-neighbour lists of part q only if held[q]. held NULL: all parts. */
 enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
                                       uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                       struct sl_partition *out);
 
 #define SL_PARTITION_PIECES 32
 
-/* How many pieces sl_partition_make_of_pieces makes. */
+/* The number of pieces of sl_partition_make_of_pieces. */
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts);
 
-/* For training on the whole graph, the same, but for two things. Where SL_PARTITION_PIECES is a multiple of n_parts, METIS makes so many
- * pieces of a graph of at least as many vertices each, and every part is a run of them: ids, and what is summed piece by piece, are the
- * same for each such n_parts, 1 among them. (METIS' k-way parts begin as those of a recursive bisection, so that runs of them share edges.)
- * Elsewhere a part is a piece. And within a piece vertices are in breadth-first order, along in-edges inside it from the least dataset id,
- * so that rows that are summed together lie together. The file is of the pieces. */
+/* The same for training on the whole graph, with two differences.
+ *
+ * Pieces. If METIS is the method, n_parts divides SL_PARTITION_PIECES and the graph has at least
+ * SL_PARTITION_PIECES^2 vertices, then METIS makes SL_PARTITION_PIECES pieces, and each part is a run of pieces.
+ * Ids, and sums made piece by piece, are then equal for all such n_parts, 1 included. (METIS's k-way method starts
+ * from a recursive bisection, so neighbouring pieces share edges.) Otherwise each part is one piece. `cache_file`
+ * holds the pieces.
+ *
+ * Order. Vertices of a piece are in breadth-first order along in-edges inside the piece, from the smallest dataset
+ * id. Rows of one sum then lie close together. */
 enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
                                            uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                            struct sl_partition *out);
 
-/* The part that owns an id, by binary search. */
+/* The owner of an id, by binary search in first[n_parts + 1]. */
 static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_parts, sl_vertex id)
 {
     uint32_t low = 0;
@@ -77,12 +89,7 @@ static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_part
     return low;
 }
 
-/* The partition that sl_partition_make would make, for parts that are given: parts[v] < n_parts of each vertex. SL_ENOMEM. On failure
- * *out is empty. */
-enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
-                               struct sl_partition *out);
-
-/* Release all of it and empty the struct; an empty one is allowed. */
+/* Release all arrays and empty the struct. An empty struct is allowed. */
 void sl_partition_free(struct sl_partition *partition);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The raw layout of the Open Graph Benchmark: which files there are, and reading them. Writing is in raw_write.c. */
+ * The raw layout of the Open Graph Benchmark: finding, reading and checking the files. raw_write.c writes them. */
 #include "partition/raw.h"
 
 #include <dirent.h>
@@ -21,7 +21,7 @@
 #define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
 
-/* ---- Which files ------------------------------------------------------------------------------------------------- */
+/* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *path, const char *suffix)
 {
@@ -30,7 +30,7 @@ static bool ends_in(const char *path, const char *suffix)
     return n >= m && strcasecmp(path + n - m, suffix) == 0;
 }
 
-/* The first of the `n` names that is a file in `folder`; *out stays NULL where none is. */
+/* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
 static enum sl_status find_one(const char *folder, const char *const *names, int n, char **out)
 {
     for (int i = 0; i < n; i++) {
@@ -48,7 +48,7 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
     return SL_OK;
 }
 
-/* The table STEM, by any of its endings. Stays NULL if there is none and it is not `needed`. */
+/* The table STEM with any of its endings. *out stays NULL if there is none. SL_EFILE: there is none, and it is `needed`. */
 static enum sl_status find_table(const char *folder, const char *stem, bool needed, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
@@ -76,7 +76,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names of the folders in `folder`, sorted; the first MAX_SPLITS of them. */
+/* The names of the folders in `folder`, sorted; at most MAX_SPLITS. */
 static int list_folders(const char *folder, char names[MAX_SPLITS][64])
 {
     int n = 0;
@@ -97,7 +97,7 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-/* Choose the split: the one that is named, or the only one. *out stays empty if there is none and it is not `needed`. */
+/* Choose the split: by name, or the only one. `out` stays empty if there is none and it is not `needed`. */
 static enum sl_status choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes)
 {
     char names[MAX_SPLITS][64];
@@ -109,7 +109,11 @@ static enum sl_status choose_split(const char *folder, const char *wanted, bool 
     int n = list_folders(path, names);
     for (int i = 0; i < n; i++) {
         append_name(list, sizeof list, names[i]);
-        if (wanted != NULL ? strcmp(wanted, names[i]) == 0 : n == 1) {
+        bool is_chosen = n == 1;
+        if (wanted != NULL) {
+            is_chosen = strcmp(wanted, names[i]) == 0;
+        }
+        if (is_chosen) {
             snprintf(out, bytes, "%.63s", names[i]);
             return SL_OK;
         }
@@ -139,7 +143,7 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     return st;
 }
 
-/* A file in derived/ that would do as features, or "FILE". */
+/* A file in derived/ that may hold the features, or "FILE". */
 static void suggest_features(const char *folder, char *out, size_t bytes)
 {
     snprintf(out, bytes, "FILE");
@@ -162,8 +166,12 @@ static void suggest_features(const char *folder, char *out, size_t bytes)
 static enum sl_status find_features(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
     char **out = &files->paths[SL_RAW_FEATURES];
-    enum sl_status st =
-        wanted != NULL ? find_one(folder, &wanted, 1, out) : find_table(folder, "raw/node-feat", false, out);
+    enum sl_status st;
+    if (wanted != NULL) {
+        st = find_one(folder, &wanted, 1, out);
+    } else {
+        st = find_table(folder, "raw/node-feat", false, out);
+    }
     if (st != SL_OK || *out != NULL) {
         return st;
     }
@@ -182,7 +190,7 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
                    folder, suggestion);
 }
 
-/* What is in a folder, for messages: "raw, split". */
+/* List the entries of a folder for a message: "raw, split". */
 static void list_entries(const char *folder, char *out, size_t bytes)
 {
     DIR *dir = opendir(folder);
@@ -237,7 +245,7 @@ static bool is_edge_table(const char *name)
     return false;
 }
 
-/* Tables of the edges have no reader. */
+/* Note a table of edge features or weights: there is no reader for it. */
 static void note_unused(const char *folder, struct sl_raw_files *files)
 {
     static const char *const arrays[] = {"edge_feat", "edge_attr", "edge_weight", "edge_type", "edge_reltype"};
@@ -307,7 +315,7 @@ static bool holds(const struct sl_ids *ids, sl_vertex v)
     return low < ids->n && ids->ids[low] == v;
 }
 
-/* The ids of one list: in range, ascending, labelled, and in neither of the lists `others`. */
+/* Check one list of ids: in range, ascending, with labels, and in no earlier list. */
 static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
 {
     static const char *const names[] = {"train", "valid", "test"};
@@ -366,15 +374,18 @@ static bool is_binary(const char *path)
     return ends_in(path, ".npy") || ends_in(path, ".npz");
 }
 
-/* The file that has the features, as text or as an array, or NULL. */
+/* The file with the features, or NULL. */
 static const char *feature_file(const struct sl_raw_files *files)
 {
     const char *path = files->paths[SL_RAW_FEATURES];
     const char *inside = files->paths[SL_RAW_BINARY];
-    return path != NULL ? path : inside != NULL && sl_npy_holds(inside, "node_feat") ? inside : NULL;
+    if (path == NULL && inside != NULL && sl_npy_holds(inside, "node_feat")) {
+        path = inside;
+    }
+    return path;
 }
 
-/* N by the rows of a table, arrays first: text has to be read to its end. SL_NONE: there is no table. */
+/* Count N by the rows of a table. Arrays come first, because their headers tell. SL_NONE: there is no table. */
 static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t *out)
 {
     const char *labels = files->paths[SL_RAW_LABELS];
@@ -389,15 +400,21 @@ static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t
     if (features != NULL) {
         return sl_csv_count_lines(features, out);
     }
-    return labels != NULL ? sl_csv_count_lines(labels, out) : SL_OK;
+    if (labels != NULL) {
+        return sl_csv_count_lines(labels, out);
+    }
+    return SL_OK;
 }
 
 static enum sl_status read_count(const char *path, uint64_t *out)
 {
-    return is_binary(path) ? sl_npy_read_count(path, "count", (uint64_t)1 << 53, out) : sl_csv_read_count(path, out);
+    if (is_binary(path)) {
+        return sl_npy_read_count(path, "count", (uint64_t)1 << 53, out);
+    }
+    return sl_csv_read_count(path, out);
 }
 
-/* N; SL_NONE: the edges have to tell. */
+/* Find N. SL_NONE: only the edges tell. */
 static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t *out)
 {
     const char *path = files->paths[SL_RAW_NODE_COUNT];
@@ -427,7 +444,12 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
 {
     const char *count = files->paths[SL_RAW_EDGE_COUNT];
     const char *path = files->paths[SL_RAW_EDGES];
-    enum sl_status st = count != NULL ? read_count(count, &raw->n_edges) : sl_csv_count_lines(path, &raw->n_edges);
+    enum sl_status st;
+    if (count != NULL) {
+        st = read_count(count, &raw->n_edges);
+    } else {
+        st = sl_csv_count_lines(path, &raw->n_edges);
+    }
     if (st == SL_OK && raw->n_edges > MAX_EDGES) {
         st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", count != NULL ? count : path,
                      (unsigned long long)raw->n_edges);
@@ -473,8 +495,10 @@ static enum sl_status read_features(const struct sl_raw_files *files, struct sl_
     if (path == NULL) {
         return SL_OK;
     }
-    return is_binary(path) ? sl_npy_read_features(path, "node_feat", raw->n_vertices, &raw->features)
-                           : sl_csv_read_features(path, raw->n_vertices, &raw->features);
+    if (is_binary(path)) {
+        return sl_npy_read_features(path, "node_feat", raw->n_vertices, &raw->features);
+    }
+    return sl_csv_read_features(path, raw->n_vertices, &raw->features);
 }
 
 static enum sl_status read_labels(const struct sl_raw_files *files, struct sl_raw *raw)
@@ -487,8 +511,10 @@ static enum sl_status read_labels(const struct sl_raw_files *files, struct sl_ra
         }
         return st;
     }
-    return is_binary(path) ? sl_npy_read_labels(path, "node_label", raw->n_vertices, &raw->labels)
-                           : sl_csv_read_labels(path, raw->n_vertices, &raw->labels);
+    if (is_binary(path)) {
+        return sl_npy_read_labels(path, "node_label", raw->n_vertices, &raw->labels);
+    }
+    return sl_csv_read_labels(path, raw->n_vertices, &raw->labels);
 }
 
 static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
@@ -498,10 +524,13 @@ static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_fil
     if (path == NULL) {
         return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
-    return is_binary(path) ? sl_npy_read_ids(path, "ids", n_vertices, out) : sl_csv_read_ids(path, n_vertices, out);
+    if (is_binary(path)) {
+        return sl_npy_read_ids(path, "ids", n_vertices, out);
+    }
+    return sl_csv_read_ids(path, n_vertices, out);
 }
 
-/* Leave vertices without a label out of a list. Returns how many they were. */
+/* Remove vertices without a label from a list. Returns their number. */
 static uint32_t drop_unlabelled(const int32_t *labels, struct sl_ids *ids)
 {
     uint32_t n = 0;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A dataset as its files have it: an edge list and tables, before a graph is built. Read from and written to a folder
- * in the raw layout of the Open Graph Benchmark; made by the generator too.
+ * A dataset as its files have it: an edge list and tables, before a graph is built. Files and folders have the raw
+ * layout of the Open Graph Benchmark. The generator makes the same struct.
  *
  *   raw/edge.csv.gz            source,destination
- *   raw/node-feat.csv.gz       the features of one vertex a line
- *   raw/node-label.csv.gz      the class of one vertex a line
- *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz             one id a line
- *   raw/num-node-list.csv.gz   N            raw/num-edge-list.csv.gz   number of edges
- * The two counts may be missing: N is then the number of labels or feature rows, or the largest id + 1.
- * A `.csv` or NumPy's `.npy` does instead of each `.csv.gz`, but for the counts. edge.npy has shape (2, E) or (E, 2); a split may be
- * a mask. raw/data.npz with edge_index, and node_feat and num_nodes_list, replaces the first two files, and raw/node-label.npz with
- * node_label the third.
+ *   raw/node-feat.csv.gz       the features of one vertex per line
+ *   raw/node-label.csv.gz      the class of one vertex per line
+ *   raw/num-node-list.csv.gz   N
+ *   raw/num-edge-list.csv.gz   number of edges
+ *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
+ *
+ * The two counts may be missing. N is then the number of labels or feature rows, or without both the largest id + 1.
+ * Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape (2, E) or
+ * (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index, node_feat and
+ * num_nodes_list), and raw/node-label.npz the labels (node_label).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -25,7 +27,7 @@
 struct sl_raw {
     uint32_t n_vertices;
     uint64_t n_edges;
-    sl_vertex *from; /* E, each edge as the file has it */
+    sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
     struct sl_features features; /* N rows */
     int32_t *labels;             /* N; -1: unknown */
@@ -41,7 +43,7 @@ enum sl_raw_need {
     SL_RAW_FOR_LOOKS      /* features, too, may be missing */
 };
 
-/* The files a dataset is read from. */
+/* The files of a dataset. */
 enum sl_raw_file {
     SL_RAW_NODE_COUNT,
     SL_RAW_EDGE_COUNT,
@@ -62,31 +64,32 @@ struct sl_raw_files {
     char unused[160];            /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
-/* Find the files of the dataset in `folder`: `features` names another feature file, relative to the folder; `split`
- * NULL means the only one there is. SL_EFILE: a file is missing (message: which; for features, that --features names
- * another). SL_EINVAL: the split is not there, or not the only one (message: the names). SL_ENOMEM. On failure *out is
- * empty. */
+/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder. `split`
+ * NULL means the only split. SL_EFILE: a file is missing (message: the file; for features also a hint at
+ * --features). SL_EINVAL: the split is missing, or `split` is NULL and there are several (message: the names).
+ * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
                            struct sl_raw_files *out);
 
-/* Does the folder look like a dataset: has it a folder `raw`? */
+/* True if the folder has a folder `raw`. */
 bool sl_raw_is_folder(const char *folder);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. Ids are in range, every table that is there has N rows, the lists of the split are sorted, pairwise disjoint and
- * their vertices have labels. SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out is empty. */
+/* Read the files. On success ids are in range, and every table that is there has N rows. Without a label file all labels
+ * are -1. The lists of the split are sorted and pairwise disjoint, and their vertices have labels. SL_EFILE, SL_EIO,
+ * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
-/* Write the layout above (CSV, gzip) to `folder`, which is made. Reading it back gives the same, to the bit. Tables
- * that are not there (features, labels, and with an empty name the split) are left out. SL_EIO, SL_ENOMEM. */
+/* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal
+ * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 
-/* Write a dataset likewise: the graph's edges, of each pair of opposite edges only one unless `directed`. SL_EIO,
+/* Write a dataset in the same way. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
 
-/* Check what sl_raw_read promises with all tables there, of data that came from elsewhere; `where` starts the messages. SL_EFILE,
+/* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
  * SL_ENOMEM. */
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Writing the raw layout: numbers as text, as short as reads back the same. */
+ * Writing the raw layout: each number as the shortest text with the same value. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* uselocale */
 #endif
@@ -19,7 +19,7 @@
 
 #define BUFFER_BYTES 65536
 #define MAX_NUMBER_BYTES 40
-#define DECIMALS 1e4 /* most features in use have no more than four decimals */
+#define DECIMALS 1e4 /* most features in use have at most four decimals */
 
 /* A gzip file being written. */
 struct text {
@@ -59,7 +59,7 @@ static void put_digits(struct text *text, uint64_t value)
     }
 }
 
-/* A number with up to four decimals; `scaled` is it times 10^4. */
+/* A number with up to four decimals: scaled / 10^4. */
 static void put_decimal(struct text *text, int64_t scaled)
 {
     uint64_t magnitude = scaled < 0 ? -(uint64_t)scaled : (uint64_t)scaled;
@@ -103,7 +103,10 @@ static enum sl_status open_text(const char *folder, const char *name, struct tex
     SL_TRY(st, sl_folder_make_parents(path), free_path);
     SL_TRY(st, sl_writer_open(path, &text->writer), free_path);
     int fd = dup(fileno(text->writer.stream));
-    text->file = fd < 0 ? NULL : gzdopen(fd, "wb1");
+    text->file = NULL;
+    if (fd >= 0) {
+        text->file = gzdopen(fd, "wb1");
+    }
     text->used = 0;
     text->failed = 0;
     if (text->file == NULL) {
@@ -159,7 +162,7 @@ static void put_labels(struct text *text, const struct sl_raw *raw)
     }
 }
 
-/* One row of a CSR table, zeros and all. */
+/* One row of a CSR table, with its zeros. */
 static void put_sparse_row(struct text *text, const struct sl_features *features, uint64_t row)
 {
     uint64_t k = features->offsets[row];

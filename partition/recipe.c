@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The generator's recipes: those that stand in for real datasets, and what any must keep to. */
+ * The generator's recipes: stand-ins for real datasets, and the check of a recipe. */
 #include <string.h>
 
 #include "partition/generate.h"
@@ -23,7 +23,7 @@ static const struct sl_recipe recipes[] = {
     {.name = "products-synthetic",
      .split = "sales_ranking",
      .n_vertices = 2449029,
-     .n_edges = 63688000, /* some are others reversed: 61.9 million pairs are left */
+     .n_edges = 63688000, /* some are reverses of others: 61.9 million pairs are left */
      .n_features = 100,
      .n_classes = 47,
      .homophily = 0.81,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Zip archives: the directory at the end says where each member is. Every place and length in the file is taken with
- * doubt. */
+ * Zip archives: the directory at the end has the offset of each member. Every offset and length in the file is
+ * checked before use. */
 #include "partition/zip.h"
 
 #include <stdint.h>
@@ -12,13 +12,13 @@
 
 #include "support/memory.h"
 
-#define LOCAL_BYTES 30   /* header before a member's contents, without name and extra field */
-#define ENTRY_BYTES 46   /* directory entry, likewise */
+#define LOCAL_BYTES 30   /* header of a member, without name and extra field */
+#define ENTRY_BYTES 46   /* entry of the directory, without name, extra field and comment */
 #define END_BYTES 22     /* end of the directory, without the comment */
-#define LOCATOR_BYTES 20 /* where the 64-bit end is; stands before the end */
+#define LOCATOR_BYTES 20 /* offset of the 64-bit end; stands right before the end */
 #define END64_BYTES 56
 #define MAX_COMMENT_BYTES 65535
-#define MAX_RATIO 1032 /* deflate makes nothing longer than that many times itself */
+#define MAX_RATIO 1032 /* deflate makes nothing longer than this times itself */
 #define STEP_BYTES ((size_t)1 << 30)
 
 enum method { STORED = 0, DEFLATED = 8 };
@@ -46,15 +46,15 @@ static uint64_t little(const unsigned char *p, int bytes)
     return value;
 }
 
-/* Do `length` bytes from `place` lie in the archive? */
-static bool within(const struct archive *archive, uint64_t place, uint64_t length)
+/* True if `length` bytes from `offset` lie in the archive. */
+static bool within(const struct archive *archive, uint64_t offset, uint64_t length)
 {
-    return place <= archive->bytes && length <= archive->bytes - place;
+    return offset <= archive->bytes && length <= archive->bytes - offset;
 }
 
-static enum sl_status damaged(const struct archive *archive, const char *what)
+static enum sl_status damaged(const struct archive *archive, const char *reason)
 {
-    return sl_fail(SL_EFILE, "%s: damaged zip archive: %s; fetch it again", archive->path, what);
+    return sl_fail(SL_EFILE, "%s: damaged zip archive: %s; fetch it again", archive->path, reason);
 }
 
 bool sl_zip_is(const unsigned char *data, size_t bytes)
@@ -65,7 +65,7 @@ bool sl_zip_is(const unsigned char *data, size_t bytes)
 
 /* ---- The directory ----------------------------------------------------------------------------------------------- */
 
-/* Find the end of the directory: it is the last thing but for a comment. */
+/* Find the end of the directory. Only a comment may follow it. */
 static const unsigned char *find_end(const struct archive *archive)
 {
     size_t most = END_BYTES + MAX_COMMENT_BYTES;
@@ -78,72 +78,73 @@ static const unsigned char *find_end(const struct archive *archive)
     return NULL;
 }
 
-/* Where the directory starts, and how many entries it has. */
-static enum sl_status find_directory(const struct archive *archive, uint64_t *place, uint64_t *n_entries)
+/* The directory's offset, and its number of entries. */
+static enum sl_status find_directory(const struct archive *archive, uint64_t *offset, uint64_t *n_entries)
 {
     const unsigned char *end = find_end(archive);
     if (end == NULL) {
         return damaged(archive, "expected the end of its directory, found none");
     }
     *n_entries = little(end + 10, 2);
-    *place = little(end + 16, 4);
-    if (*n_entries != 0xffff && *place != 0xffffffff) {
+    *offset = little(end + 16, 4);
+    if (*n_entries != 0xffff && *offset != 0xffffffff) {
         return SL_OK;
     }
     if (end - archive->data < LOCATOR_BYTES || memcmp(end - LOCATOR_BYTES, "PK\6\7", 4) != 0) {
-        return SL_OK; /* then these are the numbers, large as they are */
+        return SL_OK; /* no 64-bit end: the numbers are just large */
     }
-    uint64_t place64 = little(end - LOCATOR_BYTES + 8, 8);
-    if (!within(archive, place64, END64_BYTES) || memcmp(archive->data + place64, "PK\6\6", 4) != 0) {
+    uint64_t offset64 = little(end - LOCATOR_BYTES + 8, 8);
+    if (!within(archive, offset64, END64_BYTES) || memcmp(archive->data + offset64, "PK\6\6", 4) != 0) {
         return damaged(archive, "the 64-bit end of its directory is not where it should be");
     }
-    *n_entries = little(archive->data + place64 + 32, 8);
-    *place = little(archive->data + place64 + 48, 8);
+    *n_entries = little(archive->data + offset64 + 32, 8);
+    *offset = little(archive->data + offset64 + 48, 8);
     return SL_OK;
 }
 
-/* The 64-bit extra field holds, in this order, those of the three numbers that are all ones in the entry. */
-static bool read_extra64(const unsigned char *p, size_t bytes, uint64_t *unpacked, uint64_t *packed, uint64_t *place)
+/* The 64-bit extra field holds, in this order, those of the three numbers with all ones in the entry. */
+static bool read_extra64(const unsigned char *p, size_t bytes, uint64_t *unpacked, uint64_t *packed, uint64_t *offset)
 {
-    uint64_t *numbers[] = {unpacked, packed, place};
+    uint64_t *numbers[] = {unpacked, packed, offset};
     for (size_t length; bytes >= 4; p += 4 + length, bytes -= 4 + length) {
         length = little(p + 2, 2);
         if (length > bytes - 4) {
             return false;
         }
-        size_t at = 4;
-        for (int i = 0; i < 3 && little(p, 2) == 1; i++) {
-            if (*numbers[i] != 0xffffffff) {
+        size_t used = 4;
+        bool is_zip64 = little(p, 2) == 1;
+        for (int i = 0; i < 3; i++) {
+            if (!is_zip64 || *numbers[i] != 0xffffffff) {
                 continue;
             }
-            if (at + 8 > 4 + length) {
+            if (used + 8 > 4 + length) {
                 return false;
             }
-            *numbers[i] = little(p + at, 8);
-            at += 8;
+            *numbers[i] = little(p + used, 8);
+            used += 8;
         }
     }
     return true;
 }
 
-/* Read the entry at `p`, whose variable parts lie in the archive, and find its contents. */
+/* Read the entry at `p`, whose variable parts lie in the archive, and find the member's contents. */
 static enum sl_status read_entry(const struct archive *archive, const unsigned char *p, struct member *out)
 {
     uint64_t packed = little(p + 20, 4);
     uint64_t unpacked = little(p + 24, 4);
-    uint64_t place = little(p + 42, 4);
+    uint64_t offset = little(p + 42, 4);
     size_t name_bytes = little(p + 28, 2);
-    if (!read_extra64(p + ENTRY_BYTES + name_bytes, little(p + 30, 2), &unpacked, &packed, &place)) {
+    if (!read_extra64(p + ENTRY_BYTES + name_bytes, little(p + 30, 2), &unpacked, &packed, &offset)) {
         return damaged(archive, "an extra field does not fit its entry");
     }
     if ((little(p + 8, 2) & 1) != 0) {
         return sl_fail(SL_EFILE, "%s: expected an archive without encryption", archive->path);
     }
-    if (!within(archive, place, LOCAL_BYTES) || memcmp(archive->data + place, "PK\3\4", 4) != 0) {
+    if (!within(archive, offset, LOCAL_BYTES) || memcmp(archive->data + offset, "PK\3\4", 4) != 0) {
         return damaged(archive, "a member is not where its entry says");
     }
-    const unsigned char *local = archive->data + place;
-    uint64_t start = place + LOCAL_BYTES + little(local + 26, 2) + little(local + 28, 2);
+    const unsigned char *local = archive->data + offset;
+    uint64_t start = offset + LOCAL_BYTES + little(local + 26, 2) + little(local + 28, 2);
     if (!within(archive, start, packed)) {
         return damaged(archive, "a member is longer than the file");
     }
@@ -157,26 +158,26 @@ static enum sl_status read_entry(const struct archive *archive, const unsigned c
 
 static enum sl_status find_member(const struct archive *archive, const char *name, struct member *out)
 {
-    uint64_t place = 0;
+    uint64_t offset = 0;
     uint64_t n_entries = 0;
-    enum sl_status st = find_directory(archive, &place, &n_entries);
+    enum sl_status st = find_directory(archive, &offset, &n_entries);
     if (st != SL_OK) {
         return st;
     }
     for (uint64_t i = 0; i < n_entries; i++) {
-        if (!within(archive, place, ENTRY_BYTES) || memcmp(archive->data + place, "PK\1\2", 4) != 0) {
+        if (!within(archive, offset, ENTRY_BYTES) || memcmp(archive->data + offset, "PK\1\2", 4) != 0) {
             return damaged(archive, "its directory ends early");
         }
-        const unsigned char *p = archive->data + place;
+        const unsigned char *p = archive->data + offset;
         size_t name_bytes = little(p + 28, 2);
         uint64_t length = ENTRY_BYTES + name_bytes + little(p + 30, 2) + little(p + 32, 2);
-        if (!within(archive, place, length)) {
+        if (!within(archive, offset, length)) {
             return damaged(archive, "an entry is longer than the file");
         }
         if (name_bytes == strlen(name) && memcmp(p + ENTRY_BYTES, name, name_bytes) == 0) {
             return read_entry(archive, p, out);
         }
-        place += length;
+        offset += length;
     }
     return sl_fail(SL_EFILE, "%s: expected a member '%s' in this archive, found none", archive->path, name);
 }
@@ -190,7 +191,7 @@ bool sl_zip_has(const unsigned char *data, size_t bytes, const char *name)
 
 /* ---- The contents ------------------------------------------------------------------------------------------------ */
 
-/* Hand zlib's 32-bit counters another piece of a longer input or output. */
+/* Give zlib's 32-bit counters the next piece of a longer input or output. */
 static void feed(uInt *available, uint64_t *left)
 {
     if (*available == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Starling: training graph neural networks as a StarPU task graph. This is the whole of what a program may call.
+ * Starling trains graph neural networks as a StarPU task graph. This header is the whole public API.
  *
  *   struct sl_settings *settings;
  *   struct sl_session *session;
@@ -12,14 +12,18 @@
  *   sl_session_close(session);
  *   sl_settings_delete(settings);
  *
- * A function that can fail returns an enum sl_status; SL_OK is 0, errors are negative,
- * nothing is positive. sl_message() then holds one line for people: what was expected, what was found, what to try. Nothing is
- * printed to streams that were not handed in, and nothing exits. Outputs are set on success only; _close and _delete
- * accept NULL. One failure is no status: after a fault inside a kernel (an illegal address, an error of the GPU's
- * memory) CUDA refuses all further calls of the process, and StarPU ends it with abort(). Where StarPU does not know the machine's
- * buses yet, sl_session_open has it measure them, which resets the GPUs: what the program itself has there before is lost.
+ * Errors. Functions that can fail return an enum sl_status: SL_OK is 0, errors are negative, no value is positive.
+ * After an error sl_message() holds one line for people: the expectation, the finding, and a remedy. Output arguments
+ * are set on success only. _close and _delete accept NULL.
  *
- * One session in a process at a time (StarPU is one), and one thread drives it. Sessions may follow each other.
+ * Streams. The library prints only to streams from the program. It never calls exit.
+ *
+ * GPUs. A fault inside a CUDA kernel (an illegal address, a memory error of the GPU) does not become a status: CUDA
+ * then refuses every further call, and StarPU calls abort(). If StarPU has not measured the machine's buses yet,
+ * sl_session_open starts the measurement. This resets the GPUs: the program loses its own data on the GPUs.
+ *
+ * Threads. A process has at most one open session, because it has one StarPU. One thread drives the session. Sessions
+ * may follow each other.
  */
 #ifndef STARLING_H
 #define STARLING_H
@@ -35,63 +39,86 @@
 extern "C" {
 #endif
 
-/* ---- settings: the options of coop_sage or of pipe_gnn, by name without the dashes (`coop_sage --help`) ---- */
+/* ---- settings: the options of coop_sage or pipe_gnn, by name without the dashes (see `coop_sage --help`) ---- */
 
 struct sl_settings;
 
-/* The defaults of coop_sage, which trains on minibatches, or of pipe_gnn, which trains on the full graph. SL_ENOMEM. */
+/* Make settings with the defaults of coop_sage, which trains on minibatches. SL_ENOMEM. */
 SL_API enum sl_status sl_settings_new(struct sl_settings **out);
+
+/* Make settings with the defaults of pipe_gnn, which trains on the full graph. SL_ENOMEM. */
 SL_API enum sl_status sl_settings_new_pipe(struct sl_settings **out);
+
+/* Free settings. Close the session first: it borrows them. */
 SL_API void sl_settings_delete(struct sl_settings *settings);
 
-/* Set one option as the command line would: sl_settings_set(s, "batch-size", "512"). value NULL: the option alone, as a flag.
- * SL_EINVAL: there is none of that name (message: the nearest), or that is no value of it. SL_ENOMEM. */
+/* Set one option as the command line would: sl_settings_set(s, "batch-size", "512"). For a flag, pass NULL as the
+ * value.
+ * SL_EINVAL: no option has this name (the message suggests the nearest), or the value is invalid. SL_ENOMEM. */
 SL_API enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value);
 
-/* An option's value as text that sl_settings_set would take; not given: "". Cut at bytes - 1. What is left open is decided, and then
- * found here, once a session is open. SL_EINVAL: no option of that name (message: the nearest). SL_ENOMEM. */
+/* Copy an option's value into `text`, in the form for sl_settings_set, cut at bytes - 1 characters. An option without
+ * a value gives "". sl_session_open fills in the options left open by the user: read such options after it.
+ * SL_EINVAL: no option has this name (the message suggests the nearest). SL_ENOMEM. */
 SL_API enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes);
 
-/* Take a program's command line and the environment (STARLING_BATCH_SIZE, ..), and check that they agree with each other. --help and
- * its like are answered on the stream, and *run is false. argv's order changes. SL_EINVAL: an option or argument is wrong (message:
- * which, and what would do). SL_ENOMEM. SL_EIO: the stream has an error. */
+/* Read a program's command line and its environment (STARLING_BATCH_SIZE, ..), then check the options for
+ * consistency. *run becomes false if the program should exit now, because --help or a similar option has printed its
+ * answer to `stream`. argv is reordered. SL_EINVAL: an option or argument is wrong (the message names it and the
+ * valid values). SL_ENOMEM.
+ * SL_EIO: writing to `stream` failed. */
 SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run);
 
-/* ---- a session: from the settings to the last file ---- */
+/* ---- session: from the settings to the last output file ---- */
 
 struct sl_session;
 
-/* Everything up to the first step: dataset, partition, StarPU, model, and the checkpoint or weights to start from.
- * dataset: partition/arrays.h; borrowed until this returns, when it and its arrays may go. NULL: what the settings name, from files,
- * cache or generator. With arrays the options that say what to load (dataset, data-path, split, features, directed,
- * normalize-features, cache but for `none`) must be as sl_settings_new left them: others are refused, from the environment too. Metrics,
- * models and checkpoints are then of the arrays' name; a checkpoint is gone on with (resume) over the same name and sizes only, and
- * that the rest is the same is the caller's to see to.
- * settings: borrowed until the session is closed; what they leave open (pes, chunks, ..) is filled in.
- * Any status: SL_EINVAL (options that contradict each other or the checkpoint; another session, or the program's own StarPU, is up),
- * SL_ENOTFOUND (no such dataset, no checkpoint to resume), SL_EFILE, SL_ENOMEM (also: the run would need more memory than this
- * process may use, or a GPU has), SL_ESTARPU, .. On failure *out is NULL and StarPU as it was before. */
+/* Do all work before the first step: load and partition the dataset, start StarPU, make the model, and load the
+ * checkpoint or the initial weights.
+ *
+ * settings: borrowed until the session is closed. Open options (pes, chunks, ..) are filled in.
+ *
+ * dataset: NULL to load the dataset named by the settings, from files, the cache or a generator. Otherwise a dataset
+ * made of arrays (partition/arrays.h). It is borrowed during this call only: afterwards the program may free the
+ * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
+ * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
+ * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
+ * --resume requires a checkpoint with the same name and sizes. It does not compare the contents of the arrays: the
+ * caller must pass the same data.
+ *
+ * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
+ * SL_EINVAL: options contradict each other or the checkpoint; or StarPU is already up, for another session or the
+ * program itself.
+ * SL_ENOTFOUND: no such dataset, or no checkpoint to resume from. SL_EFILE: a file's contents are wrong.
+ * SL_ENOMEM: memory ran out, or the estimated need exceeds the memory of this process or of a GPU. SL_ESTARPU. */
 SL_API enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset,
                                       struct sl_session **out);
 
-/* Stop StarPU and release everything. Where --trace was given, sl_trace_finish(DIR) then makes its files. */
+/* Stop StarPU and release everything. If the run was traced (--trace DIR), call sl_trace_finish(DIR) next. */
 SL_API void sl_session_close(struct sl_session *session);
 
-/* What was decided, for people: dataset, partition, workers, memory, warnings; a few lines. SL_EIO. */
+/* Print a few lines for people: dataset, partition, workers, memory, warnings. SL_EIO. */
 SL_API enum sl_status sl_session_describe(const struct sl_session *session, FILE *stream);
 
-/* Sizes of what a session works on. */
 struct sl_session_sizes {
     uint32_t n_vertices, n_features, n_classes;
-    uint64_t n_edges;     /* directed, as they are trained on */
-    uint32_t n_pes;       /* P */
-    uint32_t n_parts;     /* G */
-    uint32_t n_per_epoch; /* steps */
-    uint32_t n_hidden;    /* columns of the embeddings; 0: the model has one layer */
-    uint32_t n_weights;   /* arrays of the model, under the names of --save-names */
-    uint64_t
-        memory_bytes; /* that the run, or the rank that needs most, may need: about, and up to a tenth less than it takes */
+    /* directed edges of the training graph */
+    uint64_t n_edges;
+    /* P: processing elements (PEs). A PE is a worker's share of a group. */
+    uint32_t n_pes;
+    /* G: parts of the graph; also the number of PEs that expand one minibatch together */
+    uint32_t n_parts;
+    /* steps of an epoch */
+    uint32_t n_per_epoch;
+    /* columns of the embeddings; 0 if the model has one layer and therefore no embeddings */
+    uint32_t n_hidden;
+    /* arrays of the model, named as --save-names says (struct sl_weight) */
+    uint32_t n_weights;
+    /* Estimated peak memory of the run in bytes. With several processes: of the largest process. The run may use up
+     * to a tenth more. */
+    uint64_t memory_bytes;
 };
+
 SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
 
 /* ---- training ---- */
@@ -99,121 +126,161 @@ SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session
 struct sl_step_news {
     uint32_t epoch; /* from 1 */
     uint64_t step;  /* from 0, over the whole run */
-    double loss;    /* mean over the step's seeds */
+    double loss;    /* mean over the step's seeds (the training vertices of one step) */
 };
 
 struct sl_epoch_news {
-    uint32_t epoch;                                   /* from 1; 0: evaluation without training */
-    double loss;                                      /* mean over the epoch's seeds; NaN where nothing was trained */
-    double seconds;                                   /* of training */
-    bool evaluated;                                   /* else the scores are NaN */
-    double valid_loss, valid_accuracy, test_accuracy; /* 0 .. 1 */
+    /* from 1; 0: an evaluation without training */
+    uint32_t epoch;
+    /* mean over the epoch's seeds; NaN if nothing was trained */
+    double loss;
+    /* training time */
+    double seconds;
+    /* whether this epoch was evaluated; if not, the scores below are NaN */
+    bool evaluated;
+    /* accuracies are fractions, 0 .. 1 */
+    double valid_loss, valid_accuracy, test_accuracy;
 };
 
-/* Where a run reports to, beside the file of --metrics. Callbacks are called by the thread that trains, between submissions, so that
- * they may take their time only once an epoch; of the session's functions they may call sl_session_stop. All may be NULL. */
+/* Where sl_session_train reports to, in addition to the file of --metrics. Every member may be NULL.
+ *
+ * The training thread calls the callbacks between two submissions. `epoch` may take its time. A slow `step` delays
+ * training. A callback may call sl_session_stop and no other function of the session. */
 struct sl_report {
-    FILE *stream; /* lines for people, none with --quiet; with --json the metrics' lines instead */
+    /* Progress lines for people. With --quiet: nothing. With --json: the metrics' lines instead. */
+    FILE *stream;
+    /* passed to the callbacks */
     void *context;
-    void (*step)(void *context,
-                 const struct sl_step_news *news); /* every step in order, a few steps after it was submitted */
-    void (*epoch)(void *context, const struct sl_epoch_news *news); /* after all its steps, and its evaluation */
+    /* Called for every step in order, a few steps after the step was submitted. */
+    void (*step)(void *context, const struct sl_step_news *news);
+    /* Called after all steps of an epoch and its evaluation. */
+    void (*epoch)(void *context, const struct sl_epoch_news *news);
 };
 
-/* Train the epochs that are left, evaluate, and write what the settings ask for (checkpoints on the way; model, predictions and
- * embeddings at the end). Once in a session: another session goes on (--checkpoint, --resume). The model is then that of the best
- * validation accuracy, or the last one where nothing was evaluated; of several replicas (--sync) the average.
- * sl_session_stop, or a signal seen by sl_signals_seen, ends it after the step in hand, with everything saved, and SL_OK.
- * report: NULL for none. SL_ENUMERIC: the loss is no longer finite. SL_EINVAL: it was trained already. Otherwise the first failure of a
- * task, a file, or StarPU; the graph is drained. */
+/* Train the remaining epochs, evaluate, and write the requested files: checkpoints during training; model,
+ * predictions and embeddings at the end. A session trains once. To continue, open a new session with --checkpoint and
+ * --resume.
+ *
+ * Afterwards the session's model is the model of the best validation accuracy. Without an evaluation: the last model.
+ * With several replicas (--sync):
+ * the average of the replicas.
+ *
+ * sl_session_stop, or a signal (sl_signals_install), ends training after the current step. The requested files are
+ * still written, and the result is SL_OK.
+ *
+ * report: NULL for none. SL_ENUMERIC: the loss is not finite. SL_EINVAL: the session was trained already. Otherwise
+ * the status of the first task, file or StarPU call that failed. No task is in flight when the function returns. */
 SL_API enum sl_status sl_session_train(struct sl_session *session, const struct sl_report *report);
 
-/* From a callback, another thread or a signal handler, while the session is open: end sl_session_train after the step in hand. Before
- * sl_session_train: it will end before its first step. When it has ended: nothing. */
+/* Ask sl_session_train to end after the current step. Call it from a callback, another thread or a signal handler,
+ * while the session is open. Before sl_session_train: training ends before its first step. After sl_session_train: no
+ * effect. */
 SL_API void sl_session_stop(struct sl_session *session);
 
-/* Whether the run has come to the steps that --trace records. NULL: no. */
+/* Whether the run has reached the steps to trace (--trace). NULL: false. */
 SL_API bool sl_session_traced(const struct sl_session *session);
 
-/* ---- the model: not while it is trained ----
+/* ---- the model: not during sl_session_train ----
  *
- * Before sl_session_train it is what training begins with (random, of --load, or of the checkpoint: its last weights, not its best),
- * after it what that has come to. Looking at it changes no bit of the training. After a task has failed, what it is is not said. */
+ * Before sl_session_train these functions see the initial weights: random, from --load, or the checkpoint's last
+ * weights (not its best). After it they see the trained model. They never change the result of training. After a task
+ * has failed, the contents of the model are undefined. */
 
-/* Fractions over the split's sets; NaN where a set is empty. */
+/* Scores over the vertices of a split's set; NaN if the set is empty. Accuracies and F1 are fractions, 0 .. 1. */
 struct sl_scores {
     double valid_loss; /* mean cross entropy */
     double valid_accuracy, test_accuracy;
     double valid_f1, test_f1; /* macro */
 };
 
-/* Exact inference on all vertices. logits: N x C; embeddings: N x n_hidden, the last hidden layer; rows by the dataset's ids; either,
- * and scores, may be NULL. SL_ENOMEM, the failure of a task, of this or of the training. */
+/* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
+ * the dataset's vertex ids, row-major. logits: n_vertices x n_classes. embeddings: n_vertices x n_hidden, the last
+ * hidden layer.
+ * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
+ * training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
                                           float *embeddings);
 
-/* An array of the model, by its number below n_weights, as --save-names calls it. */
+/* Name and shape of one array of the model. */
 struct sl_weight {
     char name[128];
     uint32_t n_dims;   /* 1 .. 3 */
-    uint64_t shape[3]; /* n_dims of them */
+    uint64_t shape[3]; /* the first n_dims entries are used */
 };
 
-/* Its name and shape, and its values, row major, into `values` (NULL: not wanted), which has room for all.
- * SL_EINVAL: there are not so many. SL_ENOMEM, SL_ESTARPU. */
+/* Describe array `i` of the model (below n_weights), under its name of --save-names. Copy all its entries, row-major,
+ * into `values`; NULL: do not copy.
+ * SL_EINVAL: the model has no array `i`. SL_ENOTSUP: a run of several processes. SL_ENOMEM, SL_ESTARPU. */
 SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, struct sl_weight *out, float *values);
 
 /* ---- several processes: mpirun -np 4 coop_sage .. ----
  *
- * Where mpirun or srun has started several processes of a program, their sessions are one run: each has its share of the PEs, and all get
- * the same losses and the same model. sl_session_open, sl_session_train and sl_session_close are then calls of all of them, with the
- * same settings; process 0 alone writes files and lines for people, and callbacks are called in each. sl_session_evaluate and
- * sl_session_weight are not there. With gossip (--sync) steps are reported when their epoch ends, and so does a run that is to stop.
- * One that fails leaves the others waiting: it ends all with sl_process_abort, before it closes its session. In a build without
- * MPI sl_session_open refuses such a start. */
+ * If mpirun or srun starts several processes of a program, their sessions form one run. Each process owns a share of
+ * the PEs; all get the same losses and the same model.
+ *
+ * sl_session_open, sl_session_train and sl_session_close are collective: every process calls them, with the same
+ * settings. Callbacks run in every process. Only process 0 writes files and lines for people. sl_session_evaluate and
+ * sl_session_weight are not supported.
+ *
+ * With gossip (--sync) the processes are only synchronised when an epoch ends. So steps are reported then, and a
+ * request to stop takes effect then.
+ *
+ * If one process fails, the rest wait. The failed process must call sl_process_abort, before it closes its session,
+ * to end the run. A build without MPI refuses a start with several processes in sl_session_open. */
 
-/* How many the launcher's environment speaks of, 1 without one; the number of this one among them. */
+/* The number of processes according to the launcher's environment; 1 without a launcher. */
 SL_API uint32_t sl_process_count(void);
+
+/* The number of this process, from 0. */
 SL_API uint32_t sl_process_number(void);
 
-/* Join the others, and refuse settings that are not there over several processes; sl_session_open does, too. SL_ENOTSUP, SL_EINVAL. */
+/* Join the other processes, after a check of the settings for a run of several. sl_session_open does the same: call
+ * this only to join earlier. SL_ENOTSUP: the build has no MPI. SL_EINVAL: a setting is refused, or MPI reports
+ * another number of processes than the launcher's environment. */
 SL_API enum sl_status sl_process_join(const struct sl_settings *settings);
 
-/* Have this called, in a thread whose sl_message says why, where sl_session_train does not get to return: of several processes by a task
- * that fails, before any other process gets to see what it has left; and, with --watchdog, where nothing moves any more, in the only
- * process, too. For sl_process_abort, or the end of the process. NULL, the default: sl_session_train returns a task's failure, and
- * --watchdog is refused. Before sl_session_open. */
+/* Register a hook for failures from which sl_session_train cannot return:
+ * - a failed task in a run of several processes. The hook runs before another process can see the task's output.
+ * - with --watchdog, a run without progress; also in a single process.
+ * The hook runs on a thread whose sl_message() gives the reason. It must call sl_process_abort or end the process.
+ * NULL, the default: sl_session_train returns the task's failure, and sl_session_open refuses --watchdog. Call this
+ * before sl_session_open. */
 SL_API void sl_process_on_failure(void (*hook)(void));
 
-/* End all processes of the run, with this code. Any thread. Returns where this is the only one, or not joined yet. */
+/* End all processes of the run with this exit code, from any thread. In a run of one process, or before the process
+ * has joined the others, it does nothing and returns. */
 SL_API void sl_process_abort(int code);
 
 /* ---- streams, traces and signals, for programs like coop_sage ---- */
 
-/* First of all: open standard streams that the program was started without, so that reading and writing them fails. Else the first
- * files that are opened take their numbers, and lines for people end up in a file of the run's. */
+/* Open missing standard streams; reading and writing them then fails. Otherwise the program's first files would get
+ * their descriptors, and lines for people would end up in a file of the run. Call this first. */
 SL_API void sl_streams_open(void);
 
-/* After a traced session was closed, by all processes of the run, of which process 0 does it: convert the raw trace in the
- * folder of --trace with StarPU's converter and write the report. Takes seconds. A child process converts, so that a converter
- * that gives up does not take the caller along. SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU:
- * StarPU's converter failed. SL_ENOTSUP: StarPU was built without FxT, or the report cannot hold so many tasks or workers. SL_EFILE: the
- * raw trace is not whole; what was converted of it is removed. Files are replaced whole; on other failures the older ones stay. */
+/* Convert the raw trace in `folder` (--trace) with StarPU's converter, and write the report. Takes seconds. Call it
+ * after a traced session is closed. Collective: process 0 does the work. The converter runs in a child process: a
+ * crash of the converter does not end the caller. Each output file is replaced as a whole.
+ * SL_EFILE: the raw trace is incomplete; files converted from it are removed. After any other failure older files
+ * remain:
+ * SL_EIO (no raw trace, or a file cannot be written), SL_ESTARPU (the converter failed), SL_ENOTSUP (StarPU was built
+ * without FxT, or the trace has too many tasks or workers for the report). */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
-/* After a run that failed: remove the raw trace, which will not be converted. */
+/* Remove the raw trace of a run that failed, instead of converting it. */
 SL_API void sl_trace_discard(const char *folder);
 
-/* Let SIGINT, SIGTERM and SIGUSR1 end sl_session_train after the step in hand, a second one the program, and forget one seen earlier.
- * A signal that is ignored stays ignored (nohup, background jobs). After sl_session_open: StarPU has handlers of its own. One at a
- * time in a process; not thread safe. SL_EINVAL: installed already. SL_EIO: the system refuses. sl_session_stop needs none of this. */
+/* Let the first SIGINT, SIGTERM or SIGUSR1 end sl_session_train after the current step, and a second one end the
+ * program. Earlier signals are forgotten. Ignored signals stay ignored (nohup, background jobs).
+ * Call this after sl_session_open, because StarPU installs handlers of its own. Not thread safe. sl_session_stop does
+ * not need it.
+ * SL_EINVAL: installed already. SL_EIO: the system refuses. */
 SL_API enum sl_status sl_signals_install(void);
 
-/* The number of the signal that asked to stop; 0: none. Any thread may ask, at any time. */
+/* The number of the signal that asked to stop; 0: none. Thread safe. */
 SL_API int sl_signals_seen(void);
 
-/* Give the signals back what they had before sl_signals_install; harmless where nothing is installed. What was seen stays: later
- * sl_session_train end before their first step, until the next sl_signals_install. */
+/* Restore the handlers from before sl_signals_install; without an installation, do nothing. sl_signals_seen keeps its
+ * value: until the next sl_signals_install, every sl_session_train ends before its first step. */
 SL_API void sl_signals_restore(void);
 
 #ifdef __cplusplus

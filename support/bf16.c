@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Arrays of bfloat16. */
+ * Conversion of arrays. */
 #include "support/bf16.h"
 
 SL_CLONES void sl_bf16_round(size_t n, const sl_real *from, sl_bf16 *to)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * bfloat16: the upper half of a float, with its range and 8 bits of precision; rows of half the bytes (--precision bf16).
- * Nothing is computed in it: a number is rounded where it is stored, to the nearest, of two equally near to the even one, and
- * read as a float.
+ * bfloat16: the upper half of a float, with the range of a float and 8 bits of precision (--precision bf16). Rows
+ * take half the bytes. It is a storage format: numbers are rounded when stored (to nearest, ties to even) and
+ * computed on as floats.
  */
 #ifndef SL_SUPPORT_BF16_H
 #define SL_SUPPORT_BF16_H
@@ -16,7 +16,7 @@
 
 typedef uint16_t sl_bf16;
 
-/* Infinities stay, what is not a number stays none. */
+/* Round to bf16. Infinities stay infinite, NaN stays NaN. */
 static inline SL_HOST_DEVICE sl_bf16 sl_bf16_of(sl_real x)
 {
     float value = (float)x;
@@ -35,7 +35,7 @@ static inline SL_HOST_DEVICE sl_real sl_bf16_real(sl_bf16 x)
     return (sl_real)value;
 }
 
-/* n numbers; the arrays do not overlap. */
+/* Convert n numbers. The arrays do not overlap. */
 void sl_bf16_round(size_t n, const sl_real *from, sl_bf16 *to);
 void sl_bf16_widen(size_t n, const sl_bf16 *from, sl_real *to);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The clock of all measurements: seconds, monotonic, from an arbitrary start. Thread safe.
+ * The clock of all measurements: monotonic seconds from an arbitrary start. Thread safe.
  */
 #ifndef SL_SUPPORT_CLOCK_H
 #define SL_SUPPORT_CLOCK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The exponential of numbers that are not positive, as softmax needs it: one inline function, which compilers vectorise and
- * CUDA shares, so that host and device round alike.
+ * The exponential of non-positive numbers, for softmax. Compilers can vectorise it. CUDA uses the same function, so
+ * host and device round alike.
  */
 #ifndef SL_SUPPORT_EXP_H
 #define SL_SUPPORT_EXP_H
@@ -14,10 +14,12 @@
 #include "support/random.h" /* SL_HOST_DEVICE */
 #include "support/real.h"
 
-/* e^x for x <= 0; not a number stays that. In float: relative error below 2e-7 down to x = -87; what is below gives 0
- * (e^-87 is 1.6e-38). With x = n ln 2 + r, |r| <= ln 2 / 2, it is 2^n times the Taylor polynomial of degree 7 in r; n comes out of the
- * low bits of a sum that leaves no others (Cody and Waite, "Software Manual for the Elementary Functions", 1980, for the
- * splitting of ln 2). */
+/* e^x for x <= 0; NaN stays NaN. In float the relative error is below 2e-7 for x >= -87; smaller x give 0 (e^-87 is
+ * 1.6e-38).
+ *
+ * Method: x = n ln 2 + r with |r| <= ln 2 / 2, and e^x = 2^n times the Taylor polynomial of degree 7 in r. Adding 1.5
+ * 2^23 leaves the integer n in the low bits of the sum. ln 2 is split into two parts (Cody and Waite, "Software
+ * Manual for the Elementary Functions", 1980). */
 static inline SL_HOST_DEVICE sl_real sl_exp_nonpositive(sl_real x)
 {
 #ifdef SL_REAL_DOUBLE

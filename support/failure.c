@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * First report wins. */
+ * The first report wins. */
 #include "support/failure.h"
 
 #include <stdio.h>
@@ -25,5 +25,8 @@ enum sl_status sl_failure_status(const struct sl_failure *failure)
     while (state == 1) {
         state = atomic_load_explicit(&failure->state, memory_order_acquire);
     }
-    return state == 0 ? SL_OK : sl_fail(failure->status, "%s", failure->message);
+    if (state != 0) {
+        return sl_fail(failure->status, "%s", failure->message);
+    }
+    return SL_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Files as wholes, on POSIX calls. */
+ * Whole files, on POSIX calls. */
 #include "support/file.h"
 
 #include <errno.h>
@@ -17,9 +17,10 @@
 
 #include "support/memory.h"
 
-/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+/* ---- Reading
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* Read from `stream` up to its end into a block that doubles. */
+/* Read from `stream` up to its end. The block grows by doubling. */
 static enum sl_status read_stream(FILE *stream, const char *path, size_t limit, char **out, size_t *bytes_out)
 {
     enum sl_status st;
@@ -108,9 +109,10 @@ void sl_file_unmap(struct sl_map *map)
     *map = (struct sl_map){0};
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------------------------- */
+/* ---- Writing
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* The path with symbolic links resolved where it exists, else as it is. */
+/* The path with symbolic links resolved, or unchanged if it does not exist. */
 static enum sl_status resolve(const char *path, char **out)
 {
     char *real = realpath(path, NULL);
@@ -119,7 +121,7 @@ static enum sl_status resolve(const char *path, char **out)
     return st;
 }
 
-/* Make a new file beside `path`, with the mode of the file it will replace. */
+/* Make a new file next to `path`, with the mode of the replaced file. */
 static enum sl_status open_temporary(const char *path, const struct stat *old, char **name_out, FILE **out)
 {
     static atomic_uint counter;
@@ -140,7 +142,7 @@ static enum sl_status open_temporary(const char *path, const struct stat *old, c
         return st;
     }
     if (old != NULL && fchmod(fd, old->st_mode & 07777) != 0) {
-        /* The new file then has the default mode: a lesser evil than no file. */
+        /* The new file then has the default mode: better than no file. */
     }
     *name_out = name;
     *out = stream;
@@ -150,7 +152,10 @@ static enum sl_status open_temporary(const char *path, const struct stat *old, c
 static enum sl_status open_in_place(const char *path, FILE **out)
 {
     *out = fopen(path, "wbe");
-    return *out != NULL ? SL_OK : sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
+    if (*out == NULL) {
+        return sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
@@ -164,7 +169,7 @@ enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
     }
     bool exists = stat(path, &info) == 0;
     if (exists && !S_ISREG(info.st_mode)) {
-        /* By the caller's name: what /dev/stdout resolves to may not be a path that can be opened. */
+        /* Use the caller's path: the target of /dev/stdout may be no valid path. */
         st = open_in_place(path, &writer.stream);
     } else {
         st = open_temporary(writer.path, exists ? &info : NULL, &writer.temporary, &writer.stream);
@@ -184,7 +189,10 @@ static enum sl_status write_failed(const struct sl_writer *writer)
 
 enum sl_status sl_writer_put(struct sl_writer *writer, const void *data, size_t bytes)
 {
-    return bytes == 0 || fwrite(data, 1, bytes, writer->stream) == bytes ? SL_OK : write_failed(writer);
+    if (bytes == 0 || fwrite(data, 1, bytes, writer->stream) == bytes) {
+        return SL_OK;
+    }
+    return write_failed(writer);
 }
 
 enum sl_status sl_writer_sync(struct sl_writer *writer)
@@ -192,8 +200,11 @@ enum sl_status sl_writer_sync(struct sl_writer *writer)
     if (fflush(writer->stream) != 0) {
         return write_failed(writer);
     }
-    /* A pipe or a terminal has no stable storage: that is no failure. */
-    return fsync(fileno(writer->stream)) == 0 || errno == EINVAL || errno == ENOTSUP ? SL_OK : write_failed(writer);
+    /* A pipe or a terminal has no stable storage: not a failure. */
+    if (fsync(fileno(writer->stream)) == 0 || errno == EINVAL || errno == ENOTSUP) {
+        return SL_OK;
+    }
+    return write_failed(writer);
 }
 
 enum sl_status sl_writer_close(struct sl_writer *writer)
@@ -228,9 +239,10 @@ void sl_writer_abort(struct sl_writer *writer)
     *writer = (struct sl_writer){0};
 }
 
-/* ---- Folders and paths ------------------------------------------------------------------------------------------- */
+/* ---- Folders and paths
+ * ------------------------------------------------------------------------------------------- */
 
-/* Make every folder of `path`, of which each '/' ends one; the string is changed and put back. */
+/* Make every folder in `path`, one after each '/'. The string is changed and restored. */
 static enum sl_status make_folders(char *path)
 {
     for (char *end = path + 1;; end++) {
@@ -343,12 +355,12 @@ enum sl_status sl_format(char **out, const char *format, ...)
     return SL_OK;
 }
 
-/* ---- Checksum ---------------------------------------------------------------------------------------------------- */
+/* ---- Checksum
+ * ---------------------------------------------------------------------------------------------------- */
 
 #define LANES 4
 
-/* One word into one lane: multiply, turn, multiply, so that each input bit reaches the high half and comes back
- * down. */
+/* Mix a word into a lane: multiply, rotate, multiply. So each input bit affects both halves. */
 static inline uint64_t mix(uint64_t lane, uint64_t word)
 {
     lane += word * 0xc2b2ae3d27d4eb4fu;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Files as wholes: read, map, replace atomically, checksum; and the few path operations that go with them.
+ * Operations on whole files: read, map, replace atomically, checksum. Also a few operations on paths.
  *
- * Formats live elsewhere; this file knows bytes only. All functions are thread safe on different objects.
+ * All functions are thread safe on different objects.
  */
 #ifndef SL_SUPPORT_FILE_H
 #define SL_SUPPORT_FILE_H
@@ -15,8 +15,8 @@
 
 #include "support/status.h"
 
-/* Read a whole file, which may be a pipe. *out gets its bytes and a NUL behind them (sl_free).
- * SL_EIO: it cannot be read. SL_EFILE: it is longer than `limit` bytes. SL_ENOMEM. */
+/* Read a whole file or pipe. *out gets the bytes and a NUL after them; release it with sl_free.
+ * SL_EIO: the file cannot be read. SL_EFILE: it is longer than `limit` bytes. SL_ENOMEM. */
 enum sl_status sl_file_read(const char *path, size_t limit, char **out, size_t *bytes_out);
 
 /* A file mapped for reading. */
@@ -25,69 +25,70 @@ struct sl_map {
     size_t bytes;
 };
 
-/* Map a whole regular file, read-only. SL_EIO: it cannot be opened or mapped, or is no regular file. */
+/* Map a whole regular file, read-only. SL_EIO: the file cannot be opened or mapped, or is no regular file. */
 enum sl_status sl_file_map(const char *path, struct sl_map *out);
 
-/* Bytes of a map, of which whole pages are given back to the system: they are read from the file again when somebody looks at them, and
- * count as nobody's memory until then. */
+/* Release the whole pages in a range of a map. The next access reads them from the file again. Until then they do not
+ * count as memory of the process. */
 void sl_file_forget(const void *data, size_t bytes);
 
-/* Undo sl_file_map; an empty map is allowed. */
+/* Unmap a file. An empty map is allowed. */
 void sl_file_unmap(struct sl_map *map);
 
-/* A file being written. The target shows the whole new content or the old one, never a part: bytes go to a temporary
- * name in the same folder, which sl_writer_close renames. A symbolic link stays and its target is replaced. A target
- * that exists and is no regular file (a pipe, /dev/stdout) is written in place. */
+/* A file being written. The target always has the complete new or the complete old content. Bytes go to a temporary
+ * file in the same folder; sl_writer_close renames it. If the path is a symbolic link, the target of the link is
+ * replaced. A target that exists and is no regular file (a pipe, /dev/stdout) is written in place. */
 struct sl_writer {
-    FILE *stream;    /* write here; errors are gathered until sl_writer_close */
-    char *path;      /* what the caller named, with links resolved */
+    FILE *stream;    /* write here; sl_writer_close reports errors */
+    char *path;      /* the caller's path, with links resolved */
     char *temporary; /* NULL: written in place */
 };
 
-/* Start writing `path`, whose folder must be there (sl_folder_make_parents). SL_EIO, SL_ENOMEM; on failure *out is
+/* Start to write `path`. Its folder must exist (sl_folder_make_parents). SL_EIO, SL_ENOMEM. On failure *out is
  * empty. */
 enum sl_status sl_writer_open(const char *path, struct sl_writer *out);
 
-/* Write bytes; as fwrite on the stream, but with a status. SL_EIO. */
+/* Write bytes. Like fwrite on the stream, but returns a status. SL_EIO. */
 enum sl_status sl_writer_put(struct sl_writer *writer, const void *data, size_t bytes);
 
-/* Ask the system to put the bytes so far on stable storage, so that the file survives a power cut. SL_EIO. */
+/* Flush the bytes so far to stable storage, so that they survive a power cut. SL_EIO. */
 enum sl_status sl_writer_sync(struct sl_writer *writer);
 
-/* Finish and rename. SL_EIO: some write failed, or the rename; the target is then as before and the temporary gone.
- * Releases the writer either way. */
+/* Finish and rename. SL_EIO: a write or the rename failed. The target is then unchanged and the temporary file
+ * removed. Releases the writer in any case. */
 enum sl_status sl_writer_close(struct sl_writer *writer);
 
-/* Give up: remove the temporary, release the writer. An empty writer is allowed. */
+/* Give up: remove the temporary file and release the writer. An empty writer is allowed. */
 void sl_writer_abort(struct sl_writer *writer);
 
-/* Make a folder and the folders above it; one that exists is fine. SL_EIO, SL_ENOMEM. */
+/* Make a folder and the folders above it, if they do not exist. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_folder_make(const char *path);
 
 /* Make the folders above a file's path. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_folder_make_parents(const char *path);
 
-/* True where `path` is a folder in which files may be made: the system allows it, and its mode has a write bit at all
- * (a folder without one is meant to stay as it is, also for root). */
+/* Whether `path` is a folder in which files can be made. A folder whose mode has no write bit counts as not writable,
+ * even for root. */
 bool sl_folder_writable(const char *path);
 
-/* True where `path` is a folder, or a regular file. */
+/* Whether `path` is a folder; whether it is a regular file. */
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
 
-/* Whether no other user can have put this file there or can write it: it and its folder are ours, root's, or both the same user's, whose
- * folder the caller has chosen; and all users may write neither (the folder: nor remove others' files). */
+/* Whether no unrelated user can have made or changed this file. Its owner is this user, root, or the owner of its
+ * folder. The file is not world-writable. The folder is not world-writable either, or has the sticky bit. */
 bool sl_file_trusted(const char *path);
 
-/* "folder/name", or a copy of `name` where that is absolute or `folder` is empty. To be given to sl_free. SL_ENOMEM. */
+/* *out: "folder/name", or a copy of `name` if it is absolute or `folder` is empty. Release it with sl_free.
+ * SL_ENOMEM. */
 enum sl_status sl_path_join(const char *folder, const char *name, char **out);
 
-/* A printf into a fresh string, to be given to sl_free. SL_ENOMEM. */
+/* printf into a new string. Release it with sl_free. SL_ENOMEM. */
 enum sl_status sl_format(char **out, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
-/* A 64-bit checksum of `bytes` bytes, continuing from `start` (0 at first). Made for speed (about memory bandwidth) and
- * against accidents, not against forgery: a reader still checks what it reads. The same on every machine of one byte
- * order. */
+/* A 64-bit checksum of `bytes` bytes, continued from `start` (0 at first). It runs at about memory bandwidth. It
+ * detects accidents, not
+ * forgery: readers must still validate their input. Machines of the same byte order get the same checksum. */
 uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checked allocation. Every block starts a cache line, or a page, after a small header that holds its size. */
+ * Checked allocation. A block starts at a cache line or a page. Its header is on the preceding line or page. */
 #include "support/memory.h"
 
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ static atomic_long live;
 static atomic_long ration = -1;
 static _Atomic uint64_t limit = UINT64_MAX;
 
-/* What stands before each block, on a line or page of its own: where the system's block starts, and how long ours is. */
+/* The header directly before a block: start of the system's block, and size of ours. */
 struct header {
     void *start;
     size_t bytes;
@@ -41,8 +41,7 @@ static int rationed(void)
     return 0;
 }
 
-/* Let a large block lie in huge pages, so that reading rows all over it does not miss the address translation each time too.
- * A kernel that has none says no, and nothing is lost. */
+/* Ask for huge pages, so that random access to rows causes fewer TLB misses. Best effort: a kernel may refuse. */
 static void wish_huge_pages(char *start, size_t bytes)
 {
     uintptr_t first = ((uintptr_t)start + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
@@ -57,7 +56,7 @@ static size_t alignment_of(size_t bytes)
     return bytes < SL_OWN_PAGES_BYTES ? LINE_BYTES : (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Bytes of this process in memory that no file holds; 0: the system does not say. */
+/* Bytes of this process in memory without a file behind them. 0: the system does not say. */
 static uint64_t touched(void)
 {
     unsigned long long resident = 0;
@@ -72,7 +71,7 @@ static uint64_t touched(void)
     return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-enum sl_status sl_memory_check(uint64_t bytes, const char *what)
+enum sl_status sl_memory_check(uint64_t bytes, const char *name)
 {
     uint64_t most = atomic_load(&limit);
     if (bytes < LIMITED_BYTES || most == UINT64_MAX) {
@@ -82,31 +81,37 @@ enum sl_status sl_memory_check(uint64_t bytes, const char *what)
     if (used <= most && bytes <= most - used) {
         return SL_OK;
     }
-    return sl_fail(
-        SL_ENOMEM,
-        "%s: need %.2f GB of memory beside the %.2f GB in use, and this process may use %.2f GB; use a smaller "
-        "graph, batch or width, or a larger machine",
-        what, (double)bytes / 1e9, (double)used / 1e9, (double)most / 1e9);
+    return sl_fail(SL_ENOMEM,
+                   "%s: need %.2f GB of memory beside the %.2f GB in use, and this process may use %.2f GB; use a "
+                   "smaller graph, batch or width, or a larger machine",
+                   name, (double)bytes / 1e9, (double)used / 1e9, (double)most / 1e9);
 }
 
-static enum sl_status allocate(size_t count, size_t size, const char *what, int zero, void **out)
+static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)
 {
     size_t bytes;
     size_t room;
     bool fits = !__builtin_mul_overflow(count, size, &bytes);
     size_t unit = fits ? alignment_of(bytes) : 0;
     if (!fits || __builtin_add_overflow(bytes, 3 * unit, &room)) {
-        return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", what, count,
+        return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", name, count,
                        size);
     }
-    enum sl_status st = zero ? SL_OK : sl_memory_check(bytes, what);
+    enum sl_status st = zero ? SL_OK : sl_memory_check(bytes, name);
     if (st != SL_OK) {
         return st;
     }
-    char *start = rationed() ? NULL : zero ? calloc(1, room) : malloc(room);
+    char *start;
+    if (rationed()) {
+        start = NULL;
+    } else if (zero) {
+        start = calloc(1, room);
+    } else {
+        start = malloc(room);
+    }
     if (start == NULL) {
         return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width",
-                       what, bytes);
+                       name, bytes);
     }
     wish_huge_pages(start, bytes);
     char *block = start + (unit - (uintptr_t)start % unit) % unit + unit;
@@ -116,21 +121,21 @@ static enum sl_status allocate(size_t count, size_t size, const char *what, int 
     return SL_OK;
 }
 
-enum sl_status sl_alloc(size_t count, size_t size, const char *what, void *out)
+enum sl_status sl_alloc(size_t count, size_t size, const char *name, void *out)
 {
-    return allocate(count, size, what, 0, out);
+    return allocate(count, size, name, 0, out);
 }
 
-enum sl_status sl_alloc_zero(size_t count, size_t size, const char *what, void *out)
+enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *out)
 {
-    return allocate(count, size, what, 1, out);
+    return allocate(count, size, name, 1, out);
 }
 
-enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *what)
+enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name)
 {
     void *old = *(void **)block;
     void *fresh = NULL;
-    enum sl_status st = allocate(count, size, what, 0, &fresh);
+    enum sl_status st = allocate(count, size, name, 0, &fresh);
     if (st != SL_OK) {
         return st;
     }

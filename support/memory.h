@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checked memory: sizes that cannot overflow, failures that become a status, and a count that tests can ration.
+ * Checked memory: sizes cannot overflow, failures become a status, and tests can limit the number of allocations.
  *
- * Blocks that a whole run keeps (graphs, tables) and blocks of an error path alike come from here, so that a test can make the
- * n-th allocation fail and count what is left afterwards. Rows of compute buffers belong to StarPU, not here.
+ * The library allocates here, on error paths too, so a test can make the n-th allocation fail and count the leaked
+ * blocks. Exceptions: memory that StarPU or the C library allocates or frees, and compute buffers
+ * (runtime/machine/pool.h).
  */
 #ifndef SL_SUPPORT_MEMORY_H
 #define SL_SUPPORT_MEMORY_H
@@ -14,40 +15,42 @@
 
 #include "support/status.h"
 
-/* From this size on, bytes, a block is aligned to the machine's pages and shares none of them with another block, so that it can
- * be locked in memory (pinned) by itself. */
+/* A block of at least this size is aligned to pages and shares no page with another block, so that it can be locked
+ * in memory (pinned) alone. */
 #define SL_OWN_PAGES_BYTES ((size_t)1 << 20)
 
-/* Allocate `count` elements of `size` bytes, aligned to 64 bytes, not cleared; *out is never NULL on success, also for a count
- * of 0. `what` names the block in the message ("graph offsets").
- * SL_ENOMEM: the product overflows or the memory is not there; *out is untouched. */
-enum sl_status sl_alloc(size_t count, size_t size, const char *what, void *out);
+/* Allocate `count` elements of `size` bytes, aligned to 64 bytes, not cleared. On success *out is not NULL, even if
+ * count is 0.
+ * name: names the block in the error message ("graph offsets").
+ * SL_ENOMEM: the product overflows, or there is not enough memory; *out is unchanged. */
+enum sl_status sl_alloc(size_t count, size_t size, const char *name, void *out);
 
-/* The same, cleared to zero; pages not touched cost nothing where the block is large. */
-enum sl_status sl_alloc_zero(size_t count, size_t size, const char *what, void *out);
+/* The same, cleared to zero. Untouched pages of a large block take no memory. */
+enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *out);
 
-/* Change *block (from sl_alloc, or NULL) to `count` elements, keeping its contents up to the smaller size.
- * On failure *block is as it was. */
-enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *what);
+/* Resize *block (from sl_alloc, or NULL) to `count` elements. The contents are kept up to the smaller size.
+ * SL_ENOMEM: *block is unchanged. */
+enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name);
 
-/* From now on refuse a block that does not fit `bytes` beside the memory that this process has touched (SL_ENOMEM with both figures).
- * The system would hand the block out and end the process later. UINT64_MAX, the default: no limit. Blocks of sl_alloc_zero do not count:
- * their pages may stay untouched. */
+/* From now on refuse a block if it and the memory in use exceed `bytes`: SL_ENOMEM with both figures. Without a limit the
+ * system may hand out the block and kill the process later. UINT64_MAX, the default: no limit. Blocks of sl_alloc_zero
+ * are exempt, because their pages may stay untouched. */
 void sl_memory_limit(uint64_t bytes);
 
-/* Refuse what blocks of so many bytes altogether would be refused for, before the first of them. SL_ENOMEM. */
-enum sl_status sl_memory_check(uint64_t bytes, const char *what);
+/* Check the limit for several blocks together, before the first of them. SL_ENOMEM. */
+enum sl_status sl_memory_check(uint64_t bytes, const char *name);
 
-/* A copy of a string, to be given to sl_free. */
+/* Copy a string. Release the copy with sl_free. SL_ENOMEM. */
 enum sl_status sl_strdup(const char *text, char **out);
 
 /* Release a block; NULL is allowed. */
 void sl_free(void *block);
 
-/* For tests: let the next `allow` allocations succeed and all later ones fail; negative: no limit (the start). */
+/* For tests: let the next `allow` allocations succeed and all later allocations fail. Negative, the default: no
+ * limit. */
 void sl_memory_ration(long allow);
 
-/* For tests: blocks allocated here and not yet released. */
+/* For tests: the number of blocks that are allocated and not yet released. */
 long sl_memory_live(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reading options. What is printed about them is in option_print.c. */
+ * Reading options. option_print.c prints them. */
 #include "support/option.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 #include "support/nearest.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
-#define EXPECTED_BYTES 320 /* the words for what a value may be */
+#define EXPECTED_BYTES 320 /* description of the valid values */
 
 static void *field(const struct sl_option *option, void *settings)
 {
@@ -32,7 +32,7 @@ static uint32_t list_count(const struct sl_option *option, const void *settings)
     return *(const uint32_t *)((const char *)settings + option->offset_n);
 }
 
-/* ---- What a value may be ------------------------------------------------------------------------------------------ */
+/* ---- Valid values ------------------------------------------------------------------------------------------ */
 
 static uint64_t largest(const struct sl_option *option)
 {
@@ -93,9 +93,10 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
                    option->hint != NULL ? "; " : "", option->hint != NULL ? option->hint : "");
 }
 
-/* ---- Reading one value -------------------------------------------------------------------------------------------- */
+/* ---- Reading one value
+ * -------------------------------------------------------------------------------------------- */
 
-/* Read decimal digits at *text, move it behind them; false: none there, or too many. */
+/* Read decimal digits at *text and advance *text. False: no digits, or too many. */
 static bool read_whole(const char **text, uint64_t *out)
 {
     const char *p = *text;
@@ -155,7 +156,7 @@ static bool set_whole(const struct sl_option *option, const char *text, void *ou
 static bool set_real(const struct sl_option *option, const char *text, double *out)
 {
     if (text[0] == '\0' || strspn(text, "0123456789.eE+-") != strlen(text)) {
-        return false; /* no spaces, hexadecimal digits, nan or inf, all of which strtod would take */
+        return false; /* strtod also accepts spaces, hexadecimal digits, nan and inf */
     }
     char *end;
     double value = sl_decimal_read(text, &end);
@@ -219,7 +220,7 @@ static enum sl_status set_string(const char *text, char **out)
     return SL_OK;
 }
 
-/* Read `text` into the option's field; `label` is how the user wrote the option. The field is untouched on failure. */
+/* Read `text` into the option's field. label: the option as the user wrote it. On failure the field is unchanged. */
 static enum sl_status set(const struct sl_option *option, const char *label, const char *text, void *settings)
 {
     void *out = field(option, settings);
@@ -233,16 +234,20 @@ static enum sl_status set(const struct sl_option *option, const char *label, con
     case SL_OPTION_CHOICE: good = set_choice(option, text, out); break;
     case SL_OPTION_U32_LIST: good = set_list(option, text, settings); break;
     }
-    return good ? SL_OK : refuse(option, label, text);
+    if (!good) {
+        return refuse(option, label, text);
+    }
+    return SL_OK;
 }
 
-/* What the option stands for without a value; NULL: it needs one. */
+/* The value of the option without an argument; NULL: it needs one. */
 static const char *bare_text(const struct sl_option *option)
 {
     return option->kind == SL_OPTION_FLAG ? "yes" : option->bare;
 }
 
-/* ---- Defaults ----------------------------------------------------------------------------------------------------- */
+/* ---- Defaults
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void clear(const struct sl_option *option, void *settings)
 {
@@ -291,9 +296,10 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
     }
 }
 
-/* ---- Names -------------------------------------------------------------------------------------------------------- */
+/* ---- Names
+ * -------------------------------------------------------------------------------------------------------- */
 
-/* The option that a mistyped name most likely stands for; NULL: none is near. */
+/* The known name nearest to a mistyped one; NULL: none is near. */
 static const char *nearest(const struct sl_option_table *table, const char *name)
 {
     const char *best = NULL;
@@ -335,14 +341,15 @@ const struct sl_option *sl_option_find(const struct sl_option_table *table, cons
     return NULL;
 }
 
-/* ---- The command line --------------------------------------------------------------------------------------------- */
+/* ---- The command line
+ * --------------------------------------------------------------------------------------------- */
 
-/* Where sl_option_parse stands. */
+/* State of sl_option_parse. */
 struct reader {
     const struct sl_option_table *table;
     int argc;
     char **argv;
-    int at; /* argv[at] is looked at */
+    int position; /* argv[position] is read */
     void *settings;
     struct sl_option_parse *parse;
 };
@@ -365,7 +372,7 @@ static enum sl_option_action action_of(const char *argument)
     return SL_OPTION_RUN;
 }
 
-/* The value of a long option: behind '=', or the next argument, which must not look like a long option. */
+/* The value of a long option: after '=', or the next argument unless it looks like a long option. */
 static enum sl_status value_of(struct reader *r, const struct sl_option *option, const char *equals, const char **out)
 {
     if (equals != NULL) {
@@ -376,8 +383,8 @@ static enum sl_status value_of(struct reader *r, const struct sl_option *option,
         *out = bare_text(option);
         return SL_OK;
     }
-    if (r->at + 1 < r->argc && strncmp(r->argv[r->at + 1], "--", 2) != 0) {
-        *out = r->argv[++r->at];
+    if (r->position + 1 < r->argc && strncmp(r->argv[r->position + 1], "--", 2) != 0) {
+        *out = r->argv[++r->position];
         return SL_OK;
     }
     char expected[EXPECTED_BYTES];
@@ -385,19 +392,19 @@ static enum sl_status value_of(struct reader *r, const struct sl_option *option,
     return sl_fail(SL_EINVAL, "--%s: found no value, expected %s", option->name, expected);
 }
 
-/* --no-NAME of a flag; NULL: it is not one. */
+/* The flag of --no-NAME; NULL: no such flag. */
 static const struct sl_option *negated(const struct sl_option_table *table, const char *name)
 {
     const struct sl_option *option = strncmp(name, "no-", 3) == 0 ? sl_option_find(table, name + 3) : NULL;
     return option != NULL && option->kind == SL_OPTION_FLAG ? option : NULL;
 }
 
-/* Read the long option at r->at, and its value if that is the next argument. */
+/* Read the long option at r->position, and its value, possibly the next argument. */
 static enum sl_status read_long(struct reader *r)
 {
     char name[LABEL_BYTES];
     char label[LABEL_BYTES + 2];
-    const char *start = r->argv[r->at] + 2;
+    const char *start = r->argv[r->position] + 2;
     const char *equals = strchr(start, '=');
     snprintf(name, sizeof name, "%.*s", equals != NULL ? (int)(equals - start) : (int)strnlen(start, LABEL_BYTES),
              start);
@@ -425,12 +432,12 @@ static enum sl_status read_long(struct reader *r)
     return st;
 }
 
-/* Read all of argv, up to an action. */
+/* Read argv up to its end or an action. */
 static enum sl_status read_arguments(struct reader *r)
 {
     bool positional_only = false;
-    for (r->at = 1; r->at < r->argc; r->at++) {
-        char *argument = r->argv[r->at];
+    for (r->position = 1; r->position < r->argc; r->position++) {
+        char *argument = r->argv[r->position];
         if (positional_only || argument[0] != '-' || argument[1] == '\0') {
             r->argv[++r->parse->n_arguments] = argument;
         } else if (strcmp(argument, "--") == 0) {
@@ -466,7 +473,8 @@ static enum sl_status check_arguments(const struct sl_option_table *table, int n
     return SL_OK;
 }
 
-/* ---- The environment ---------------------------------------------------------------------------------------------- */
+/* ---- The environment
+ * ---------------------------------------------------------------------------------------------- */
 
 static void environment_name(const char *prefix, const char *name, char *out, size_t bytes)
 {
@@ -485,7 +493,7 @@ void sl_option_variable(const struct sl_option_table *table, const struct sl_opt
     }
 }
 
-/* An option that may stand bare may be switched on by any word a flag takes, too: STARLING_RESUME=1. */
+/* An option with a bare form may also be switched on by the words for a flag: STARLING_RESUME=1. */
 static enum sl_status set_from_environment(const struct sl_option *option, const char *label, const char *text,
                                            void *settings)
 {
@@ -498,7 +506,8 @@ static enum sl_status set_from_environment(const struct sl_option *option, const
 
 static enum sl_status read_environment(struct reader *r)
 {
-    for (size_t i = 0; i < r->table->n_options && r->table->env_prefix != NULL; i++) {
+    size_t n_options = r->table->env_prefix != NULL ? r->table->n_options : 0;
+    for (size_t i = 0; i < n_options; i++) {
         const struct sl_option *option = &r->table->options[i];
         char label[LABEL_BYTES];
         environment_name(r->table->env_prefix, option->name, label, sizeof label);
@@ -515,7 +524,8 @@ static enum sl_status read_environment(struct reader *r)
     return SL_OK;
 }
 
-/* ---- All together ------------------------------------------------------------------------------------------------- */
+/* ---- All together
+ * ------------------------------------------------------------------------------------------------- */
 
 enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, char **argv, void *settings,
                                struct sl_option_parse *out)
@@ -547,7 +557,8 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
     return text != NULL ? set(option, label, text, settings) : refuse(option, label, "");
 }
 
-/* ---- Values as text ----------------------------------------------------------------------------------------------- */
+/* ---- Values as text
+ * ----------------------------------------------------------------------------------------------- */
 
 /* The shortest decimal form that reads back as the same number. */
 static void real_text(double value, char *out, size_t bytes)
@@ -610,7 +621,7 @@ enum sl_status sl_option_get(const struct sl_option_table *table, const char *na
     return option != NULL ? sl_option_text(option, settings, out) : unknown(table, name);
 }
 
-/* ---- Values that no text was read for ----------------------------------------------------------------------------- */
+/* ---- Values set by programs ----------------------------------------------------------------------------- */
 
 static bool is_choice(const struct sl_option *option, int position)
 {
@@ -652,7 +663,8 @@ static bool allowed(const struct sl_option *option, const void *settings)
     return true;
 }
 
-/* As the command line would; a choice that has no name is shown by its number, a list that is too long by its length. */
+/* The command line's message. A choice without a name is shown as its number, a list that is too long as its
+ * length. */
 static enum sl_status refuse_value(const struct sl_option *option, const void *settings)
 {
     char label[LABEL_BYTES];
@@ -686,7 +698,8 @@ enum sl_status sl_option_check(const struct sl_option_table *table, const void *
     return SL_OK;
 }
 
-/* ---- Sources ------------------------------------------------------------------------------------------------------ */
+/* ---- Sources
+ * ------------------------------------------------------------------------------------------------------ */
 
 const char *sl_option_source_name(enum sl_option_source source)
 {

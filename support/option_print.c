@@ -13,8 +13,10 @@
 
 static enum sl_status stream_status(FILE *stream)
 {
-    return fflush(stream) == 0 && !ferror(stream) ? SL_OK
-                                                  : sl_fail(SL_EIO, "cannot write the output; is the disk full?");
+    if (fflush(stream) == 0 && !ferror(stream)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EIO, "cannot write the output; is the disk full?");
 }
 
 /* "coop_sage" or "starling_data convert". */
@@ -29,7 +31,7 @@ static const char *default_of(const struct sl_option *option)
     return option->shown != NULL ? option->shown : option->initial;
 }
 
-/* The unit behind the default's number; NULL: none, or the number is 1 and the plural would be wrong. */
+/* The unit after the default's number; NULL: none, or the number is 1 and the plural would be wrong. */
 static const char *default_unit(const struct sl_option *option)
 {
     bool plural = option->shown == NULL && option->initial != NULL && strcmp(option->initial, "1") != 0;
@@ -49,13 +51,13 @@ static bool starts_group(const struct sl_option_table *table, size_t i)
            (i == 0 || table->options[i - 1].group == NULL || strcmp(group, table->options[i - 1].group) != 0);
 }
 
-/* A flag that is on by default, so that what a user would type is --no-NAME. */
+/* A flag that is on by default: users type --no-NAME. */
 static bool flag_is_on(const struct sl_option *option)
 {
     return option->kind == SL_OPTION_FLAG && option->initial != NULL && strcmp(option->initial, "yes") == 0;
 }
 
-/* The option as typed: "--norm none|layer|batch", "--resume[=auto]", "--no-quiet" where the flag is on by default. */
+/* The option as typed: "--norm none|layer|batch", "--resume[=auto]", "--no-quiet" if the flag is on by default. */
 static void spell(const struct sl_option *option, char *out, size_t bytes)
 {
     const char *argument = option->argument != NULL ? option->argument : option->choices;
@@ -73,9 +75,10 @@ static void spell(const struct sl_option *option, char *out, size_t bytes)
     }
 }
 
-/* ---- Help --------------------------------------------------------------------------------------------------------- */
+/* ---- Help
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* Print words from `column` on, the lines after the first indented to `indent`; returns the column it stops at. */
+/* Print words from `column` on; further lines are indented to `indent`. Returns the last column. */
 static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
 {
     while (*text != '\0') {
@@ -181,9 +184,10 @@ static void print_help(const struct sl_option_table *table, FILE *stream)
     print_environment(table, stream);
 }
 
-/* ---- Man page ----------------------------------------------------------------------------------------------------- */
+/* ---- Man page
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* Print text as roff takes it: no character of it is a command, hyphens can be copied, an empty line starts a paragraph. */
+/* Print text for roff: commands are escaped, hyphens can be copied, an empty line starts a paragraph. */
 static void roff(const char *text, FILE *stream)
 {
     for (const char *c = text; *c != '\0'; c++) {
@@ -301,9 +305,10 @@ static void print_man(const struct sl_option_table *table, const char *version, 
     fprintf(stream, ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong.\n");
 }
 
-/* ---- Completion --------------------------------------------------------------------------------------------------- */
+/* ---- Completion
+ * --------------------------------------------------------------------------------------------------- */
 
-/* The bash command that lists what may stand as this option's value. */
+/* The bash command that lists the valid values of an option. */
 static void completion_values(const struct sl_option *option, FILE *stream)
 {
     if (option->choices != NULL) {
@@ -321,7 +326,7 @@ static void completion_values(const struct sl_option *option, FILE *stream)
     }
 }
 
-/* The cases of one table: an option that wants a value, then the names of all options. */
+/* The completion cases of one table: values of options, then the names of all options. */
 static void completion_cases(const struct sl_option_table *table, const char *indent, FILE *stream)
 {
     fprintf(stream, "%scase \"$previous\" in\n", indent);
@@ -373,7 +378,8 @@ static void print_completion(const struct sl_option_table *table, FILE *stream)
             table->program, table->program);
 }
 
-/* ---- Public ------------------------------------------------------------------------------------------------------- */
+/* ---- Public
+ * ------------------------------------------------------------------------------------------------------- */
 
 enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_option_action action, const char *version,
                                FILE *stream)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The parallel loop: threads take ranges from one counter. */
+ * Threads take ranges from a common counter. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* the cpuset */
 #endif
@@ -31,7 +31,7 @@ void sl_parallel_limit(unsigned threads)
 }
 
 struct loop {
-    _Atomic uint64_t next; /* first item nobody has taken */
+    _Atomic uint64_t next; /* first item that is not taken yet */
     uint64_t n;
     uint64_t grain;
     void (*body)(void *context, uint64_t begin, uint64_t end);

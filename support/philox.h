@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Philox 4x32-10 (support/random.h) for many counters at once: lanes side by side, a lane for each counter.
+ * Philox 4x32-10 (support/random.h) for many counters at once: SIMD lanes, one lane per counter.
  *
- * sl_random4_lanes is for everyone. The rounds alone are for those who make the counters, or use the words, in vectors: word i of
- * all counters is x<i>, and what sl_random4 would give for each takes its place. With AVX2 or AVX-512 a lane is 64 bits wide,
- * because the multiplication of two 32-bit numbers is; what its upper half holds, before or after, matters to nobody. Compilers
- * do not find that by themselves, hence the intrinsics. Rounds become part of their caller, who must be compiled for what they
- * ask of the processor.
+ * Most callers use sl_random4_lanes. The rounds below are for callers that make counters, or use words, in vectors.
+ * Word i of all counters is in x<i>; the result replaces it. With AVX2 and AVX-512 a lane has 64 bits, because 32-bit
+ * multiplication gives 64 bits. The upper half of a lane is ignored on input and undefined on output. Compilers do
+ * not vectorise this by themselves, hence the intrinsics. The rounds are inlined: compile the caller for the same
+ * instruction set.
  */
 #ifndef SL_SUPPORT_PHILOX_H
 #define SL_SUPPORT_PHILOX_H
@@ -26,8 +26,8 @@
 
 #define SL_PHILOX_LANES 32
 
-/* sl_random4(where, vertices[l], draw) for every lane l: word i of it is left in words_out[i][l]. With AVX2 or AVX-512 where the
- * processor has them; the bits are the same. */
+/* Compute sl_random4(where, vertices[l], draw) for every lane l. Word i goes to words_out[i][l]. Uses AVX-512 or AVX2
+ * if the processor has it; the bits are the same. */
 void sl_random4_lanes(const struct sl_draw *where, const uint32_t vertices[SL_PHILOX_LANES], uint32_t draw,
                       uint32_t words_out[4][SL_PHILOX_LANES]);
 
@@ -35,26 +35,26 @@ void sl_random4_lanes(const struct sl_draw *where, const uint32_t vertices[SL_PH
 
 #define SL_PHILOX_ROUNDS 10
 
-/* What all lanes have in common: the key, and words 2 and 3 of the counter, as sl_random4 makes them. */
-struct sl_philox_place {
+/* Values common to all lanes: the key, and words 2 and 3 of the counter, as in sl_random4. */
+struct sl_philox_common {
     uint32_t key0, key1;
     uint32_t step, place;
 };
 
-static inline struct sl_philox_place sl_philox_place(const struct sl_draw *where)
+static inline struct sl_philox_common sl_philox_common(const struct sl_draw *where)
 {
-    return (struct sl_philox_place){.key0 = (uint32_t)where->seed,
-                                    .key1 = (uint32_t)(where->seed >> 32),
-                                    .step = (uint32_t)where->step,
-                                    .place = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
+    return (struct sl_philox_common){.key0 = (uint32_t)where->seed,
+                                     .key1 = (uint32_t)(where->seed >> 32),
+                                     .step = (uint32_t)where->step,
+                                     .place = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
 }
 
-/* Any processor: n lanes. */
-SL_INLINE void sl_philox(const struct sl_philox_place *at, uint32_t n, uint32_t *x0, uint32_t *x1, uint32_t *x2,
+/* n lanes, on any processor. */
+SL_INLINE void sl_philox(const struct sl_philox_common *common, uint32_t n, uint32_t *x0, uint32_t *x1, uint32_t *x2,
                          uint32_t *x3)
 {
-    uint32_t key0 = at->key0;
-    uint32_t key1 = at->key1;
+    uint32_t key0 = common->key0;
+    uint32_t key1 = common->key1;
     for (int round = 0; round < SL_PHILOX_ROUNDS; round++) {
         for (uint32_t l = 0; l < n; l++) {
             uint64_t p = (uint64_t)PHILOX_M4x32_0 * x0[l];
@@ -70,17 +70,17 @@ SL_INLINE void sl_philox(const struct sl_philox_place *at, uint32_t n, uint32_t 
 }
 
 #if SL_HAVE_X86
-#define SL_PHILOX_VECTORS 4 /* drawn for side by side, so that none waits for its own multiplications */
+#define SL_PHILOX_VECTORS 4 /* independent vectors, which hide the latency of multiplications */
 
 /* 16 lanes. */
 __attribute__((target("avx2"))) SL_INLINE void
-sl_philox_avx2(const struct sl_philox_place *at, __m256i x0[SL_PHILOX_VECTORS], __m256i x1[SL_PHILOX_VECTORS],
+sl_philox_avx2(const struct sl_philox_common *common, __m256i x0[SL_PHILOX_VECTORS], __m256i x1[SL_PHILOX_VECTORS],
                __m256i x2[SL_PHILOX_VECTORS], __m256i x3[SL_PHILOX_VECTORS])
 {
     const __m256i m0 = _mm256_set1_epi64x(PHILOX_M4x32_0);
     const __m256i m1 = _mm256_set1_epi64x(PHILOX_M4x32_1);
-    __m256i key0 = _mm256_set1_epi64x(at->key0);
-    __m256i key1 = _mm256_set1_epi64x(at->key1);
+    __m256i key0 = _mm256_set1_epi64x(common->key0);
+    __m256i key1 = _mm256_set1_epi64x(common->key1);
 #pragma GCC unroll 10
     for (int round = 0; round < SL_PHILOX_ROUNDS; round++) {
         for (int v = 0; v < SL_PHILOX_VECTORS; v++) {
@@ -96,17 +96,17 @@ sl_philox_avx2(const struct sl_philox_place *at, __m256i x0[SL_PHILOX_VECTORS], 
     }
 }
 
-#define SL_EXCLUSIVE_OR 0x96 /* of three numbers, to a ternary instruction */
+#define SL_EXCLUSIVE_OR 0x96 /* truth table of a three-way exclusive or, for a ternary instruction */
 
-/* 32 lanes, in vectors twice as long. */
+/* 32 lanes. */
 __attribute__((target("avx512f"))) SL_INLINE void
-sl_philox_avx512(const struct sl_philox_place *at, __m512i x0[SL_PHILOX_VECTORS], __m512i x1[SL_PHILOX_VECTORS],
+sl_philox_avx512(const struct sl_philox_common *common, __m512i x0[SL_PHILOX_VECTORS], __m512i x1[SL_PHILOX_VECTORS],
                  __m512i x2[SL_PHILOX_VECTORS], __m512i x3[SL_PHILOX_VECTORS])
 {
     const __m512i m0 = _mm512_set1_epi64(PHILOX_M4x32_0);
     const __m512i m1 = _mm512_set1_epi64(PHILOX_M4x32_1);
-    __m512i key0 = _mm512_set1_epi64(at->key0);
-    __m512i key1 = _mm512_set1_epi64(at->key1);
+    __m512i key0 = _mm512_set1_epi64(common->key0);
+    __m512i key1 = _mm512_set1_epi64(common->key1);
 #pragma GCC unroll 10
     for (int round = 0; round < SL_PHILOX_ROUNDS; round++) {
         for (int v = 0; v < SL_PHILOX_VECTORS; v++) {

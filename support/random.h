@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Counter-based random numbers: a random choice is a function of what is chosen, never of what was drawn before.
+ * Counter-based random numbers: a number depends only on its counter, not on earlier draws.
  *
- * Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), from Random123, whose header serves
- * CUDA too. The key is the run's seed; the counter holds (purpose, step, hop, vertex, draw). `vertex` is always the dataset's
- * own id, so that no partition, scheduler, thread or device can change a draw. All functions are pure and thread safe.
+ * The generator is Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) from
+ * Random123, whose header also works in CUDA. The key is the run's seed. The counter holds (purpose, step, hop,
+ * vertex, draw). `vertex` is always the dataset's own id, so partitions, schedulers, threads and devices cannot
+ * change a draw. All functions are pure and thread safe.
  */
 #ifndef SL_SUPPORT_RANDOM_H
 #define SL_SUPPORT_RANDOM_H
@@ -16,19 +17,19 @@
 
 #include "support/ln.h" /* SL_HOST_DEVICE too */
 
-/* What a number is for; equal counters of different purposes are independent. At most 255. */
+/* The purpose of a number. Equal counters with different purposes give independent numbers. At most 255. */
 enum sl_purpose {
     SL_FOR_INITIALISATION = 1, /* weights: step = parameter, vertex = row, draw = column */
     SL_FOR_PERMUTATION = 2,    /* order of the training vertices: step = epoch */
-    SL_FOR_SAMPLING = 3,       /* neighbours: step, hop, vertex; draw counts the picks of one vertex */
+    SL_FOR_SAMPLING = 3,       /* in-neighbours: step, hop, vertex; draw = number of the pick */
     SL_FOR_DROPOUT = 4,        /* masks: step, hop, vertex; draw = column / 8 */
-    SL_FOR_KAPPA = 5,          /* the slowly turning variates of dependent minibatches */
+    SL_FOR_KAPPA = 5,          /* slowly changing variates of dependent minibatches */
     SL_FOR_GENERATOR = 6,      /* synthetic datasets */
-    SL_FOR_GOSSIP = 7,         /* who stands where: step = number of the shuffle, vertex = position */
-    SL_FOR_CHUNKS = 8          /* order of a way's chunks: step = epoch, vertex = way, draw = place */
+    SL_FOR_GOSSIP = 7,         /* gossip positions: step = number of the shuffle, vertex = position */
+    SL_FOR_CHUNKS = 8          /* order of a way's chunks: step = epoch, vertex = way, draw = position */
 };
 
-/* Where in a run a number belongs. `step` counts steps over the whole run, never reset. */
+/* The part of a counter that many draws share. `step` counts over the whole run. */
 struct sl_draw {
     uint64_t seed;
     uint64_t step;    /* below 2^48 */
@@ -62,42 +63,45 @@ static inline SL_HOST_DEVICE uint64_t sl_random_u64(const struct sl_draw *where,
     return (uint64_t)r[0] << 32 | r[1];
 }
 
-/* A uniform number of [0, 1), 53 bits. */
+/* A uniform number in [0, 1), 53 bits. */
 static inline SL_HOST_DEVICE double sl_random_unit(const struct sl_draw *where, uint32_t vertex, uint32_t draw)
 {
     return (double)(sl_random_u64(where, vertex, draw) >> 11) * 0x1p-53;
 }
 
-/* A uniform number of the open interval (0, 1), 52 bits, from 64: at both ends the normal quantile stays finite. */
+/* A uniform number in the open interval (0, 1), 52 bits, from 64 random bits. The normal quantile of the result is
+ * finite. */
 static inline SL_HOST_DEVICE double sl_unit_open(uint64_t bits)
 {
     return ((double)(bits >> 12) + 0.5) * 0x1p-52;
 }
 
-/* A uniform number of (0, 1). */
+/* A uniform number in (0, 1), 52 bits. */
 static inline SL_HOST_DEVICE double sl_random_open(const struct sl_draw *where, uint32_t vertex, uint32_t draw)
 {
     return sl_unit_open(sl_random_u64(where, vertex, draw));
 }
 
-/* A uniform integer of [0, n) made of 32 random bits, n >= 1; each value's probability is off by under n / 2^32 of itself
- * (Lemire 2019, without the rejection step: picks must take a fixed number of draws). */
+/* A uniform integer in [0, n), n >= 1, from 32 random bits (Lemire 2019, without rejection: a pick must take a fixed
+ * number of draws). The relative error of a value's probability is below n / 2^32. */
 static inline SL_HOST_DEVICE uint32_t sl_random_below(uint32_t bits, uint32_t n)
 {
     return (uint32_t)((uint64_t)bits * n >> 32);
 }
 
-/* ---- the standard normal quantile of u in (0, 1): Acklam's rational approximations, relative error below 1.2e-9. Only +, *, /, sqrt
- * and sl_ln, so that CPU and GPU round alike and get the same bits (compile without contraction). ---- */
+/* ---- the standard normal quantile ----
+ *
+ * Acklam's rational approximations for u in (0, 1), with a relative error below 1.2e-9. They use only +, *, /, sqrt
+ * and sl_ln, so CPU and GPU get the same bits (compile without contraction). */
 
-#define SL_NORMAL_TAIL 0.02425 /* below it, and above 1 minus it, another approximation holds */
+#define SL_NORMAL_TAIL 0.02425 /* the tails are u < 0.02425 and u > 1 - 0.02425 */
 
 static inline SL_HOST_DEVICE int sl_normal_in_tail(double u)
 {
     return u < SL_NORMAL_TAIL || u > 1 - SL_NORMAL_TAIL;
 }
 
-/* Of a u in a tail. */
+/* The quantile of u in a tail. */
 static inline SL_HOST_DEVICE double sl_normal_quantile_tail(double u)
 {
     const double c[6] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
@@ -109,7 +113,7 @@ static inline SL_HOST_DEVICE double sl_normal_quantile_tail(double u)
     return u < SL_NORMAL_TAIL ? x : -x;
 }
 
-/* Of a u in no tail. */
+/* The quantile of u outside the tails. */
 static inline SL_HOST_DEVICE double sl_normal_quantile_middle(double u)
 {
     const double a[6] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,

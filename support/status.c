@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The message of each thread. */
+ * Messages by thread. */
 #include "support/status.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void print_line(char *out, const char *format, va_list args)
 
 enum sl_status sl_fail(enum sl_status status, const char *format, ...)
 {
-    char text[SL_MESSAGE_BYTES]; /* an argument may be the old message itself */
+    char text[SL_MESSAGE_BYTES]; /* an argument may be the old message */
     va_list args;
     va_start(args, format);
     print_line(text, format, args);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Device memory for tests of launchers: a GPU's, or the process's own in an emulated test (tests/cuda_on_cpu). Without a device
- * such a test is skipped.
+ * Device memory for tests of launchers: a GPU's, or the process's own in an emulated test (tests/cuda_on_cpu).
+ * Without a device such a test is skipped.
  */
 #ifndef SL_TESTS_CUDA_FIXTURE_H
 #define SL_TESTS_CUDA_FIXTURE_H
@@ -57,11 +57,11 @@ static MAYBE_UNUSED void from_device(void *host, void *data, size_t bytes)
 }
 
 /* The device's n elements of `size` bytes are those wanted, to the bit; releases them. */
-static MAYBE_UNUSED void expect_on_device(const char *what, void *data, size_t n, size_t size, const void *wanted)
+static MAYBE_UNUSED void expect_on_device(const char *label, void *data, size_t n, size_t size, const void *wanted)
 {
     void *host = need(n, size);
     from_device(host, data, n * size);
-    expect_same(what, n, size, host, wanted);
+    expect_same(label, n, size, host, wanted);
     free(host);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A disk that fails at the n-th call: from disk_watch() on, the system's calls that make, write, flush or rename files below the test's
- * folder are counted, whoever makes them (the C library's streams, zlib, jansson), and one of them fails. Linux hands the calls to a
- * signal handler (seccomp), which makes them itself, from the one place that the filter lets through. Child processes inherit the filter,
- * and share the count.
+ * A disk that fails at the n-th call: from disk_watch() on, the system's calls that make, write, flush or rename
+ * files below the test's folder are counted, whoever makes them (the C library's streams, zlib, jansson), and one
+ * of them fails. Linux hands the calls to a signal handler (seccomp), which makes them itself, from the one place
+ * that the filter lets through. Child processes inherit the filter, and share the count.
  */
 #ifndef SL_TESTS_DISK_FIXTURE_H
 #define SL_TESTS_DISK_FIXTURE_H

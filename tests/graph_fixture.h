@@ -47,15 +47,15 @@ struct graph_shape {
 };
 
 /* A random 64-bit number; `what` keeps the uses apart. */
-static MAYBE_UNUSED uint64_t graph_random(const struct graph_shape *shape, uint32_t what, uint32_t i, uint32_t j)
+static MAYBE_UNUSED uint64_t graph_random(const struct graph_shape *shape, uint32_t purpose, uint32_t i, uint32_t j)
 {
-    struct sl_draw draw = {.seed = shape->seed, .purpose = SL_FOR_GENERATOR, .step = what};
+    struct sl_draw draw = {.seed = shape->seed, .purpose = SL_FOR_GENERATOR, .step = purpose};
     return sl_random_u64(&draw, i, j);
 }
 
-static MAYBE_UNUSED double graph_unit(const struct graph_shape *shape, uint32_t what, uint32_t i, uint32_t j)
+static MAYBE_UNUSED double graph_unit(const struct graph_shape *shape, uint32_t purpose, uint32_t i, uint32_t j)
 {
-    return (double)(graph_random(shape, what, i, j) >> 11) * 0x1p-53;
+    return (double)(graph_random(shape, purpose, i, j) >> 11) * 0x1p-53;
 }
 
 static MAYBE_UNUSED void add_edge(struct edge_list *edges, sl_vertex from, sl_vertex to)

@@ -86,7 +86,8 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
     return n;
 }
 
-/* The block of these destinations; room for offsets of sources and the request: as if all edges had different sources. */
+/* The block of these destinations; room for offsets of sources and the request: as if all edges had different
+ * sources. */
 static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                                       uint64_t seed, uint64_t step, uint32_t hop, uint32_t n_rows,
                                       const sl_vertex *frontier, struct group_block *out)

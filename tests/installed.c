@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A user's program, which `make installcheck` compiles against the installed header and library and runs: it trains on arrays that
- * it made, two crowds on a ring, and asks for what was learnt. */
+ * A user's program, which `make installcheck` compiles against the installed header and library and runs: it trains
+ * on arrays that it made, two crowds on a ring, and asks for what was learnt. */
 #include <starling.h>
 #define N 2000 /* vertices of two crowds by turns; each knows the two next of its own, and one of the other */
 #define F 8

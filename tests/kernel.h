@@ -73,49 +73,49 @@ static MAYBE_UNUSED sl_real *poisoned(size_t n)
     return x;
 }
 
-static MAYBE_UNUSED void expect_near_at(const char *what, size_t i, double got, double wanted, double tolerance)
+static MAYBE_UNUSED void expect_near_at(const char *label, size_t i, double got, double wanted, double tolerance)
 {
     if (!(fabs(got - wanted) <= tolerance)) {
-        fail_msg("%s[%zu] (%s): got %.17g, expected %.17g, off by %.3g, allowed %.3g", what, i, REAL_SIZE, got, wanted,
+        fail_msg("%s[%zu] (%s): got %.17g, expected %.17g, off by %.3g, allowed %.3g", label, i, REAL_SIZE, got, wanted,
                  fabs(got - wanted), tolerance);
     }
 }
 
-static MAYBE_UNUSED void expect_near(const char *what, double got, double wanted, double tolerance)
+static MAYBE_UNUSED void expect_near(const char *label, double got, double wanted, double tolerance)
 {
-    expect_near_at(what, 0, got, wanted, tolerance);
+    expect_near_at(label, 0, got, wanted, tolerance);
 }
 
 /* Each entry within the tolerance. */
-static MAYBE_UNUSED void expect_rows(const char *what, size_t n, const sl_real *got, const double *wanted,
+static MAYBE_UNUSED void expect_rows(const char *label, size_t n, const sl_real *got, const double *wanted,
                                      double tolerance)
 {
     for (size_t i = 0; i < n; i++) {
-        expect_near_at(what, i, (double)got[i], wanted[i], tolerance);
+        expect_near_at(label, i, (double)got[i], wanted[i], tolerance);
     }
 }
 
 /* The same bits. */
-static MAYBE_UNUSED void expect_same(const char *what, size_t n, size_t size, const void *got, const void *wanted)
+static MAYBE_UNUSED void expect_same(const char *label, size_t n, size_t size, const void *got, const void *wanted)
 {
     for (size_t i = 0; i < n; i++) {
         if (memcmp((const char *)got + i * size, (const char *)wanted + i * size, size) != 0) {
-            fail_msg("%s[%zu] (%s): the bits differ", what, i, REAL_SIZE);
+            fail_msg("%s[%zu] (%s): the bits differ", label, i, REAL_SIZE);
         }
     }
 }
 
 /* What a task and the CPU kernel made of the same: the same bits or, where tasks may run CUDA code, nearly. */
-static MAYBE_UNUSED void expect_agreement(const char *what, size_t n, const sl_real *got, const sl_real *wanted,
+static MAYBE_UNUSED void expect_agreement(const char *label, size_t n, const sl_real *got, const sl_real *wanted,
                                           double tolerance)
 {
 #ifdef SL_CUDA
     for (size_t i = 0; i < n; i++) {
-        expect_near_at(what, i, (double)got[i], (double)wanted[i], tolerance);
+        expect_near_at(label, i, (double)got[i], (double)wanted[i], tolerance);
     }
 #else
     (void)tolerance;
-    expect_same(what, n, sizeof *got, got, wanted);
+    expect_same(label, n, sizeof *got, got, wanted);
 #endif
 }
 
@@ -129,8 +129,9 @@ static MAYBE_UNUSED double inner(size_t n, const sl_real *x, const sl_real *y)
     return sum;
 }
 
-/* What rounding may do to a sum of `length` products of numbers up to `size`: each of the length additions may lose half an
- * epsilon of the sum so far, which is at most length * size; random signs keep it near its root. 8 leaves room for both. */
+/* What rounding may do to a sum of `length` products of numbers up to `size`: each of the length additions may lose
+ * half an epsilon of the sum so far, which is at most length * size; random signs keep it near its root. 8 leaves
+ * room for both. */
 static MAYBE_UNUSED double rounding(size_t length, double size)
 {
     return 8 * EPSILON * sqrt((double)length + 1) * size + 2 * EPSILON * size;

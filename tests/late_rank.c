@@ -5,9 +5,10 @@
  *
  *   late_rank RANK STEP SECONDS OPTION ..      after mpirun; options as coop_sage has them, --depth 1
  *
- * The rank sleeps before it submits the sampling of that step, which nothing but the step itself waits for; the steps before go on. Each
- * rank prints a line of times in microseconds of the machine's clock: its number, the rank whose array it mixes with in that step, when
- * its last update or mixing of the step ended, and when the late rank woke up, else 0. */
+ * The rank sleeps before it submits the sampling of that step, which nothing but the step itself waits for; the
+ * steps before go on. Each rank prints a line of times in microseconds of the machine's clock: its number, the rank
+ * whose array it mixes with in that step, when its last update or mixing of the step ended, and when the late rank
+ * woke up, else 0. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The exact cases of tests/reference: graphs, models and figures made in double by PyTorch's automatic differentiation, and comparison with
- * them. To be included first.
+ * The exact cases of tests/reference: graphs, models and figures made in double by PyTorch's automatic
+ * differentiation, and comparison with them. To be included first.
  */
 #ifndef SL_TESTS_REFERENCE_FIXTURE_H
 #define SL_TESTS_REFERENCE_FIXTURE_H
@@ -166,9 +166,9 @@ static MAYBE_UNUSED double largest(json_t *array)
     return size;
 }
 
-/* Compare values (or gradients) of all parameters with `wanted`. Where a tensor of the reference is zero but for rounding (the
- * bias under batch norm), its terms are of the size of the neighbouring tensors'. */
-static MAYBE_UNUSED void expect_tensors(const char *what, json_t *wanted, struct sl_model *model, bool gradients)
+/* Compare values (or gradients) of all parameters with `wanted`. Where a tensor of the reference is zero but for
+ * rounding (the bias under batch norm), its terms are of the size of the neighbouring tensors'. */
+static MAYBE_UNUSED void expect_tensors(const char *label, json_t *wanted, struct sl_model *model, bool gradients)
 {
     expect_ok(sl_model_acquire(model, STARPU_R));
     for (uint32_t i = 0; i < model->n_layers; i++) {
@@ -179,7 +179,7 @@ static MAYBE_UNUSED void expect_tensors(const char *what, json_t *wanted, struct
             json_t *from = sl_parameter_trained(p) ? tensor(wanted, model, i, k) : NULL;
             double here = from != NULL && largest(from) > 1e-12 ? largest(from) : size;
             char name[128];
-            snprintf(name, sizeof name, "%s of layer %u, %s", what, i, parameter_name(&model->layer[i], k));
+            snprintf(name, sizeof name, "%s of layer %u, %s", label, i, parameter_name(&model->layer[i], k));
             for (size_t e = 0; from != NULL && e < (size_t)p->n_rows * p->n_columns; e++) {
                 double should = entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
                 expect_near_at(name, e, (double)got[e], should, tolerance * here);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What the tests of whole models share: StarPU started as a run starts it, and runs of some steps whose losses, sizes and final
- * parameters can be compared. To be included first.
+ * What the tests of whole models share: StarPU started as a run starts it, and runs of some steps whose losses,
+ * sizes and final parameters can be compared. To be included first.
  */
 #ifndef SL_TESTS_RUN_FIXTURE_H
 #define SL_TESTS_RUN_FIXTURE_H
@@ -99,7 +99,14 @@ static MAYBE_UNUSED void scramble_model(struct sl_model *m)
 
 /* ---- runs ---- */
 
-/* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and seed. */
+/* The steps of an open schedule of minibatches. */
+static MAYBE_UNUSED struct sl_steps *steps_of(const struct sl_schedule *schedule)
+{
+    return &((struct sl_minibatch *)schedule->own)->steps;
+}
+
+/* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and
+ * seed. */
 #define MAX_PARTITIONS 64
 static struct {
     const struct sl_dataset *dataset;
@@ -184,8 +191,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     *out = (struct world){.settings = settings};
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
-    expect_ok(
-        sl_shards_open_held(dataset, out->partition, dense, sl_settings_row_element(settings), NULL, &out->shards));
+    expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_element(settings), NULL, &out->shards));
     expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC
                   ? sl_shards_weigh(dataset, &out->shards)
                   : SL_OK);
@@ -211,7 +217,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     struct sl_work work = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->transport, 0};
     work.gpu_bytes = sl_memory_need_gpu_work(settings, &out->shards, &out->run);
     expect_ok(sl_minibatch.open(&work, 0, &out->schedule));
-    out->steps = sl_minibatch_steps(&out->schedule);
+    out->steps = steps_of(&out->schedule);
 }
 
 static MAYBE_UNUSED void world_close(struct world *w)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU for the tests of submissions: started and stopped with some CPU workers, and handles over the test's own memory.
+ * StarPU for the tests of submissions: started and stopped with some CPU workers, and handles over the test's own
+ * memory.
  *
- * With SL_TEST_DEVICE=cuda (`make check-gpu`) the same tests run on one GPU: tasks that have a CUDA implementation run there and
- * nowhere else, the others on one CPU worker.
+ * With SL_TEST_DEVICE=cuda (`make check-gpu`) the same tests run on one GPU: tasks that have a CUDA implementation
+ * run there and nowhere else, the others on one CPU worker.
  */
 #ifndef SL_TESTS_STARPU_FIXTURE_H
 #define SL_TESTS_STARPU_FIXTURE_H
@@ -210,12 +211,12 @@ static MAYBE_UNUSED void bring_home(unsigned n, const starpu_data_handle_t *hand
     }
 }
 
-/* What a task was to write and, after a failure, did not: on a CPU the test's own memory as it was; a GPU hands back whatever its
- * memory held. Once the handles are gone. */
-static MAYBE_UNUSED void expect_unwritten(const char *what, size_t n, size_t size, const void *got, const void *before)
+/* What a task was to write and, after a failure, did not: on a CPU the test's own memory as it was; a GPU hands
+ * back whatever its memory held. Once the handles are gone. */
+static MAYBE_UNUSED void expect_unwritten(const char *label, size_t n, size_t size, const void *got, const void *before)
 {
     if (!fixture_on_gpu) {
-        expect_same(what, n, size, got, before);
+        expect_same(label, n, size, got, before);
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/activate.h: forward and backward against explicit Jacobians and, in double, central differences; submissions. */
+ * codelets/activate.h: forward and backward against explicit Jacobians and, in double, central differences;
+ * submissions. */
 #include "codelets/activate.h"
 
 #include "codelets/batchnorm.h"
@@ -150,8 +151,8 @@ static double gy_of(const struct case_ *c, uint32_t i, uint32_t k)
     return y_of(c, i, k) > 0 ? (double)c->gh[(size_t)i * c->a.n_columns + k] * kept(c, i, k) : 0;
 }
 
-/* How far a float may be off: the sums of a norm are as long as a row or a column, and rstd, at most 1 / sqrt(eps), scales the
- * rounding of z - mean. */
+/* How far a float may be off: the sums of a norm are as long as a row or a column, and rstd, at most 1 / sqrt(eps),
+ * scales the rounding of z - mean. */
 static double tolerance_of(const struct case_ *c, size_t length)
 {
     double largest = 1;
@@ -220,7 +221,8 @@ static void test_not_a_number(void **state)
 
 /* ---- backward ---- */
 
-/* GZ by the whole Jacobian of zhat: rstd * (delta - 1 / n - zhat_a zhat_b / n) over the row (layer) or the column (batch). */
+/* GZ by the whole Jacobian of zhat: rstd * (delta - 1 / n - zhat_a zhat_b / n) over the row (layer) or the column
+ * (batch). */
 static double gz_of(const struct case_ *c, uint32_t i, uint32_t k)
 {
     int layer = c->a.norm == SL_ACTIVATE_LAYER;
@@ -330,7 +332,8 @@ static void test_batch_in_chunks(void **state)
     free_case(c);
 }
 
-/* Batch norm's sums have a double's digits: those of long double to 1e-12 of what was added up, where sl_real would leave 1e-6. */
+/* Batch norm's sums have a double's digits: those of long double to 1e-12 of what was added up, where sl_real would
+ * leave 1e-6. */
 static void test_sums_in_double(void **state)
 {
     (void)state;
@@ -406,8 +409,9 @@ static void test_central_differences(void **state)
 }
 #endif
 
-/* What an implementation wrote into a case against what the CPU's kernels write. Layer norm and column sums may be added up in
- * another order where there is CUDA, and a gate may differ where y is next to nothing; else the bits are the same. */
+/* What an implementation wrote into a case against what the CPU's kernels write. Layer norm and column sums may be
+ * added up in another order where there is CUDA, and a gate may differ where y is next to nothing; else the bits
+ * are the same. */
 static void expect_same_answer(const struct case_ *got, const struct case_ *wanted)
 {
     size_t n = (size_t)wanted->a.n_rows * wanted->a.n_columns;
@@ -450,8 +454,8 @@ static void fetch(void *host, const void *data, size_t bytes)
     assert_int_equal(cudaMemcpy(host, data, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
 }
 
-/* All launchers on a case, and what they write copied back into it; `gate` is what backward reads. shift: bytes by which rows
- * are off their alignment. */
+/* All launchers on a case, and what they write copied back into it; `gate` is what backward reads. shift: bytes by
+ * which rows are off their alignment. */
 static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, size_t shift)
 {
     enum { MOST = 16 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/aggregate.h over whole groups: means and sums by symmetric weights, their adjoints and the sums at owners, with
- * the exchange between them, against plain loops in double; and the submissions against the kernels, bit for bit. */
+ * codelets/aggregate.h over whole groups: means and sums by symmetric weights, their adjoints and the sums at
+ * owners, with the exchange between them, against plain loops in double; and the submissions against the kernels,
+ * bit for bit. */
 #include "codelets/aggregate.h"
 #include "partition/load.h"
 
@@ -102,13 +103,13 @@ static double inner_levels(const struct group *group, const struct level *a, con
     return sum;
 }
 
-static void expect_same_levels(const char *what, const struct group *group, const struct level *a,
+static void expect_same_levels(const char *label, const struct group *group, const struct level *a,
                                const struct level *b)
 {
     for (uint32_t p = 0; p < group->n_parts; p++) {
         for (uint32_t r = 0; r < a->pe[p].split.n_rows; r++) {
             for (uint32_t j = 0; j < a->pe[p].n_columns; j++) {
-                expect_same(what, 1, sizeof(sl_real), entry(&a->pe[p], r, j), entry(&b->pe[p], r, j));
+                expect_same(label, 1, sizeof(sl_real), entry(&a->pe[p], r, j), entry(&b->pe[p], r, j));
             }
         }
     }
@@ -118,7 +119,8 @@ static void expect_same_levels(const char *what, const struct group *group, cons
 
 #define SCALE 0.8
 
-/* What everything below weighs by: two numbers of each renumbered id, and the first of them in double. NULL: the mean. */
+/* What everything below weighs by: two numbers of each renumbered id, and the first of them in double. NULL: the
+ * mean. */
 static sl_real *factors;
 static double *exact_f;
 
@@ -339,7 +341,7 @@ static double *reference(const struct group *group, uint32_t hop, const double *
     return out;
 }
 
-static void expect_table(const char *what, const struct group *group, const struct level *level, const double *table,
+static void expect_table(const char *label, const struct group *group, const struct level *level, const double *table,
                          double added, double tolerance)
 {
     for (uint32_t p = 0; p < group->n_parts; p++) {
@@ -348,7 +350,7 @@ static void expect_table(const char *what, const struct group *group, const stru
             size_t id = group->partition->dataset_ids[group->pe[p].frontier[r]];
             for (uint32_t j = 0; j < rows->n_columns; j++) {
                 size_t at = id * rows->n_columns + j;
-                expect_near_at(what, at, (double)*entry(rows, r, j), table[at] + added, tolerance);
+                expect_near_at(label, at, (double)*entry(rows, r, j), table[at] + added, tolerance);
             }
         }
     }
@@ -618,7 +620,8 @@ static void test_empty_blocks(void **state)
     }
 }
 
-/* By weights a destination without an edge has its own term alone, 3 f^2 of the row it is in the frontier, both ways. */
+/* By weights a destination without an edge has its own term alone, 3 f^2 of the row it is in the frontier, both
+ * ways. */
 static void test_own_terms(void **state)
 {
     (void)state;
@@ -696,13 +699,13 @@ static void test_unbiased(void **state)
 
 #ifdef SL_CUDA
 
-static void expect_near_levels(const char *what, const struct group *group, const struct level *got,
+static void expect_near_levels(const char *label, const struct group *group, const struct level *got,
                                const struct level *wanted, double tolerance)
 {
     for (uint32_t p = 0; p < group->n_parts; p++) {
         for (uint32_t r = 0; r < got->pe[p].split.n_rows; r++) {
             for (uint32_t j = 0; j < got->pe[p].n_columns; j++) {
-                expect_near_at(what, j, (double)*entry(&got->pe[p], r, j), (double)*entry(&wanted->pe[p], r, j),
+                expect_near_at(label, j, (double)*entry(&got->pe[p], r, j), (double)*entry(&wanted->pe[p], r, j),
                                tolerance);
             }
         }
@@ -933,7 +936,8 @@ static double sliced(void)
     return factors == NULL ? 16 * EPSILON : rounding(40, 1);
 }
 
-/* The forward launchers against the kernel, onto nothing and onto what is there. exact: no list is so long that it is added in slices, and bits agree. */
+/* The forward launchers against the kernel, onto nothing and onto what is there. exact: no list is so long that it
+ * is added in slices, and bits agree. */
 static void check_forward_launchers(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
                                     uint32_t shift_out, bool shifted, bool exact)
 {
@@ -1007,8 +1011,8 @@ static void test_launchers(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* Lists that a block adds, and short ones beside them: the hub, whose neighbours most of the other destinations are, so that as a
- * source it has many. */
+/* Lists that a block adds, and short ones beside them: the hub, whose neighbours most of the other destinations
+ * are, so that as a source it has many. */
 static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, uint32_t shift_in, bool and_back)
 {
     enum { SEEDS = 400 };
@@ -1188,8 +1192,8 @@ static void test_launchers_empty(void **state)
     cudaFree(zeros);
 }
 
-/* Evaluation with more chunks than one launch has parameters for, and offsets beyond 2^32; at once, and the first columns before the
- * others, which is to give the same bits. */
+/* Evaluation with more chunks than one launch has parameters for, and offsets beyond 2^32; at once, and the first
+ * columns before the others, which is to give the same bits. */
 static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t n_first)
 {
     enum { PARTS = 7, N = 300 };
@@ -1432,14 +1436,14 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
             }
         }
         if (n > 0) {
-            struct sl_returned what = {.edge_offsets = pe->edge_offsets,
-                                       .back_offsets = pe->back_offsets,
-                                       .back_rows = pe->back_rows,
-                                       .gm = &rows[p],
-                                       .n_edges = 100,
-                                       .n_parts = group->n_parts,
-                                       .weights = pe->weights};
-            expect_ok(sl_aggregate_backward_submit(&head, &what, n, t0, packed));
+            struct sl_returned returned = {.edge_offsets = pe->edge_offsets,
+                                           .back_offsets = pe->back_offsets,
+                                           .back_rows = pe->back_rows,
+                                           .gm = &rows[p],
+                                           .n_edges = 100,
+                                           .n_parts = group->n_parts,
+                                           .weights = pe->weights};
+            expect_ok(sl_aggregate_backward_submit(&head, &returned, n, t0, packed));
         }
     }
     for (uint32_t q = 0; q < group->n_parts; q++) {
@@ -1533,8 +1537,9 @@ static void test_submissions(void **state)
 }
 
 #ifdef SL_TESTS_CUSPARSE_H
-/* Means of one block, again and again, said to be of several sizes, so that a scheduler with models learns what each implementation
- * costs. n_edges: what the handle of edges has room for; gpu_bytes: what is said of the GPU. Returns how many were by cuSPARSE. */
+/* Means of one block, again and again, said to be of several sizes, so that a scheduler with models learns what
+ * each implementation costs. n_edges: what the handle of edges has room for; gpu_bytes: what is said of the GPU.
+ * Returns how many were by cuSPARSE. */
 static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at_all, bool weighted)
 {
     enum { RUNS = 60 };
@@ -1580,8 +1585,8 @@ static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at
     return sl_emulated_products - before;
 }
 
-/* Both implementations run as tasks where that is wanted, and cuSPARSE is not asked for other weights, for what it cannot count, nor where its copy of
- * the rows, 32 bytes here, is more than a 64th of the GPU. */
+/* Both implementations run as tasks where that is wanted, and cuSPARSE is not asked for other weights, for what it
+ * cannot count, nor where its copy of the rows, 32 bytes here, is more than a 64th of the GPU. */
 static void test_second_implementation(void **state)
 {
     (void)state;
@@ -1598,7 +1603,8 @@ static void test_second_implementation(void **state)
 }
 #endif
 
-/* Columns first .. first + n - 1 of rows that have them alone, as they come from another rank, and what is no number behind them. */
+/* Columns first .. first + n - 1 of rows that have them alone, as they come from another rank, and what is no
+ * number behind them. */
 static struct level columns_of(const struct group *group, const struct level *x, uint32_t first, uint32_t n,
                                uint32_t width)
 {
@@ -1613,8 +1619,8 @@ static struct level columns_of(const struct group *group, const struct level *x,
     return some;
 }
 
-/* Evaluation: the sums over all in-neighbours of whole parts are those of blocks that hold all edges. at_once: columns, of which every second
- * part's rows have no others. */
+/* Evaluation: the sums over all in-neighbours of whole parts are those of blocks that hold all edges. at_once:
+ * columns, of which every second part's rows have no others. */
 static void compare_full(enum weighing weighing, const struct sl_dataset *dataset, int split, uint32_t n_parts,
                          uint32_t shift, int beta, uint32_t at_once)
 {
@@ -1654,22 +1660,22 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
         for (uint32_t j = 0; j < WIDTH; j += at_once) {
             uint32_t at[MAX_PARTS];
             struct sl_full_columns columns = {j, WIDTH - j < at_once ? WIDTH - j : at_once, at};
-            struct sl_full_sources what = {.offsets = offsets,
-                                           .sources = sources,
-                                           .first = first,
-                                           .n_parts = n_parts,
-                                           .rows = rows,
-                                           .n_edges = 100,
-                                           .first_id = partition.first[p],
-                                           .weights = factors == NULL ? NULL : &weights,
-                                           .columns = columns};
+            struct sl_full_sources table = {.offsets = offsets,
+                                            .sources = sources,
+                                            .first = first,
+                                            .n_parts = n_parts,
+                                            .rows = rows,
+                                            .n_edges = 100,
+                                            .first_id = partition.first[p],
+                                            .weights = factors == NULL ? NULL : &weights,
+                                            .columns = columns};
             for (uint32_t q = 0; q < n_parts; q++) {
                 bool all = q % 2 == 0;
                 at[q] = all ? j : 0;
                 rows[q] = wrap_rows(h, all ? 0 : 2, q, all ? &x.pe[q] : &some[j].pe[q]);
             }
             for (uint32_t c = 0; c < out.split.n_chunks; c++) {
-                expect_ok(sl_aggregate_full_submit(&head, &what, c << shift, beta, out.chunk[c]));
+                expect_ok(sl_aggregate_full_submit(&head, &table, c << shift, beta, out.chunk[c]));
             }
         }
         starpu_task_wait_for_all();
@@ -1744,11 +1750,11 @@ static void test_outputs_are_written(void **state)
                                     .rows = &x,
                                     .n_edges = 4,
                                     .columns = {0, 6, &(uint32_t){0}}};
-    struct sl_returned what = {.edge_offsets = h[OFFSETS],
-                               .back_offsets = h[BACK_OFFSETS],
-                               .back_rows = h[BACK_ROWS],
-                               .gm = &gm,
-                               .n_edges = 4};
+    struct sl_returned returned = {.edge_offsets = h[OFFSETS],
+                                   .back_offsets = h[BACK_OFFSETS],
+                                   .back_rows = h[BACK_ROWS],
+                                   .gm = &gm,
+                                   .n_edges = 4};
     struct sl_accumulate shares = {.edge_offsets = h[OFFSETS],
                                    .back_offsets = h[BACK_OFFSETS],
                                    .back_rows = h[BACK_ROWS],
@@ -1767,7 +1773,7 @@ static void test_outputs_are_written(void **state)
     }
     const struct sl_slice packed = slice_of(h[PACKED]);
     hold(h[GM]);
-    expect_ok(sl_aggregate_backward_submit(&head, &what, 1, &(uint32_t){0}, &packed));
+    expect_ok(sl_aggregate_backward_submit(&head, &returned, 1, &(uint32_t){0}, &packed));
     release(h[GM], 1, &h[PACKED]);
     hold(h[GM]);
     expect_ok(sl_accumulate_submit(&head, &shares, 0, h[G]));
@@ -1795,14 +1801,14 @@ static void test_refusals(void **state)
     struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles[0], .sent = &none};
     starpu_data_handle_t v = handles[0];
     const struct sl_slice packed = slice_of(handles[1]);
-    struct sl_returned what = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
+    struct sl_returned returned = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
     uint32_t no_columns[SL_MAX_PES + 1] = {0};
     const struct sl_full_columns columns = {0, 6, no_columns};
     struct sl_full_sources whole = {
         .offsets = v, .sources = v, .first = v, .n_parts = 1, .rows = &rows, .n_edges = 1, .columns = columns};
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
-    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &packed), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, &returned, 1, first, &packed), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
@@ -1819,7 +1825,7 @@ static void test_refusals(void **state)
     rows.split.n_chunks = SL_MAX_CHUNKS + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "65 chunks", "sl_aggregate_forward");
-    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &packed), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, &returned, 1, first, &packed), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
     assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);

@@ -110,7 +110,8 @@ static void an_interrupted_task_is_one(void **state)
 
 /* ---- what was hidden ---- */
 
-/* Compute tasks: aggregate 5 .. 7, loss 8 .. 9, optimise 9.99 .. 10. Of the samples only 5 .. 6.5 of step 1's lies beside one. */
+/* Compute tasks: aggregate 5 .. 7, loss 8 .. 9, optimise 9.99 .. 10. Of the samples only 5 .. 6.5 of step 1's lies
+ * beside one. */
 static void hidden_shares(void **state)
 {
     (void)state;
@@ -168,7 +169,8 @@ static void the_path_is_the_one_found_by_hand(void **state)
     assert_near(a.stage[SL_STAGE_GATHER].path_s, 0);
 }
 
-/* A longer chain of short tasks against a shorter one of long tasks, and numbers that do not follow the dependencies. */
+/* A longer chain of short tasks against a shorter one of long tasks, and numbers that do not follow the
+ * dependencies. */
 static void the_path_is_longest_in_time(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/starling.h, as a program sees it: settings by name, sessions over arrays and over files, what they report, scores and
- * weights. Nothing else of the library is used. */
+ * runtime/starling.h, as a program sees it: settings by name, sessions over arrays and over files, what they
+ * report, scores and weights. Nothing else of the library is used. */
 #include "tests/data_fixture.h"
 
 #include <jansson.h>
@@ -372,7 +372,8 @@ static void dataset_is_let_go(void **state)
 
 /* ---- stopping ---- */
 
-/* Stopped when step `at` is reported, and gone on with from its checkpoint: the same losses and weights as of one run. */
+/* Stopped when step `at` is reported, and gone on with from its checkpoint: the same losses and weights as of one
+ * run. */
 static void check_stop(const char *options, uint64_t at, bool by_thread)
 {
     char text[256];
@@ -468,8 +469,8 @@ static void expect_scores(const struct sl_scores *scores, const struct sl_epoch_
     assert_true(scores->valid_f1 >= 0 && scores->valid_f1 <= 1 && scores->test_f1 >= 0 && scores->test_f1 <= 1);
 }
 
-/* With files or without, evaluated before or not, a session ends with the same model, whose scores, logits and embeddings are those
- * of the best epoch and of the files. */
+/* With files or without, evaluated before or not, a session ends with the same model, whose scores, logits and
+ * embeddings are those of the best epoch and of the files. */
 static void check_evaluate(const char *options)
 {
     static float logits[2][N * C], embeddings[N * 8];

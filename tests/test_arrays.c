@@ -13,7 +13,8 @@
 #define E 7
 #define F 2
 
-/* A path 0-1-2-3 with 1 -> 2 twice, vertex 4 with a self loop and no label, vertex 5 alone. Each test has a copy to spoil. */
+/* A path 0-1-2-3 with 1 -> 2 twice, vertex 4 with a self loop and no label, vertex 5 alone. Each test has a copy to
+ * spoil. */
 struct world {
     struct sl_arrays arrays;
     uint32_t sources[E], destinations[E];
@@ -237,7 +238,8 @@ static void takes_names_and_classes(void **state)
     sl_dataset_delete(NULL);
 }
 
-/* Dense features are read where they are; what is mostly zero is held in rows of the rest. Either way the caller's stay. */
+/* Dense features are read where they are; what is mostly zero is held in rows of the rest. Either way the caller's
+ * stay. */
 static void takes_features(void **state)
 {
     struct world w;

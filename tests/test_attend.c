@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/attend.h over whole groups: attention and its adjoint, with the exchange between them, against plain loops in double,
- * whose gradients are those of central differences; and the submissions, which may run CUDA code, against the kernels. */
+ * codelets/attend.h over whole groups: attention and its adjoint, with the exchange between them, against plain
+ * loops in double, whose gradients are those of central differences; and the submissions, which may run CUDA code,
+ * against the kernels. */
 #include "codelets/attend.h"
 #include "partition/load.h"
 
@@ -83,7 +84,8 @@ static size_t dataset_id(const struct at *at, uint32_t p, uint32_t r)
     return at->group->partition->dataset_ids[at->group->pe[p].frontier[r]];
 }
 
-/* A vertex has the same numbers whatever the partition and its row: noise of `size`, and of score_size from column `u` on. */
+/* A vertex has the same numbers whatever the partition and its row: noise of `size`, and of score_size from column
+ * `u` on. */
 static void fill_level(const struct at *at, uint64_t seed, struct level *level, uint32_t u, double score_size)
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
@@ -429,7 +431,7 @@ static double reference_loss(const struct at *at, const struct plain *g, const d
     return loss;
 }
 
-static void expect_table(const char *what, const struct at *at, const struct level *level, const double *table,
+static void expect_table(const char *label, const struct at *at, const struct level *level, const double *table,
                          double added, double tolerance)
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
@@ -437,7 +439,7 @@ static void expect_table(const char *what, const struct at *at, const struct lev
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             for (uint32_t j = 0; j < rows->n_columns; j++) {
                 size_t i = dataset_id(at, p, r) * rows->n_columns + j;
-                expect_near_at(what, i, (double)row_at(rows, r)[j], table[i] + added, tolerance);
+                expect_near_at(label, i, (double)row_at(rows, r)[j], table[i] + added, tolerance);
             }
         }
     }
@@ -456,8 +458,8 @@ static void set_level(const struct at *at, struct level *level, sl_real x)
 
 /* ---- kernels ---- */
 
-/* What rounding does to a weight, and so to sums of weights 1 in all: lse, of up to score_size + ln of the terms, is off by an
- * epsilon of itself, and the sums it is made of and makes by their lengths. */
+/* What rounding does to a weight, and so to sums of weights 1 in all: lse, of up to score_size + ln of the terms,
+ * is off by an epsilon of itself, and the sums it is made of and makes by their lengths. */
 static double tolerance_of(size_t length, double score_size)
 {
     return rounding(length, 1) + 8 * EPSILON * (2 * score_size + 10);
@@ -564,8 +566,8 @@ static void test_large_scores(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* The loops' gradients are the slopes of their loss. Differences of a step of 1e-5 are off by 1e-10 of third derivatives, by 1e-11
- * of rounding, and by more only where x is within the step of 0. */
+/* The loops' gradients are the slopes of their loss. Differences of a step of 1e-5 are off by 1e-10 of third
+ * derivatives, by 1e-11 of rounding, and by more only where x is within the step of 0. */
 static void test_central_differences(void **state)
 {
     (void)state;
@@ -602,13 +604,13 @@ static void test_central_differences(void **state)
 }
 
 /* Tolerance 0: to the bit. */
-static void expect_levels(const char *what, const struct at *at, const struct level *got, const struct level *wanted,
+static void expect_levels(const char *label, const struct at *at, const struct level *got, const struct level *wanted,
                           double tolerance)
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         for (uint32_t r = 0; r < got->pe[p].split.n_rows; r++) {
             for (uint32_t j = 0; j < got->pe[p].n_columns; j++) {
-                expect_near_at(what, (size_t)r * got->pe[p].n_columns + j, (double)row_at(&got->pe[p], r)[j],
+                expect_near_at(label, (size_t)r * got->pe[p].n_columns + j, (double)row_at(&got->pe[p], r)[j],
                                (double)row_at(&wanted->pe[p], r)[j], tolerance);
             }
         }
@@ -657,7 +659,8 @@ static void check_alone(const struct at *at, const struct state *s, sl_vertex id
     }
 }
 
-/* 13,000 in-neighbours, in one part and in four. Sums run along the list's order, so that the parts do not change a bit. */
+/* 13,000 in-neighbours, in one part and in four. Sums run along the list's order, so that the parts do not change a
+ * bit. */
 static void test_many_neighbours(void **state)
 {
     (void)state;
@@ -991,8 +994,8 @@ static void test_submissions_of_heads(void **state)
     fixture_stop();
 }
 
-/* Lists that a block goes through together, and short ones beside them: the hub, whose neighbours most of the other destinations
- * are, so that as a source it has many. */
+/* Lists that a block goes through together, and short ones beside them: the hub, whose neighbours most of the other
+ * destinations are, so that as a source it has many. */
 static void check_hub(uint32_t hub_degree, uint32_t parts, struct sl_heads heads)
 {
     enum { SEEDS = 400 };

@@ -122,7 +122,8 @@ static void test_running(void **state)
     }
 }
 
-/* A group's sums of its chunks': a one that float would lose beside a large number. The gradients: of rounded numbers. */
+/* A group's sums of its chunks': a one that float would lose beside a large number. The gradients: of rounded
+ * numbers. */
 static void test_sums(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/bias.h: rows repeated, to the bit; sums of columns, plain and weighted, against sums in double, and the very bits of
- * codelets/dense.h; submissions against kernels. */
+ * codelets/bias.h: rows repeated, to the bit; sums of columns, plain and weighted, against sums in double, and the
+ * very bits of codelets/dense.h; submissions against kernels. */
 #include "codelets/bias.h"
 
 #include "codelets/dense.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/blend.h: entries to the bit, the adjoint, and submissions: which rows are written, which are left, and which need not
- * have been there. */
+ * codelets/blend.h: entries to the bit, the adjoint, and submissions: which rows are written, which are left, and
+ * which need not have been there. */
 #include "codelets/blend.h"
 
 #include "tests/starpu_fixture.h"

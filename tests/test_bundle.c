@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/bundle.h: tasks that are handed to StarPU together leave what they would have left one by one: made-up tasks over numbers,
- * and whole steps of many PEs, to the bit.
+ * codelets/bundle.h: tasks that are handed to StarPU together leave what they would have left one by one: made-up
+ * tasks over numbers, and whole steps of many PEs, to the bit.
  */
 #include "tests/run_fixture.h"
 
@@ -115,8 +115,8 @@ static void mix_wanted(const struct mix_args *args, const uint32_t *which)
     mix(args, of);
 }
 
-/* Task number t: a PE, and up to six numbers, each once: a third of them of all PEs, the others of the PE's lot. Now and then a task that
- * is of no lot, or with more buffers than StarPU keeps in a task. */
+/* Task number t: a PE, and up to six numbers, each once: a third of them of all PEs, the others of the PE's lot.
+ * Now and then a task that is of no lot, or with more buffers than StarPU keeps in a task. */
 static struct mix_args made_up(uint64_t seed, uint32_t t, uint32_t which[MOST_BUFFERS])
 {
     static const enum starpu_data_access_mode modes[] = {STARPU_R, STARPU_R, STARPU_W, STARPU_RW};
@@ -194,8 +194,8 @@ static struct mix_args task_of(uint32_t pe, uint32_t n, const enum starpu_data_a
     return args;
 }
 
-/* Chains of two lots, over numbers of their own and one that all read: one task each, which names a number once. What is of no lot and
- * waits for nothing goes by itself, before them; what waits for one lot hands over both. */
+/* Chains of two lots, over numbers of their own and one that all read: one task each, which names a number once.
+ * What is of no lot and waits for nothing goes by itself, before them; what waits for one lot hands over both. */
 static void test_how_many(void **state)
 {
     const enum starpu_data_access_mode modes[] = {STARPU_R, STARPU_R, STARPU_W};
@@ -301,7 +301,8 @@ static void check_steps(const struct sl_dataset *d, struct sl_settings *settings
     outcome_free(&single);
 }
 
-/* Every model, norm, sampler and way to sum, of dense and sparse features; groups that are no multiple of a lot, and one PE each. */
+/* Every model, norm, sampler and way to sum, of dense and sparse features; groups that are no multiple of a lot,
+ * and one PE each. */
 static void test_steps(void **state)
 {
     static const char *const scheds[] = {NULL, "dmdas"};

@@ -140,13 +140,13 @@ static void refuses_forgeries(void **state)
     struct sl_dataset read;
     const char *path = in_folder("forged");
     load_small(true, &made);
-#define ASSERT_NOTICED(what, wrong)                                                                                    \
+#define ASSERT_NOTICED(field, wrong)                                                                                   \
     do {                                                                                                               \
-        __typeof__(what) right = (what);                                                                               \
-        (what) = (wrong);                                                                                              \
+        __typeof__(field) right = (field);                                                                             \
+        (field) = (wrong);                                                                                             \
         assert_true(sl_cache_write_dataset(path, KEY, &made));                                                         \
         assert_false(sl_cache_read_dataset(path, KEY, &read));                                                         \
-        (what) = right;                                                                                                \
+        (field) = right;                                                                                               \
     } while (0)
     ASSERT_NOTICED(made.graph.offsets[0], 1);
     ASSERT_NOTICED(made.graph.offsets[2], (uint64_t)1 << 40);
@@ -231,7 +231,8 @@ static void parts_key(void **state)
     sl_dataset_free(&d);
 }
 
-/* Large arrays are summed in pieces by several threads: any number of them, the same key; and each piece has its place. */
+/* Large arrays are summed in pieces by several threads: any number of them, the same key; and each piece has its
+ * place. */
 static void parts_key_of_many_edges(void **state)
 {
     (void)state;

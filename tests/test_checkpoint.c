@@ -205,22 +205,22 @@ static void a_folder_has_one_process(void **state)
     assert_int_equal(pipe(taken), 0);
     pid_t child = fork();
     if (child == 0) {
-        one = sl_checkpoint_take(dir, &lock) == SL_OK && lock.held;
+        one = sl_checkpoint_acquire(dir, &lock) == SL_OK && lock.held;
         _exit(write(taken[1], &one, 1) == 1 ? pause() : 1);
     }
     assert_true(child > 0);
     assert_int_equal(read(taken[0], &one, 1), 1);
     assert_int_equal(one, 1);
-    assert_int_equal(sl_checkpoint_take(dir, &lock), SL_EINVAL);
+    assert_int_equal(sl_checkpoint_acquire(dir, &lock), SL_EINVAL);
     snprintf(words, sizeof words, "%s: found process %ld saving", dir, (long)child);
     assert_non_null(strstr(sl_message(), words));
     assert_false(lock.held);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_equal(sl_checkpoint_take(dir, &lock), SL_OK);
+    assert_int_equal(sl_checkpoint_acquire(dir, &lock), SL_OK);
     assert_true(lock.held);
-    sl_checkpoint_give(&lock);
-    sl_checkpoint_give(&lock);
+    sl_checkpoint_release(&lock);
+    sl_checkpoint_release(&lock);
     close(taken[0]);
     close(taken[1]);
 }

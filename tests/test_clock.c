@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The machine's clock is set back during a run, further at each look: weights are the same to the bit, no time in the metrics is negative
- * or of that order. The watchdog sees a stop when it is due, and none before, be the clock set back or ahead. The clock is that of this
- * program alone: it has the C library's functions, for all its libraries.
+ * The machine's clock is set back during a run, further at each look: weights are the same to the bit, no time in
+ * the metrics is negative or of that order. The watchdog sees a stop when it is due, and none before, be the clock
+ * set back or ahead. The clock is that of this program alone: it has the C library's functions, for all its
+ * libraries.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -12,7 +12,8 @@
 
 #define SEED 4242
 
-/* Rows, input width, output width: single rows and columns, odd widths, more rows than a tile of column sums, wide outputs. */
+/* Rows, input width, output width: single rows and columns, odd widths, more rows than a tile of column sums, wide
+ * outputs. */
 static const uint32_t shapes[][3] = {{0, 3, 4},  {1, 1, 1},   {1, 9, 5},   {5, 1, 3},    {4, 8, 1}, {17, 13, 7},
                                      {64, 3, 2}, {65, 16, 8}, {200, 5, 3}, {3, 33, 300}, {7, 0, 4}, {130, 40, 65}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
@@ -398,7 +399,8 @@ static double farthest(uint32_t rows, uint32_t in, uint32_t out)
     return most;
 }
 
-/* Factors lose 2^-11 of themselves, each its own, and products up to 1 twice that; the mode is a call's, not the handle's. */
+/* Factors lose 2^-11 of themselves, each its own, and products up to 1 twice that; the mode is a call's, not the
+ * handle's. */
 static void test_tf32(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/derive.h: derived matrices against the formulas in double, their adjoints against inner products, central differences
- * and the formulas; submissions against kernels. */
+ * codelets/derive.h: derived matrices against the formulas in double, their adjoints against inner products,
+ * central differences and the formulas; submissions against kernels. */
 #include "codelets/derive.h"
 
 #include "codelets/blend.h"
@@ -61,8 +61,8 @@ static void test_identity_adjoint(void **state)
 
 /* ---- attention ---- */
 
-/* F, H, K: no row, one, one head, heads of one column, wide heads, more rows than are added up at a time, a head more than a
- * tile of columns. */
+/* F, H, K: no row, one, one head, heads of one column, wide heads, more rows than are added up at a time, a head
+ * more than a tile of columns. */
 static const uint32_t shapes[][3] = {{0, 6, 2},   {1, 1, 1},   {1, 8, 4},    {5, 12, 3},  {17, 8, 8},
                                      {65, 40, 1}, {70, 66, 2}, {300, 36, 4}, {9, 600, 2}, {1300, 6, 3}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
@@ -157,8 +157,8 @@ static void test_attention(void **state)
     }
 }
 
-/* Linear in W with src and dst held, and linear in (src, dst) with W held: <OUT, Y> is <W, GW> and, in the columns of scores alone,
- * <src, GSRC> + <dst, GDST>. */
+/* Linear in W with src and dst held, and linear in (src, dst) with W held: <OUT, Y> is <W, GW> and, in the columns
+ * of scores alone, <src, GSRC> + <dst, GDST>. */
 static void test_attention_adjoint(void **state)
 {
     (void)state;
@@ -186,12 +186,12 @@ static double moved(struct case_ *c, sl_real *x, size_t i, double by)
     return inner(c->n_out, c->out, c->gout);
 }
 
-static void check_differences(struct case_ *c, const char *what, size_t n, sl_real *x, const sl_real *gx)
+static void check_differences(struct case_ *c, const char *label, size_t n, sl_real *x, const sl_real *gx)
 {
     const double step = 1e-4;
     for (size_t i = 0; i < n; i++) {
         double wanted = (moved(c, x, i, step) - moved(c, x, i, -step)) / (2 * step);
-        expect_near_at(what, i, gx[i], wanted, 1e-9);
+        expect_near_at(label, i, gx[i], wanted, 1e-9);
     }
 }
 
@@ -208,7 +208,8 @@ static void test_central_differences(void **state)
 }
 #endif
 
-/* What an implementation wrote against what the CPU's kernels write: sums may take another order where there is CUDA. */
+/* What an implementation wrote against what the CPU's kernels write: sums may take another order where there is
+ * CUDA. */
 static void expect_same_answer(const struct case_ *got, const struct case_ *wanted)
 {
     uint32_t n = wanted->a.n_columns;

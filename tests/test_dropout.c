@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/dropout.h: the mask of many columns is that of one group at a time, and keeps as many entries as it should. */
+ * codelets/dropout.h: the mask of many columns is that of one group at a time, and keeps as many entries as it
+ * should. */
 /* The source, not the header: this processor takes but one of its ways to draw, and all are tested. */
 #include "codelets/dropout.c"
 #include "tests/kernel.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Property 1 over a whole training (runtime/starling.h): the losses of 30 epochs, of training and of validation, whatever the number
- * of PEs and parts, the partition and the chunks. tests/test_properties.c has the first steps, of more kinds of models.
+ * Property 1 over a whole training (runtime/starling.h): the losses of 30 epochs, of training and of validation,
+ * whatever the number of PEs and parts, the partition and the chunks. tests/test_properties.c has the first steps,
+ * of more kinds of models.
  *
- * Validation is where batch norm's running statistics are seen: what drifts without changing the training loss, as a bias that batch
- * norm takes out again, shows there alone.
+ * Validation is where batch norm's running statistics are seen: what drifts without changing the training loss, as
+ * a bias that batch norm takes out again, shows there alone.
  *
- * Where rounding in float parts two runs before their end, it is their first epochs that are compared, and in double
- * (tests/test_epochs_double) all: what is left then is the algorithm.
+ * Where rounding in float parts two runs before their end, it is their first epochs that are compared, and in
+ * double (tests/test_epochs.double) all: what is left then is the algorithm.
  */
 #include "partition/load.h"
 #include "runtime/starling.h"
@@ -146,9 +147,9 @@ static void check_kinds(const struct sl_dataset *dataset, size_t n, const struct
 
 static struct sl_dataset dataset;
 
-/* This data is mostly noise, of which gat makes much, with any norm or none: of six seeds two or three are off by more than 1e-4 after 12
- * to 30 epochs, since at some step rounding decided on which side of a kink (ReLU's, or that of the scores) an entry is. So is gcnii on some
- * processors, after 15. */
+/* This data is mostly noise, of which gat makes much, with any norm or none: of six seeds two or three are off by
+ * more than 1e-4 after 12 to 30 epochs, since at some step rounding decided on which side of a kink (ReLU's, or
+ * that of the scores) an entry is. So is gcnii on some processors, after 15. */
 static const struct kind generated[] = {
     {"layers=2 hidden=32 fanout=10,10 norm=none", 240, FEW, 0},
     {"layers=2 hidden=32 fanout=10,10 norm=layer", 240, FEW, 0},
@@ -176,7 +177,8 @@ static void test_groups(void **state)
 
 /* ---- on cora ---- */
 
-/* Of gcnii the losses of one epoch after the twentieth are further apart by thirty times than those of the one before, for the same reason. */
+/* Of gcnii the losses of one epoch after the twentieth are further apart by thirty times than those of the one
+ * before, for the same reason. */
 static const struct kind on_cora[] = {
     {"layers=2 hidden=64 fanout=10,10 norm=none", 48, FEW, 0},
     {"layers=2 hidden=64 fanout=10,10 norm=layer", 48, FEW, 0},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/full/evaluate: inference over all in-neighbours against a plain loop in double, and scores against figures made by hand.
+ * runtime/full/evaluate: inference over all in-neighbours against a plain loop in double, and scores against
+ * figures made by hand.
  */
 #include "tests/run_fixture.h"
 
@@ -137,15 +138,16 @@ static double size_of(const struct table *t)
     return size;
 }
 
-/* Rounding: each layer's sums over its inputs and over the largest in-degree, relative to the largest entry; eight times an
- * epsilon for each of the four layers, and the root of the longest sum (200). */
-static void expect_table(const char *what, const struct table *wanted, const sl_real *got, const struct sl_partition *p)
+/* Rounding: each layer's sums over its inputs and over the largest in-degree, relative to the largest entry; eight
+ * times an epsilon for each of the four layers, and the root of the longest sum (200). */
+static void expect_table(const char *label, const struct table *wanted, const sl_real *got,
+                         const struct sl_partition *p)
 {
     double tolerance = 4 * 8 * EPSILON * sqrt(200) * size_of(wanted);
     for (uint32_t v = 0; v < wanted->n; v++) {
         for (uint32_t c = 0; c < wanted->width; c++) {
             size_t i = (size_t)v * wanted->width + c;
-            expect_near_at(what, i, (double)got[(size_t)p->new_ids[v] * wanted->width + c], wanted->x[i], tolerance);
+            expect_near_at(label, i, (double)got[(size_t)p->new_ids[v] * wanted->width + c], wanted->x[i], tolerance);
         }
     }
 }
@@ -306,8 +308,8 @@ static struct sl_metrics_scores scores_of(const struct hand *h, uint32_t pes)
     return scores;
 }
 
-/* Answers 0, 1, 1, 1 of labels 0, 0, 1, 2: F1 is 2/3 of class 0, 2/4 of class 1, 0 of class 2; class 3 does not occur, in this
- * set. Equal logits answer with the first class. */
+/* Answers 0, 1, 1, 1 of labels 0, 0, 1, 2: F1 is 2/3 of class 0, 2/4 of class 1, 0 of class 2; class 3 does not
+ * occur, in this set. Equal logits answer with the first class. */
 static void test_f1(void **state)
 {
     static const float logits[] = {2, 1, 0, 0, 0, 3, 1, 2, -5, 4, 3, 4, 0, 9, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0};

@@ -28,7 +28,8 @@ struct ask {
     uint32_t n_inverse; /* its room */
 };
 
-/* What PE p requests: of the part's owner ids with probability `density`, of other owners some that merge must not touch. */
+/* What PE p requests: of the part's owner ids with probability `density`, of other owners some that merge must not
+ * touch. */
 static uint32_t *make_request(const struct ask *ask, uint32_t p, double density)
 {
     uint32_t *request = need(4 * (size_t)ask->n_parts + 1 + ask->n_part, 4);
@@ -49,7 +50,8 @@ static uint32_t *make_request(const struct ask *ask, uint32_t p, double density)
     return request;
 }
 
-/* Half as many ids as are asked for are in the frontier already. Of an odd number of vertices the inverse is of rows of the part. */
+/* Half as many ids as are asked for are in the frontier already. Of an odd number of vertices the inverse is of
+ * rows of the part. */
 static struct ask make_ask(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
 {
     struct ask ask = {.first = first, .n_part = n_part, .n_parts = n_parts, .owner = n_parts / 2};
@@ -431,8 +433,8 @@ static void test_merge_launcher(void **state)
     check_merge_launcher(50, 100, SL_MAX_PES, 0.3);
 }
 
-/* Every other PE of n_parts is a requester, of 0, 1, 2 .. rows; `skew` puts the bases of all rows so many numbers off their
- * alignment. */
+/* Every other PE of n_parts is a requester, of 0, 1, 2 .. rows; `skew` puts the bases of all rows so many numbers
+ * off their alignment. */
 static void check_pack_launcher(enum sl_dtype dtype, uint32_t n_parts, uint32_t n_rows, uint32_t n_columns,
                                 uint32_t shift, uint32_t skew)
 {
@@ -596,7 +598,8 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     free_ask(&plain);
 }
 
-/* One task for the second and the fourth of five PEs, whose rows are side by side in a matrix that has others' rows around them. */
+/* One task for the second and the fourth of five PEs, whose rows are side by side in a matrix that has others' rows
+ * around them. */
 static void check_pack_submission(uint32_t shift)
 {
     struct chunks rows = make_chunks(29, 6, shift, 4);

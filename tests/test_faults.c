@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Whole runs in which each thing that can fail fails once: every allocation of ours, every call that hands StarPU a task or takes a
- * handle from it, every codelet. Each time one line says why, all tasks end, nothing stays in memory, no file is half written, and
- * the next run is none the worse.
+ * Whole runs in which each thing that can fail fails once: every allocation of ours, every call that hands StarPU a
+ * task or takes a handle from it, every codelet. Each time one line says why, all tasks end, nothing stays in
+ * memory, no file is half written, and the next run is none the worse.
  */
 #include "tests/whole_fixture.h"
 
@@ -63,8 +63,8 @@ void *__wrap_calloc(size_t n, size_t bytes)
     return fails(&allocations) ? NULL : __real_calloc(n, bytes);
 }
 
-/* Of StarPU's buffers alone: the pool takes its blocks here, many at once where it may. While one is to fail it may not, and takes each by
- * itself. */
+/* Of StarPU's buffers alone: the pool takes its blocks here, many at once where it may. While one is to fail it may
+ * not, and takes each by itself. */
 int __real_posix_memalign(void **out, size_t alignment, size_t bytes);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes)
@@ -195,8 +195,8 @@ static void make_all_files_go(void)
     }
 }
 
-/* One call in so many may be one that a run does without. With a sanitizer there is no pool, and a buffer that the C library has no
- * memory for StarPU asks for again. */
+/* One call in so many may be one that a run does without. With a sanitizer there is no pool, and a buffer that the
+ * C library has no memory for StarPU asks for again. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MOST_WITHOUT 3
 #else
@@ -211,8 +211,8 @@ static void expect_same_scores(const struct sl_scores *a, const struct sl_scores
     }
 }
 
-/* Run with the n-th call of a kind failing, for many n until none fails. What is there to save time only, a cache, may be left
- * out: then the run ends well. */
+/* Run with the n-th call of a kind failing, for many n until none fails. What is there to save time only, a cache,
+ * may be left out: then the run ends well. */
 static void fail_each(struct fault *fault, enum sl_status expected, long usual, bool later_too)
 {
     put_whole_dataset();
@@ -267,8 +267,8 @@ static void test_allocations_from_then_on(void **state)
     fail_each(&allocations, SL_ENOMEM, 37, true);
 }
 
-/* From the n-th on there is none: nobody waits for it without end. What fails may be a block of the pool's reserve, without which a run
- * does. */
+/* From the n-th on there is none: nobody waits for it without end. What fails may be a block of the pool's reserve,
+ * without which a run does. */
 static void test_buffers(void **state)
 {
     (void)state;

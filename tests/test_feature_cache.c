@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs are too small for them.
- * (What a cache holds is tested with codelets/hotrows.h.)
+ * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs
+ * are too small for them. (What a cache holds is tested with codelets/hotrows.h.)
  */
 #include "tests/run_fixture.h"
 
@@ -106,7 +106,7 @@ static void test_need(void **state)
     (void)state;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
     struct sl_gpu_need one = sl_memory_need_gpu(&settings, &shards, 1);
     struct sl_gpu_need two = sl_memory_need_gpu(&settings, &shards, 2);
     struct sl_gpu_need four = sl_memory_need_gpu(&settings, &shards, 4);
@@ -140,7 +140,8 @@ static uint64_t last_slots;
 
 static int precision = SL_PRECISION_FLOAT; /* of the next run */
 
-/* A run on GPUs of so many bytes, made up: none of them is there. 0: a run without GPUs. rows_out: of each PE's cache. */
+/* A run on GPUs of so many bytes, made up: none of them is there. 0: a run without GPUs. rows_out: of each PE's
+ * cache. */
 static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t feature_cache, struct outcome *out,
                    uint32_t *rows_out)
 {
@@ -166,7 +167,8 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
     sl_settings_free(&settings);
 }
 
-/* By itself a run keeps its features in main memory where its GPUs are too small, and nowhere else; the losses are the same. */
+/* By itself a run keeps its features in main memory where its GPUs are too small, and nowhere else; the losses are
+ * the same. */
 static void test_chosen(void **state)
 {
     struct outcome want;
@@ -211,7 +213,7 @@ static void test_too_many_rows(void **state)
     make_settings(2, 2, &settings);
     settings.epochs = 1;
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
     struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
     settings.feature_cache = 0; /* a part has half of 3000 */
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &small, &shards, 0, &cache), SL_ENOMEM);
@@ -240,7 +242,7 @@ static void test_more_gpus(void **state)
     }
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
     struct sl_gpu_need need_of_four = sl_memory_need_gpu(&settings, &shards, 4);
     sl_shards_close(&shards);
     sl_settings_free(&settings);
@@ -294,7 +296,7 @@ static void test_unlocked_table(void **state)
     make_settings(2, 2, &settings);
     settings.feature_cache = 10;
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
     expect_ok(sl_run_init(&run_here));
     run_here.n_gpus = 1;
     run_here.gpu_bytes = 100 * GB;

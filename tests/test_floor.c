@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-/* Two layers, 6 to 8 and 8 to 3: the first averages its input, the second hidden rows. Two steps of two PEs, in two chunks. */
+/* Two layers, 6 to 8 and 8 to 3: the first averages its input, the second hidden rows. Two steps of two PEs, in two
+ * chunks. */
 static const struct bench_shape small = {.n_layers = 2,
                                          .width = {6, 8, 3},
                                          .n_vertices = 1000,
@@ -51,10 +52,10 @@ static double units_of_limit(const char *codelet, enum bench_limit limit)
 }
 
 /* Equal but for rounding. */
-static void expect_equal(const char *what, double found, double expected)
+static void expect_equal(const char *label, double found, double expected)
 {
     if (!(fabs(found - expected) <= 1e-9 * fabs(expected))) {
-        fail_msg("%s: found %.17g, expected %.17g", what, found, expected);
+        fail_msg("%s: found %.17g, expected %.17g", label, found, expected);
     }
 }
 
@@ -161,7 +162,8 @@ static void seconds(void **state)
     expect_equal("seconds", bench_floor_seconds(&counted, rates), 9120 + 1900 + 44 + 190);
 }
 
-/* Input rows as CSR, 200 entries in 100 of them: nothing is gathered, and the first layer projects first though it widens. */
+/* Input rows as CSR, 200 entries in 100 of them: nothing is gathered, and the first layer projects first though it
+ * widens. */
 static void sparse(void **state)
 {
     (void)state;

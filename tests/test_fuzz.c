@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What `make fuzz` runs for long, for a moment and without clang: each reader on its seeds, on seeds that were changed here and
- * there, and on what was found once (tests/fuzz/found/TARGET-*). */
+ * What `make fuzz` runs for long, for a moment and without clang: each reader on its seeds, on seeds that were
+ * changed here and there, and on what was found once (tests/fuzz/found/TARGET-*). */
 #include "tests/data_fixture.h"
 
 #include <glob.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/gemm.h: against three loops on both sides of the size at which another library multiplies; in one thread, whatever the
- * environment allows; the same bits twice; no memory. */
+ * codelets/gemm.h: against three loops on both sides of the size at which another library multiplies; in one
+ * thread, whatever the environment allows; the same bits twice; no memory. */
 #include "codelets/gemm.h"
 
 #include <dirent.h>
@@ -109,8 +109,8 @@ static void *compute_all(void *argument)
     return NULL;
 }
 
-/* On the thread that set up and on a new one, which has OpenMP's settings from the environment: see main. Teams of threads stay once
- * they are started. */
+/* On the thread that set up and on a new one, which has OpenMP's settings from the environment: see main. Teams of
+ * threads stay once they are started. */
 static void test_one_thread(void **state)
 {
     pthread_t thread;
@@ -223,7 +223,8 @@ static void test_describe(void **state)
     assert_null(strchr(text, '\n'));
 }
 
-/* Libraries read the environment before main: it starts itself again with more threads allowed than a product may have. */
+/* Libraries read the environment before main: it starts itself again with more threads allowed than a product may
+ * have. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

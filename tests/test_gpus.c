@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/machine/gpus: what StarPU is told of GPUs and which are refused, by GPUs made up here; and, where there is one, what CUDA says.
+ * runtime/machine/gpus: what StarPU is told of GPUs and which are refused, by GPUs made up here; and, where there
+ * is one, what CUDA says.
  */
 #include "runtime/machine/gpus.h"
 

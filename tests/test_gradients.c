@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Gradients of every model that --model names against central differences, in double: the loss of one step as a function of its
- * parameters, with the sample and the dropout masks of that step.
+ * Gradients of every model that --model names against central differences, in double: the loss of one step as a
+ * function of its parameters, with the sample and the dropout masks of that step.
  */
 #include "tests/run_fixture.h"
 
@@ -17,7 +17,8 @@ static struct sl_dataset dense_set, sparse_set;
 #define STEP 1
 #define MIN_GRADIENT 1e-3 /* which the tolerances are small beside */
 
-/* So many entries of a parameter with more are looked at one by one. Every look touches the same memory, and is dear under a sanitizer. */
+/* So many entries of a parameter with more are looked at one by one. Every look touches the same memory, and is
+ * dear under a sanitizer. */
 #ifdef __SANITIZE_ADDRESS__
 static const size_t n_entries = 0;
 #else
@@ -131,7 +132,7 @@ struct probe {
     double *direction;
     double size; /* of the largest entry of the gradient */
     size_t largest;
-    char what[128];
+    char label[128];
 };
 
 static void probe_open(struct world *w, const char *variant, uint32_t layer, int k, struct probe *out)
@@ -142,7 +143,7 @@ static void probe_open(struct world *w, const char *variant, uint32_t layer, int
     out->value = need(n, sizeof *out->value);
     out->gradient = need(n, sizeof *out->gradient);
     out->direction = need(n, sizeof *out->direction);
-    snprintf(out->what, sizeof out->what, "%s, %s, layer %u, %s", model_name(w->settings->model), variant, layer,
+    snprintf(out->label, sizeof out->label, "%s, %s, layer %u, %s", model_name(w->settings->model), variant, layer,
              parameter_names[k]);
     loss_of(w);
     starpu_data_acquire(p->value_handle, STARPU_R);
@@ -175,9 +176,9 @@ static double loss_at(struct world *w, const struct probe *probe, double h)
     return h != 0 ? loss_of(w) : 0;
 }
 
-/* The derivative along the direction is <gradient, direction>, and (L(w + h d) - L(w - h d)) / 2h nearly. A ReLU's kink between the
- * two points spoils the difference for one h; a wrong gradient is wrong for all. The tolerance: truncation is h^2, rounding
- * 1e-16 / h, of losses near 1. */
+/* The derivative along the direction is <gradient, direction>, and (L(w + h d) - L(w - h d)) / 2h nearly. A ReLU's
+ * kink between the two points spoils the difference for one h; a wrong gradient is wrong for all. The tolerance:
+ * truncation is h^2, rounding 1e-16 / h, of losses near 1. */
 static void expect_derivative(struct world *w, const struct probe *probe, struct tally *tally)
 {
     static const double steps[] = {1e-5, 1e-6, 1e-7};
@@ -194,7 +195,7 @@ static void expect_derivative(struct world *w, const struct probe *probe, struct
     }
     loss_at(w, probe, 0);
     if (!(fabs(got - should) <= tolerance)) {
-        fail_msg("%s: the gradient says %.12g, differences say %.12g, off by %.3g, allowed %.3g", probe->what, should,
+        fail_msg("%s: the gradient says %.12g, differences say %.12g, off by %.3g, allowed %.3g", probe->label, should,
                  got, fabs(got - should), tolerance);
     }
 }
@@ -218,7 +219,8 @@ static void point_along(size_t e, struct probe *probe)
     probe->direction[e] = 1;
 }
 
-/* One parameter: along a random direction, along the entry of the largest gradient, and along some others, or all where they are few. */
+/* One parameter: along a random direction, along the entry of the largest gradient, and along some others, or all
+ * where they are few. */
 static void check_parameter(struct world *w, const char *variant, uint32_t layer, int k, struct tally *tally)
 {
     bool vanishes = w->model.layer[layer].norm == SL_NORM_BATCH && k == SL_BIAS; /* which batch norm takes out again */
@@ -226,7 +228,7 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
     struct probe probe;
     probe_open(w, variant, layer, k, &probe);
     if (vanishes ? probe.size != 0 : probe.size < MIN_GRADIENT) {
-        fail_msg("%s: the largest entry of the gradient is %g", probe.what, probe.size);
+        fail_msg("%s: the largest entry of the gradient is %g", probe.label, probe.size);
     }
     point_anywhere(seed, &probe);
     expect_derivative(w, &probe, tally);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/pipe/guard.h and order.h: when checks are due, at which losses the guard fires, and what an order of chunks has to be.
+ * runtime/pipe/guard.h and order.h: when checks are due, at which losses the guard fires, and what an order of
+ * chunks has to be.
  */
 #include "tests/kernel.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/halo.h: the rows that a list names, or columns of them, from few chunks and from more than a launch takes. */
+ * codelets/halo.h: the rows that a list names, or columns of them, from few chunks and from more than a launch
+ * takes. */
 #include "codelets/halo.h"
 
 #include <string.h>
@@ -12,8 +13,8 @@
 
 enum { ROWS = 1203, LISTED = 700, FIRST = 9 };
 
-/* Columns of the rows of the list from entry FIRST on, of chunks of 2^shift rows of numbers of `element` bytes, as many as there are of
- * `width`. */
+/* Columns of the rows of the list from entry FIRST on, of chunks of 2^shift rows of numbers of `element` bytes, as
+ * many as there are of `width`. */
 static void check_pack(size_t element, uint32_t shift, uint32_t n_columns, uint32_t column, uint32_t width)
 {
     uint32_t list[LISTED];

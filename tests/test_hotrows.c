@@ -82,8 +82,9 @@ static void list_remove(struct list *list, uint32_t i)
     list->n--;
 }
 
-/* Returns the hits. Rows are in use together: first those that are there move to the end, then the others push out what is at
- * the front, as long as that is not of this frontier; last, all of the frontier that are there are in its order. */
+/* Returns the hits. Rows are in use together: first those that are there move to the end, then the others push out
+ * what is at the front, as long as that is not of this frontier; last, all of the frontier that are there are in
+ * its order. */
 static uint32_t list_want(struct list *list, uint32_t n, const sl_vertex *ids)
 {
     uint32_t n_hits = 0;
@@ -200,7 +201,8 @@ static void test_degree(void **state)
 }
 
 #ifdef SL_CUDA
-/* Step by step the same cache as on the CPU, slot for slot; its rows are of n_columns of bf16, at most COLUMNS of sl_real; 0: of these. */
+/* Step by step the same cache as on the CPU, slot for slot; its rows are of n_columns of bf16, at most COLUMNS of
+ * sl_real; 0: of these. */
 static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, uint32_t n_part, uint32_t n_slots,
                             uint32_t n_most, uint32_t n_columns)
 {

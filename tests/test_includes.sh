@@ -9,7 +9,7 @@
 
 set -u
 layers=(support partition codelets runtime apps tests)
-floors=(plan machine files report store model exchange sync schedule minibatch full pipe train) # of runtime; starling.h is below them
+floors=(plan machine files report store model exchange sync minibatch full pipe train) # of runtime; starling.h is below them
 
 # rank FOLDER: its place among the layers, from 0; nothing for a folder that is none.
 rank()
@@ -117,7 +117,7 @@ lists()
         name=${name#*/}
         stem=${name%.c}
     fi
-    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "%D%/$stem( |\$)" "$list"; }
+    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "%D%/$stem(\.[a-z]+)?( |\$)" "$list"; }
 }
 
 # unlisted ROOT: complain about sources that no local.am names: the tarball would lack them.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Kill -9 at any moment: what is on the disk changes by system calls alone, so that a process killed before each of them, and in the
- * middle of each write, has been killed at every moment that another process could tell apart. The run gone on with afterwards ends
- * with the files of one that was never stopped, to the bit, and with its metrics; with and without another process in the same cache.
+ * Kill -9 at any moment: what is on the disk changes by system calls alone, so that a process killed before each of
+ * them, and in the middle of each write, has been killed at every moment that another process could tell apart. The
+ * run gone on with afterwards ends with the files of one that was never stopped, to the bit, and with its metrics;
+ * with and without another process in the same cache.
  */
 #include "tests/whole_fixture.h"
 

@@ -31,8 +31,8 @@ static void expect_smallest(const struct sl_labor_turn *turn, const sl_vertex *d
     free(all);
 }
 
-/* Lists over ids that come again now and then, so that keys are equal; steps enough for too low a guess of the k-th key, which one
- * list in a hundred meets. */
+/* Lists over ids that come again now and then, so that keys are equal; steps enough for too low a guess of the k-th
+ * key, which one list in a hundred meets. */
 static void expect_picks(uint32_t k, uint32_t kappa, uint32_t n_steps)
 {
     sl_vertex *dataset_ids = need(N_VERTICES, sizeof *dataset_ids);

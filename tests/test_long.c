@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What goes on for long takes no more of the process than what is short: sessions opened and closed one after the other, and epochs.
- * SL_LONG=1: a thousand and two thousand of them. */
+ * What goes on for long takes no more of the process than what is short: sessions opened and closed one after the
+ * other, and epochs. SL_LONG=1: a thousand and two thousand of them. */
 #include "tests/whole_fixture.h"
 
 #include <dirent.h>
@@ -84,9 +84,9 @@ static void test_sessions(void **state)
 #endif
 }
 
-/* What is allocated after the last epoch is what was after the tenth, but for one in a hundred. Of the pages that it lies in one or two
- * in a hundred are new, most of them before the hundredth: now and then a batch's frontiers are the largest so far, ever more seldom, and
- * touch a page more of their buffers. */
+/* What is allocated after the last epoch is what was after the tenth, but for one in a hundred. Of the pages that
+ * it lies in one or two in a hundred are new, most of them before the hundredth: now and then a batch's frontiers
+ * are the largest so far, ever more seldom, and touch a page more of their buffers. */
 static void train_for_long(const char *options, const char *epochs)
 {
     struct sl_settings *settings;

@@ -85,8 +85,8 @@ static void look_at_worker(void *argument)
     atomic_fetch_add(known && CPU_EQUAL(&both, &mine) ? &n_inside : &n_outside, 1);
 }
 
-/* In a process that is bound to one hardware thread: 0 where as many workers as were asked for stay on it, 77 where it cannot be
- * bound. */
+/* In a process that is bound to one hardware thread: 0 where as many workers as were asked for stay on it, 77 where
+ * it cannot be bound. */
 static int start_bound(void)
 {
     int cpu = CPU_SETSIZE - 1; /* the last one allowed: the first is where unasked workers begin */

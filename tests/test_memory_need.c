@@ -52,10 +52,10 @@ static void make_settings(int model, const struct variant *v, struct sl_settings
     out->norm = model == SL_MODEL_RESGCN ? SL_NORM_NONE : v->norm;
 }
 
-static void expect_between(const char *model, const char *variant, const char *what, uint64_t taken, uint64_t need)
+static void expect_between(const char *model, const char *variant, const char *label, uint64_t taken, uint64_t need)
 {
     if ((double)need < TOO_LITTLE * (double)taken || need > TOO_MUCH * taken) {
-        fail_msg("%s, %s: %s took %llu bytes, estimated at %llu", model, variant, what, (unsigned long long)taken,
+        fail_msg("%s, %s: %s took %llu bytes, estimated at %llu", model, variant, label, (unsigned long long)taken,
                  (unsigned long long)need);
     }
 }
@@ -264,8 +264,9 @@ static struct sl_memory_terms deep_terms(const struct sl_dataset *dataset, int m
     return terms;
 }
 
-/* Of bf16 the float gradients of the chunk that was timed stay beside all rows, three of a hidden layer; in float its blocks serve. History
- * is there in an evaluation, and so are its tasks' records and what GCNII's sums begin with, of all layers. */
+/* Of bf16 the float gradients of the chunk that was timed stay beside all rows, three of a hidden layer; in float
+ * its blocks serve. History is there in an evaluation, and so are its tasks' records and what GCNII's sums begin
+ * with, of all layers. */
 static void test_deep(void **state)
 {
     static const struct graph_shape shape = {
@@ -296,7 +297,8 @@ static void test_deep(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither touches is the other's. */
+/* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither
+ * touches is the other's. */
 static void test_ranks(void **state)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};

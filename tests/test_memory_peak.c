@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a run says it may need (runtime/train/memory_need.h) against the peak of its process, for whole runs of many settings: not
- * much less, and not much more. A process with less is refused at its start, with both figures.
+ * What a run says it may need (runtime/train/memory_need.h) against the peak of its process, for whole runs of many
+ * settings: not much less, and not much more. A process with less is refused at its start, with both figures.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

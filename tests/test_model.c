@@ -229,7 +229,8 @@ static void test_names(void **state)
     sl_model_free(&m);
 }
 
-/* Names and shapes of both libraries' layers, in the state dict's order; of 2 layers, 5 features, 8 hidden, 2 heads, 3 classes. */
+/* Names and shapes of both libraries' layers, in the state dict's order; of 2 layers, 5 features, 8 hidden, 2
+ * heads, 3 classes. */
 static const struct {
     int model, norm;
     const char *names[SL_N_NAMES];
@@ -316,7 +317,7 @@ static void test_names_of_libraries(void **state)
 }
 
 /* Write a model to a file and read that. */
-static void through_file(const struct sl_model *m, enum sl_tensors_for what, struct sl_tensors *out)
+static void through_file(const struct sl_model *m, enum sl_tensors_for purpose, struct sl_tensors *out)
 {
     struct sl_tensor *tensors = need(SL_MODEL_TENSORS, sizeof *tensors);
     char path[] = "/tmp/starling-test-XXXXXX";
@@ -324,7 +325,7 @@ static void through_file(const struct sl_model *m, enum sl_tensors_for what, str
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    expect_ok(sl_model_tensors(m, what, tensors, &n));
+    expect_ok(sl_model_tensors(m, purpose, tensors, &n));
     expect_ok(sl_safetensors_write(path, tensors, n, NULL, 0));
     expect_ok(sl_safetensors_read(path, out));
     sl_model_tensors_free(tensors, n);
@@ -376,7 +377,8 @@ static void test_round_trip_of_libraries(void **state)
     }
 }
 
-/* Heads without their axis of one, as --save wrote them and checkpoints have them: a checkpoint's values load as a model. */
+/* Heads without their axis of one, as --save wrote them and checkpoints have them: a checkpoint's values load as a
+ * model. */
 static void test_heads_of_old(void **state)
 {
     (void)state;
@@ -443,8 +445,8 @@ static void through_file_with(const struct sl_model *m, const struct sl_tensor *
     free(tensors);
 }
 
-/* A file that has all tensors of the model and others is of another model, of which batch norm would be lost. What PyTorch's batch
- * norm has beside them is none. */
+/* A file that has all tensors of the model and others is of another model, of which batch norm would be lost. What
+ * PyTorch's batch norm has beside them is none. */
 static void test_surplus(void **state)
 {
     (void)state;

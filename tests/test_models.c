@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What holds of every model that --model names, between training and evaluation: with all in-edges and without dropout a step's
- * logits are those of sl_evaluate; and where a single layer is linear and its sums are unbiased, so are a sample's logits on average.
+ * What holds of every model that --model names, between training and evaluation: with all in-edges and without
+ * dropout a step's logits are those of sl_evaluate; and where a single layer is linear and its sums are unbiased,
+ * so are a sample's logits on average.
  */
 #include "tests/run_fixture.h"
 
@@ -29,8 +30,8 @@ static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, struc
     }
 }
 
-/* The logits that PE p has of its n seeds, to their places by dataset id. A step's rows keep their handles and so their contents
- * until its slot is used again. */
+/* The logits that PE p has of its n seeds, to their places by dataset id. A step's rows keep their handles and so
+ * their contents until its slot is used again. */
 static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logits_out)
 {
     uint32_t slot = (uint32_t)(step % w->settings->depth);
@@ -130,9 +131,9 @@ static double cross_entropy(const struct sl_dataset *d, const double *logits)
     return sum / d->train.n;
 }
 
-/* Rounding: eight times an epsilon for each of at most eight layers, and the root of the longest sum, over the hub's in-neighbours
- * (a third of the vertices), relative to the largest entry. */
-static void expect_logits(const char *what, size_t n, const double *got, const double *should)
+/* Rounding: eight times an epsilon for each of at most eight layers, and the root of the longest sum, over the
+ * hub's in-neighbours (a third of the vertices), relative to the largest entry. */
+static void expect_logits(const char *caption, size_t n, const double *got, const double *should)
 {
     double size = 0;
     for (size_t i = 0; i < n; i++) {
@@ -140,7 +141,7 @@ static void expect_logits(const char *what, size_t n, const double *got, const d
     }
     assert_true(size > 0.1 && isfinite(size));
     for (size_t i = 0; i < n; i++) {
-        expect_near_at(what, i, got[i], should[i], 8 * 8 * EPSILON * sqrt(N / 3.0) * size);
+        expect_near_at(caption, i, got[i], should[i], 8 * 8 * EPSILON * sqrt(N / 3.0) * size);
     }
 }
 
@@ -172,10 +173,10 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
     bool taken = settings_of(model, v, spread, &settings);
     if (taken) {
         struct world w;
-        char what[128];
+        char caption[128];
         size_t n = (size_t)N * d->n_classes;
         double *got = need(n, sizeof *got);
-        snprintf(what, sizeof what, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
+        snprintf(caption, sizeof caption, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
         world_open(d, &settings, 1, &w);
         scramble_model(&w.model);
         for (size_t i = 0; i < n; i++) {
@@ -183,8 +184,8 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
         }
         double loss = step_of(&w, 0, got);
         double *should = exact_logits(&w);
-        expect_logits(what, n, got, should);
-        expect_near(what, loss, cross_entropy(d, should), 1e-5 * loss);
+        expect_logits(caption, n, got, should);
+        expect_near(caption, loss, cross_entropy(d, should), 1e-5 * loss);
         world_healthy(&w);
         world_close(&w);
         free(got);
@@ -214,8 +215,8 @@ static void test_agreement(void **state)
 #define N_SAMPLES 400
 #define N_SMALL 240
 
-/* A model of one layer, which has no activation, and whose sums over a sample are those over all edges on average: symmetric ones, and
- * means, as any neighbour is sampled as likely as any other. Attention's are not. */
+/* A model of one layer, which has no activation, and whose sums over a sample are those over all edges on average:
+ * symmetric ones, and means, as any neighbour is sampled as likely as any other. Attention's are not. */
 static bool is_unbiased(const struct world *w)
 {
     const struct sl_layer *only = &w->model.layer[0];
@@ -223,9 +224,9 @@ static bool is_unbiased(const struct world *w)
            (only->kind == &sl_sage || only->kind->weigh == SL_WEIGH_SYMMETRIC);
 }
 
-/* Every logit, and each class' sum over all vertices, which small errors of one sign add up in: of so many samples the average is
- * within five standard errors, beyond which one of a million would be. */
-static void expect_average(const char *what, struct world *w)
+/* Every logit, and each class' sum over all vertices, which small errors of one sign add up in: of so many samples
+ * the average is within five standard errors, beyond which one of a million would be. */
+static void expect_average(const char *caption, struct world *w)
 {
     uint32_t n_classes = w->shards.n_classes;
     size_t n = (size_t)N_SMALL * n_classes;
@@ -250,7 +251,7 @@ static void expect_average(const char *what, struct world *w)
         double average = sum[i] / N_SAMPLES;
         double error = sqrt(fmax(squares[i] / N_SAMPLES - average * average, 0) / N_SAMPLES);
         n_sampled += error > 1e-3 * size;
-        expect_near_at(what, i, average, 0, 5 * error + (i < n ? 1 : N_SMALL) * 64 * EPSILON * size);
+        expect_near_at(caption, i, average, 0, 5 * error + (i < n ? 1 : N_SMALL) * 64 * EPSILON * size);
     }
     assert_true(n_sampled > n / 8); /* the others have no more neighbours than the fanout */
     free(logits);
@@ -263,7 +264,7 @@ static bool check_average(int model, int sampler)
 {
     struct sl_settings settings;
     struct world w;
-    char what[128];
+    char caption[128];
     expect_ok(sl_settings_init(&settings));
     settings.model = model;
     settings.sampler = sampler;
@@ -277,12 +278,12 @@ static bool check_average(int model, int sampler)
     settings.chunks = 2;
     settings.depth = 1;
     settings.lr = 0;
-    snprintf(what, sizeof what, "%s, sampler %d", model_name(model), sampler);
+    snprintf(caption, sizeof caption, "%s, sampler %d", model_name(model), sampler);
     world_open(&small_set, &settings, N_SAMPLES, &w);
     bool unbiased = is_unbiased(&w);
     scramble_model(&w.model);
     if (unbiased) {
-        expect_average(what, &w);
+        expect_average(caption, &w);
     }
     world_healthy(&w);
     world_close(&w);

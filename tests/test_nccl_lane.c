@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/nccl.h and codelets/nccl_lane.h: messages and sums between GPUs, by themselves and as tasks; and how they fail. Over the
- * stand-in for NCCL there are several GPUs; on a machine with one GPU, a communicator of one rank that sends to itself. */
+ * codelets/nccl.h and codelets/nccl_lane.h: messages and sums between GPUs, by themselves and as tasks; and how
+ * they fail. Over the stand-in for NCCL there are several GPUs; on a machine with one GPU, a communicator of one
+ * rank that sends to itself. */
 #include "codelets/nccl_lane.h"
 
 #include "tests/starpu_fixture.h"
@@ -200,7 +201,8 @@ static void test_connected(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-/* A GPU that does not answer, or reports an error, is a status within the time, that names it; the others' work is given up. */
+/* A GPU that does not answer, or reports an error, is a status within the time, that names it; the others' work is
+ * given up. */
 static void test_failures(void **state)
 {
     (void)state;
@@ -245,8 +247,8 @@ static void stop(struct sl_nccl_lane *lane)
 
 enum { ROWS = 9, COLUMNS = 33 };
 
-/* Numbers of so many bytes go once round all GPUs, twice, each move a task that waits for the one before; beside it one that goes
- * nowhere. */
+/* Numbers of so many bytes go once round all GPUs, twice, each move a task that waits for the one before; beside it
+ * one that goes nowhere. */
 static void check_round(uint32_t n, size_t element)
 {
     struct sl_nccl_lane lane;

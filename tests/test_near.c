@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/near.h, on four workers of which one at a time is let go on: the lines that tasks join, what a worker takes of its own and
- * of others, and that nothing is lost where all are at work. */
+ * codelets/near.h, on four workers of which one at a time is let go on: the lines that tasks join, what a worker
+ * takes of its own and of others, and that nothing is lost where all are at work. */
 #include "codelets/near.h"
 
 #include <sched.h>

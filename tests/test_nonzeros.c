@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/nonzeros.h: sums of row lengths, beyond 2^32 too, of frontiers and parts that may be empty; the submission. */
+ * codelets/nonzeros.h: sums of row lengths, beyond 2^32 too, of frontiers and parts that may be empty; the
+ * submission. */
 #include "codelets/nonzeros.h"
 
 #include "codelets/sample.h"
@@ -20,7 +21,8 @@ struct case_ {
     sl_vertex *ids;
 };
 
-/* Up to longest - 1 entries a row, some with none, and from anywhere on; the frontier: n_rows of the part's rows, out of order. */
+/* Up to longest - 1 entries a row, some with none, and from anywhere on; the frontier: n_rows of the part's rows,
+ * out of order. */
 static struct case_ make_case(uint32_t n_part, uint32_t n_rows, uint64_t longest, uint64_t seed)
 {
     struct case_ c = {.n_part = n_part, .n_rows = n_rows};
@@ -59,7 +61,8 @@ static uint64_t by_the_book(const struct case_ *c)
     return low + (high << 32);
 }
 
-/* Parts, frontiers and lengths: none, one, around a warp, beyond a block, the whole part; the sums of the last rows are long. */
+/* Parts, frontiers and lengths: none, one, around a warp, beyond a block, the whole part; the sums of the last rows
+ * are long. */
 static const struct {
     uint32_t n_part, n_rows;
     uint64_t longest;
@@ -139,7 +142,8 @@ static void test_launcher(void **state)
 
 enum { MAX_COUNTS = 64 };
 
-/* What a sample of n_hops hops in a group of n_parts has counted: each number another one, but for the frontier's rows. */
+/* What a sample of n_hops hops in a group of n_parts has counted: each number another one, but for the frontier's
+ * rows. */
 static uint32_t fill_counts(const struct case_ *c, uint32_t n_hops, uint32_t n_parts, uint32_t *counts)
 {
     uint32_t n = sl_counts_size(n_hops, n_parts);

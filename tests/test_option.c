@@ -554,7 +554,7 @@ static void bad_defaults_are_a_status(void **state)
     assert_int_equal(sl_memory_live(), live);
 }
 
-/* ---- Printing ----------------------------------------------------------------------------------------------------- */
+/* ---- Printing ---------------------------------------------------------------------------------------------------- */
 
 /* What an action prints, in a buffer that the next call overwrites. */
 static const char *printed(const struct sl_option_table *t, enum sl_option_action action)

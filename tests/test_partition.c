@@ -33,7 +33,8 @@ static void generate(uint32_t n_vertices, bool directed, struct sl_dataset *out)
     assert_ok(sl_dataset_make("tiny", &raw, directed, SL_NORMALIZE_NONE, out));
 }
 
-/* What partition.h promises of any partition, whose vertices are in an order of their own within a piece, or the dataset's. */
+/* What partition.h promises of any partition, whose vertices are in an order of their own within a piece, or the
+ * dataset's. */
 static void assert_partition(const struct sl_dataset *d, const struct sl_partition *p, uint32_t n_parts, bool own_order)
 {
     const struct sl_graph *old = &d->graph;

@@ -47,7 +47,7 @@ static void test_words(void **state)
     (void)state;
     for (uint32_t trial = 0; trial < 1000; trial++) {
         const struct sl_draw draw = draw_of(trial);
-        const struct sl_philox_place at = sl_philox_place(&draw);
+        const struct sl_philox_common at = sl_philox_common(&draw);
         const uint32_t number = trial % 2 == 0 ? trial / 2 : UINT32_MAX - trial;
         uint32_t vertices[LANES], words[4][LANES];
         make_vertices(trial, vertices);

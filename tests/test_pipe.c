@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/pipe: GNNPipe's epochs against figures that two independent formulations of its rules gave in double (tests/reference), and
- * what must not matter: the schedule, which chunks there are where all is fresh, and how their rows are kept. Rows in bf16 agree to 2e-2.
+ * runtime/pipe: GNNPipe's epochs against figures that two independent formulations of its rules gave in double
+ * (tests/reference), and what must not matter: the schedule, which chunks there are where all is fresh, and how
+ * their rows are kept. Rows in bf16 agree to 2e-2.
  */
 #include "tests/reference_fixture.h"
 
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/traffic.h"
+#include "tests/graph_fixture.h"
 
 #define MAX_CHUNKS 64
 
 static int precision; /* --precision of the cases */
 
-/* Of cases in which rounding decides on which side of zero an entry enters a ReLU nothing else is compared: gradients part there as far as
- * those of a float run do whose weights are off by a three-hundredth. */
+/* Of cases in which rounding decides on which side of zero an entry enters a ReLU nothing else is compared:
+ * gradients part there as far as those of a float run do whose weights are off by a three-hundredth. */
 static bool losses_alone;
 
 /* A model on the chunks of a graph. */
@@ -35,8 +37,11 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     struct sl_settings *s = &b->settings;
     s->schedule = SL_SCHEDULE_PIPE;
     s->precision = precision;
-    expect_ok(sl_partition_of(dataset, n_chunks, chunk_of, &b->partition));
-    expect_ok(sl_shards_open_held(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
+    make_partition(&dataset->graph, n_chunks, chunk_of, &b->partition);
+    b->partition.n_pieces = n_chunks;
+    b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
+    memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
+    expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
     expect_ok(sl_shards_weigh(dataset, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
@@ -126,7 +131,8 @@ static void put_table(json_t *root, struct bench *b)
     }
 }
 
-/* Whether a vertex' rows become history: with --recompute those alone that another chunk reads, one way or the other. */
+/* Whether a vertex' rows become history: with --recompute those alone that another chunk reads, one way or the
+ * other. */
 static bool is_kept(const struct bench *b, sl_vertex v)
 {
     const struct sl_graph *graph = &b->partition.graph;
@@ -224,8 +230,8 @@ static bool is_heard(const struct bench *b, uint32_t u, uint32_t way)
     return false;
 }
 
-/* The formulas of the method: 2 N H (S - 1) m numbers between stages, H L M(W) and as many back between ways, 2 (W - 1) models. In bf16 are
- * those between ways, and between stages the hidden rows that were activated. */
+/* The formulas of the method: 2 N H (S - 1) m numbers between stages, H L M(W) and as many back between ways, 2 (W
+ * - 1) models. In bf16 are those between ways, and between stages the hidden rows that were activated. */
 static void check_traffic(const struct bench *b)
 {
     const struct sl_settings *s = &b->settings;
@@ -249,7 +255,8 @@ static void check_traffic(const struct bench *b)
     assert_true(s->ways == 1 || mirrors > 0);
 }
 
-/* The case's own stages, after the measured ones, which may part where GCNII's first rows are the only ones that cross. */
+/* The case's own stages, after the measured ones, which may part where GCNII's first rows are the only ones that
+ * cross. */
 static void deal(json_t *root, struct bench *b)
 {
     json_t *stages = member(member(root, "options"), "stage_of_aggregation");
@@ -409,7 +416,8 @@ static void test_deal(void **state)
     }
 }
 
-/* --stages-cut counts layers that aggregate; the one before them is of the first stage, the one after them of the last. */
+/* --stages-cut counts layers that aggregate; the one before them is of the first stage, the one after them of the
+ * last. */
 static void test_stages_cut(void **state)
 {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1, 2, 2};

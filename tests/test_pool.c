@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/machine/pool: blocks are as large as asked for, apart from each other, given again, and do not grow in number while a run
- * repeats itself. A build with a sanitizer has no pool.
+ * runtime/machine/pool: blocks are as large as asked for, apart from each other, given again, and do not grow in
+ * number while a run repeats itself. A build with a sanitizer has no pool.
  */
 #include "tests/run_fixture.h"
 
@@ -100,14 +100,15 @@ static void take_on_worker(void *arg)
     b->block = take(b->bytes);
 }
 
-static void *on_worker(unsigned worker, void (*what)(void *), void *block, size_t bytes)
+static void *on_worker(unsigned worker, void (*function)(void *), void *block, size_t bytes)
 {
     struct by_worker b = {bytes, block};
-    starpu_execute_on_specific_workers(what, &b, 1, &worker, "test_pool");
+    starpu_execute_on_specific_workers(function, &b, 1, &worker, "test_pool");
     return b.block;
 }
 
-/* Of two free blocks each worker takes the one that it gave back, whichever was the first; the other's where it has none. */
+/* Of two free blocks each worker takes the one that it gave back, whichever was the first; the other's where it has
+ * none. */
 static void test_own_first(void **state)
 {
     const size_t bytes = (size_t)11 << 20; /* a size that no other test takes */
@@ -245,8 +246,8 @@ static bool is_resident(const unsigned char *block, size_t bytes)
     return (there & 1) != 0;
 }
 
-/* Blocks that share huge pages: those that are given back lose their pages although others of them are in use, which lose nothing, and
- * are there again. */
+/* Blocks that share huge pages: those that are given back lose their pages although others of them are in use,
+ * which lose nothing, and are there again. */
 static void test_side_by_side(void **state)
 {
     enum { N = 40 };

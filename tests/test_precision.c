@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows in bf16 (--precision): numbers, sums and products of them, and whole runs: the partition is invisible but for rounding,
- * the same run twice is the same to the bit, bytes halve, and what a run learns is what one in float learns. And what CUDA kernels make of
- * such rows, beside the CPU's; of pure copies codelets' own tests see that.
+ * Rows in bf16 (--precision): numbers, sums and products of them, and whole runs: the partition is invisible but
+ * for rounding, the same run twice is the same to the bit, bytes halve, and what a run learns is what one in float
+ * learns. And what CUDA kernels make of such rows, beside the CPU's; of pure copies codelets' own tests see that.
  */
 #include "tests/run_fixture.h"
 
@@ -280,26 +280,27 @@ static void test_attention(void **state)
 /* ---- on a device ---- */
 
 #ifdef SL_CUDA
-/* n numbers of the device that are rounded to bf16: each is one of the two next to what is wanted, but for what is next to nothing. */
-static void expect_rounded(const char *what, size_t n, void *data, const sl_real *wanted)
+/* n numbers of the device that are rounded to bf16: each is one of the two next to what is wanted, but for what is
+ * next to nothing. */
+static void expect_rounded(const char *label, size_t n, void *data, const sl_real *wanted)
 {
     sl_bf16 *got = need(n, sizeof *got);
     from_device(got, data, n * sizeof *got);
     for (size_t i = 0; i < n; i++) {
         assert_int_not_equal(got[i], 0xa5a5); /* which is next to nothing, and what device_room left */
-        expect_near_at(what, i, (double)sl_bf16_real(got[i]), (double)wanted[i],
+        expect_near_at(label, i, (double)sl_bf16_real(got[i]), (double)wanted[i],
                        0x1p-8 * fabs((double)wanted[i]) + 1e-5);
     }
     free(got);
 }
 
 /* n numbers of the device within 1e-5, of themselves where they are larger than one. */
-static void expect_close_to(const char *what, size_t n, void *data, const sl_real *wanted)
+static void expect_close_to(const char *label, size_t n, void *data, const sl_real *wanted)
 {
     sl_real *got = need(n, sizeof *got);
     from_device(got, data, n * sizeof *got);
     for (size_t i = 0; i < n; i++) {
-        expect_near_at(what, i, (double)got[i], (double)wanted[i], 1e-5 * fmax(1, fabs((double)wanted[i])));
+        expect_near_at(label, i, (double)got[i], (double)wanted[i], 1e-5 * fmax(1, fabs((double)wanted[i])));
     }
     free(got);
 }
@@ -370,8 +371,8 @@ static void test_attention_on_device(void **state)
 
 enum { OWN = 64, OWN_SHIFT = 5, PACKED = 56, SOURCES = OWN + PACKED, LISTS = 22, LONGEST = 13000 };
 
-/* Destination d has d sources, the last one LONGEST; OWN of the positions are the first PE's rows, in two chunks and another order,
- * PACKED the second's, which it packed. */
+/* Destination d has d sources, the last one LONGEST; OWN of the positions are the first PE's rows, in two chunks
+ * and another order, PACKED the second's, which it packed. */
 struct sums {
     uint32_t width;
     uint32_t offsets[LISTS + 1], back_offsets[SOURCES + 1];
@@ -946,7 +947,7 @@ static void evaluate(const struct variant *v, int precision, sl_real *scores, sl
     sl_settings_free(&settings);
 }
 
-static double expect_close(const char *what, size_t n, const sl_real *got, const sl_real *wanted)
+static double expect_close(const char *label, size_t n, const sl_real *got, const sl_real *wanted)
 {
     double largest = 0;
     double difference = 0;
@@ -955,7 +956,7 @@ static double expect_close(const char *what, size_t n, const sl_real *got, const
         difference = fmax(difference, fabs((double)got[i] - (double)wanted[i]));
     }
     if (!(difference <= 2e-2 * largest)) {
-        fail_msg("%s: off by %g, where the largest is %g", what, difference, largest);
+        fail_msg("%s: off by %g, where the largest is %g", label, difference, largest);
     }
     return difference;
 }

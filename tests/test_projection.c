@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/measured.h, projection.h and scaling.h: a cluster computed by hand, the law of counts, what must not fall or
- * rise, and files that are no run's. */
+ * runtime/report/measured.h, projection.h and scaling.h: a cluster computed by hand, the law of counts, what must
+ * not fall or rise, and files that are no run's. */
 #include "runtime/report/projection.h"
 
 #include <math.h>
@@ -50,9 +50,10 @@ static void write_text(int i, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* ---- a run -------------------------------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------------------------------------- */
 
-/* What differs between the runs of these tests; all have one layer, 10 features and 4 classes, and 100 training vertices. */
+/* What differs between the runs of these tests; all have one layer, 10 features and 4 classes, and 100 training
+ * vertices. */
 struct story {
     uint32_t pes, group_size, batch_size;
     double seconds;
@@ -120,11 +121,12 @@ static struct sl_projection projection; /* large */
 
 #define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-12)
 
-/* ---- by hand ------------------------------------------------------------------------------------------------------ */
+/* ---- by hand ----------------------------------------------------------------------------------------------------- */
 
-/* The run's counts, its 2 s of work and 0.05 for the second machine's optimiser, of two devices. Three messages that wait for
- * each other and four in all (request, rows, counts, the wish to stop), 3300 bytes of which each machine sends half; two arrays
- * of 400 bytes: 0.0014 down the chain, 0.0005 for the second, 0.001 + 2 * 0.0005 back. */
+/* The run's counts, its 2 s of work and 0.05 for the second machine's optimiser, of two devices. Three messages
+ * that wait for each other and four in all (request, rows, counts, the wish to stop), 3300 bytes of which each
+ * machine sends half; two arrays of 400 bytes: 0.0014 down the chain, 0.0005 for the second, 0.001 + 2 * 0.0005
+ * back. */
 static void two_that_cooperate_are_as_computed_by_hand(void **state)
 {
     (void)state;
@@ -196,8 +198,8 @@ static void a_run_projected_onto_its_own_machine_takes_its_own_time(void **state
     assert_near(epoch_of(&projection, &own, SL_PROJECT_INDEPENDENT, 20).seconds, 5);
 }
 
-/* The time f that a PE's step takes is found again: the first run's 2 s are w + 2 f. Of 32 PEs with the same counts, whose
- * partial sums take 0.05 / 2 each, and not of eight, whose steps are too few to tell. */
+/* The time f that a PE's step takes is found again: the first run's 2 s are w + 2 f. Of 32 PEs with the same
+ * counts, whose partial sums take 0.05 / 2 each, and not of eight, whose steps are too few to tell. */
 static void the_fixed_time_of_a_step_is_found(void **state)
 {
     (void)state;
@@ -214,7 +216,7 @@ static void the_fixed_time_of_a_step_is_found(void **state)
     assert_true(fabs(projection.fixed_s - f) < 1e-9);
 }
 
-/* ---- the law ------------------------------------------------------------------------------------------------------ */
+/* ---- the law ----------------------------------------------------------------------------------------------------- */
 
 static double rows_of(uint32_t n_devices)
 {
@@ -263,7 +265,7 @@ static void counts_end_at_the_graph(void **state)
     assert_near(rows_of(100), 1000);
 }
 
-/* ---- what must not fall or rise ----------------------------------------------------------------------------------- */
+/* ---- what must not fall or rise ---------------------------------------------------------------------------------- */
 
 static void dearer_messages_never_save_time(void **state)
 {
@@ -314,7 +316,7 @@ static void without_messages_more_devices_never_take_longer(void **state)
     assert_true(epoch_of(&projection, &shared, SL_PROJECT_INDEPENDENT, 8).seconds >= 0.99 * two);
 }
 
-/* ---- refused ------------------------------------------------------------------------------------------------------ */
+/* ---- refused ----------------------------------------------------------------------------------------------------- */
 
 static void refuse_file(const char *text, enum sl_status status, const char *words)
 {
@@ -386,7 +388,7 @@ static void what_cannot_be_projected_is_refused(void **state)
     assert_near(epoch_of(&projection, &four, SL_PROJECT_INDEPENDENT, 1).n_steps, 2); /* a machine not full */
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static void the_table_says_where_each_way_ends(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The properties of whole runs, of every model that --model names: the partition is invisible, the same run twice is the same to the
- * bit; and of their samples: frontiers cover.
+ * The properties of whole runs, of every model that --model names: the partition is invisible, the same run twice
+ * is the same to the bit; and of their samples: frontiers cover.
  */
 #include "tests/run_fixture.h"
 
@@ -304,8 +304,9 @@ static double distance_apart(const struct variant *v, uint32_t batch, uint32_t l
     return most;
 }
 
-/* Groups without a seed take part: their rows are none, and the sums are the others'. Runs are 1e-8 to 1e-7 apart, but where rounding
- * decides on which side of zero an entry enters a ReLU, which is another one on each kind of processor: with the next seed it is none. */
+/* Groups without a seed take part: their rows are none, and the sums are the others'. Runs are 1e-8 to 1e-7 apart,
+ * but where rounding decides on which side of zero an entry enters a ReLU, which is another one on each kind of
+ * processor: with the next seed it is none. */
 static void test_empty_groups(void **state)
 {
     (void)state;
@@ -330,7 +331,8 @@ static void test_empty_groups(void **state)
 
 /* ---- CPUs, GPUs and both ---- */
 
-/* Each variant on CPUs alone, by one PE; then on all other machines (on one of them where kernels are slow), as one PE and spread. */
+/* Each variant on CPUs alone, by one PE; then on all other machines (on one of them where kernels are slow), as one
+ * PE and spread. */
 static void test_devices(void **state)
 {
     struct outcome on_cpus[MAX_VARIANTS];
@@ -372,15 +374,15 @@ static void test_devices(void **state)
 
 /* ---- property 2: the same run twice is the same to the bit ---- */
 
-static void expect_bits(const char *what, const struct outcome *got, const struct outcome *should)
+static void expect_bits(const char *label, const struct outcome *got, const struct outcome *should)
 {
     for (uint32_t i = 0; i < N_STEPS; i++) {
         if (memcmp(&got->loss[i], &should->loss[i], sizeof got->loss[i]) != 0) {
-            fail_msg("%s: the loss of step %u is %.17g instead of %.17g", what, i, got->loss[i], should->loss[i]);
+            fail_msg("%s: the loss of step %u is %.17g instead of %.17g", label, i, got->loss[i], should->loss[i]);
         }
     }
     assert_int_equal(got->n_entries, should->n_entries);
-    expect_same(what, got->n_entries, sizeof *got->parameters, got->parameters, should->parameters);
+    expect_same(label, got->n_entries, sizeof *got->parameters, got->parameters, should->parameters);
 }
 
 static const struct spread exact_spreads[] = {
@@ -398,7 +400,7 @@ static size_t n_exact_variants(void)
 static struct outcome exact[MAX_VARIANTS];
 
 /* Each variant on one of the spreads, with another depth of the ring for every machine. */
-static void exact_round(size_t round, const char *what, bool first)
+static void exact_round(size_t round, const char *label, bool first)
 {
     for (size_t i = 0; i < n_exact_variants(); i++) {
         struct outcome got;
@@ -408,7 +410,7 @@ static void exact_round(size_t round, const char *what, bool first)
         if (!first) {
             const struct variant *v = &variants[exact_variants[i]];
             char name[160];
-            snprintf(name, sizeof name, "%s, %s, %s, depth %u", model_name(v->model), v->name, what, spread.depth);
+            snprintf(name, sizeof name, "%s, %s, %s, depth %u", model_name(v->model), v->name, label, spread.depth);
             expect_bits(name, &got, &exact[i]);
             outcome_free(&got);
         }
@@ -423,10 +425,10 @@ static void test_same_bits(void **state)
     long_test_watched();
     for (uint32_t n_workers = 1; n_workers <= 3 && n_workers <= STARPU_MAXCPUS; n_workers++) {
         for (size_t s = 0; s < 4; s++, round++) {
-            char what[96];
+            char label[96];
             machine_up(scheds[s], n_workers);
-            snprintf(what, sizeof what, "%s with %u workers", machine.sched, n_workers);
-            exact_round(round, what, round == 0);
+            snprintf(label, sizeof label, "%s with %u workers", machine.sched, n_workers);
+            exact_round(round, label, round == 0);
             machine_down();
         }
     }
@@ -519,7 +521,8 @@ static void test_feature_cache(void **state)
     settings.feature_cache = 10;
     w = (struct world){.settings = &settings};
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, &w.shards));
+    expect_ok(
+        sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, sizeof(sl_real), NULL, &w.shards));
     expect_ok(sl_run_init(&w.run));
     w.plan = sl_plan_make(&settings, w.shards.n_train);
     assert_int_equal(sl_feature_cache_open(&settings, &w.plan, &w.run, &w.shards, 0, &cache), SL_EINVAL);
@@ -670,7 +673,8 @@ static void test_coverage(void **state)
 
 /* ---- what a step samples ---- */
 
-/* --fanout is written input side first: hop 0, at the seeds, takes the last number; each destination min(fanout, degree). */
+/* --fanout is written input side first: hop 0, at the seeds, takes the last number; each destination min(fanout,
+ * degree). */
 static void test_fanout(void **state)
 {
     (void)state;
@@ -684,7 +688,7 @@ static void test_fanout(void **state)
         settings_of(&variants[i], &one_pe, &settings);
         world_open(dataset_of(&variants[i]), &settings, 1, &w);
         expect_ok(sl_step_sample(w.steps, 0));
-        sl_step_take(w.steps, 0);
+        sl_step_begin(w.steps, 0);
         expect_ok(sl_step_sizes(w.steps, 0, &sizes));
         for (uint32_t hop = 0; hop < 3; hop++) {
             uint32_t n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/pull.h over whole partitions: sums and their adjoints against plain loops in double, to the bit against the plain sum along
- * the list, and against each other; of rows in bf16 to the bit against those of the same rows in float; launchers and submissions
- * against the kernel. */
+ * codelets/pull.h over whole partitions: sums and their adjoints against plain loops in double, to the bit against
+ * the plain sum along the list, and against each other; of rows in bf16 to the bit against those of the same rows
+ * in float; launchers and submissions against the kernel. */
 #include "codelets/pull.h"
 #include "partition/load.h"
 
@@ -169,10 +169,10 @@ static double inner_tables(const struct table *a, const struct table *b)
     return sum;
 }
 
-static void expect_same_tables(const char *what, const struct table *got, const struct table *wanted)
+static void expect_same_tables(const char *label, const struct table *got, const struct table *wanted)
 {
     for (uint32_t q = 0; q < got->w->n_parts; q++) {
-        expect_same(what, (size_t)size_of(got->w, q) * got->n_columns, sizeof(sl_real), got->part[q], wanted->part[q]);
+        expect_same(label, (size_t)size_of(got->w, q) * got->n_columns, sizeof(sl_real), got->part[q], wanted->part[q]);
     }
 }
 
@@ -271,21 +271,21 @@ static double *reference(const struct sum *sum, const struct table *x)
     return out;
 }
 
-static void expect_table(const char *what, const struct table *got, const double *wanted, double added,
+static void expect_table(const char *label, const struct table *got, const double *wanted, double added,
                          double tolerance)
 {
     for (sl_vertex v = 0; v < got->w->n; v++) {
         for (uint32_t j = 0; j < got->n_columns; j++) {
             size_t at = (size_t)v * got->n_columns + j;
-            expect_near_at(what, at, (double)row_at(got, v)[j], wanted[at] + added, tolerance);
+            expect_near_at(label, at, (double)row_at(got, v)[j], wanted[at] + added, tolerance);
         }
     }
 }
 
 /* ---- kernels ---- */
 
-/* Onto nothing, where there were no numbers, and onto 3. Of the mean and of symmetric weights partial sums keep below about 4,
- * whatever the number of neighbours; of the adjoint it is the out-neighbours that decide. */
+/* Onto nothing, where there were no numbers, and onto 3. Of the mean and of symmetric weights partial sums keep
+ * below about 4, whatever the number of neighbours; of the adjoint it is the out-neighbours that decide. */
 static void check_sum(const struct sum *sum, const struct table *x, size_t longest)
 {
     double tolerance = sum->weights == SL_PULL_MEAN ? rounding(8, 2) : rounding(longest, 4);
@@ -502,8 +502,8 @@ static void pull_bf16(const struct sum *sum, const struct table *rounded, int be
     }
 }
 
-/* Sums of rows of bf16 are those of the same rows in float, and rounded once where they go into such; they are onto what was there, or
- * read nothing of it. */
+/* Sums of rows of bf16 are those of the same rows in float, and rounded once where they go into such; they are onto
+ * what was there, or read nothing of it. */
 static void check_bf16(sums_of_bf16 *add_up, const struct sum *sum, const struct table *x, const struct table *rounded,
                        int beta)
 {
@@ -860,8 +860,8 @@ static void submit(const struct sum *sum, const struct table *x, int beta, const
     for (uint32_t p = 0; p < x->w->n_parts; p++) {
         double factor[SL_MAX_PES];
         starpu_data_handle_t rows[SL_MAX_PES];
-        struct sl_pull what = pull_of(x->w, sum, h, p, factor, rows);
-        expect_ok(sl_pull_submit(&head, &what, beta, h->out[p]));
+        struct sl_pull pull = pull_of(x->w, sum, h, p, factor, rows);
+        expect_ok(sl_pull_submit(&head, &pull, beta, h->out[p]));
     }
     unwrap(h);
 }
@@ -915,7 +915,7 @@ struct small {
     sl_real factors[8], rows[2][2 * 6], out[6];
     double factor[3];
     starpu_data_handle_t h[8], of_parts[3];
-    struct sl_pull what;
+    struct sl_pull pull;
 };
 
 enum { OFFSETS, VERTICES, PART_OF, FIRST, FACTORS, ROWS, MORE_ROWS, SUM, N_HANDLES };
@@ -941,7 +941,7 @@ static struct small *make_small(void)
     s->h[SUM] = rows_of(s->out, 1, 6);
     s->of_parts[0] = s->h[ROWS];
     s->of_parts[1] = s->h[MORE_ROWS];
-    s->what = (struct sl_pull){.offsets = s->h[OFFSETS],
+    s->pull = (struct sl_pull){.offsets = s->h[OFFSETS],
                                .vertices = s->h[VERTICES],
                                .part_of = s->h[PART_OF],
                                .first = s->h[FIRST],
@@ -967,7 +967,7 @@ static void test_outputs_are_written(void **state)
     struct small *s = make_small();
     for (int beta = 0; beta < 2; beta++) {
         hold(s->h[ROWS]);
-        expect_ok(sl_pull_submit(&head, &s->what, beta, s->h[SUM]));
+        expect_ok(sl_pull_submit(&head, &s->pull, beta, s->h[SUM]));
         release(s->h[ROWS], 1, &s->h[SUM]);
     }
     settle(s);
@@ -984,7 +984,7 @@ static void expect_no_rows(void)
     memset(rounded, 0xff, sizeof rounded);
     starpu_data_handle_t h[] = {matrix_of(rounded, 1, 6, sizeof *rounded)};
     s->factor[0] = s->factor[1] = 0;
-    expect_ok(sl_pull_submit(&head, &s->what, 0, h[0]));
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, h[0]));
     UNREGISTER(h);
     settle(s);
     for (int i = 0; i < 2 * 6; i++) {
@@ -1009,10 +1009,10 @@ static void test_bf16_submissions(void **state)
     }
     starpu_data_handle_t h[] = {matrix_of(rows[0], 2, 6, sizeof **rows), matrix_of(rows[1], 2, 6, sizeof **rows),
                                 rows_of(out, 1, 6), matrix_of(rounded, 1, 6, sizeof *rounded)};
-    expect_ok(sl_pull_submit(&head, &s->what, 0, s->h[SUM]));
-    s->what.rows = h;
-    expect_ok(sl_pull_submit(&head, &s->what, 0, h[2]));
-    expect_ok(sl_pull_submit(&head, &s->what, 0, h[3]));
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
+    s->pull.rows = h;
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, h[2]));
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, h[3]));
     UNREGISTER(h);
     settle(s);
     sl_bf16_round(6, s->out, wanted);
@@ -1031,7 +1031,7 @@ static void test_tiny_factors(void **state)
     fixture_start(1);
     struct small *s = make_small();
     s->factor[0] = 1e-60;
-    expect_ok(sl_pull_submit(&head, &s->what, 0, s->h[SUM]));
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
     settle(s);
     for (int j = 0; j < 6; j++) {
         double wanted = (double)s->rows[1][j] * 0.5 + (double)s->rows[1][6 + j] * 0.5;
@@ -1052,31 +1052,31 @@ static void test_refusals(void **state)
     starpu_data_handle_t other[] = {rows_of(data, 2, 5), rows_of(data, 1, 7), rows_of(data, 2, 6),
                                     matrix_of(data, 2, 6, sizeof(sl_bf16)), matrix_of(data, 1, 6, sizeof(sl_bf16))};
     s->of_parts[1] = other[0];
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     s->of_parts[1] = NULL;
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "part 1", "factor 2");
     s->of_parts[1] = s->h[MORE_ROWS];
-    assert_int_equal(sl_pull_submit(&head, &s->what, 1, other[1]), SL_EINVAL);
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 1, other[1]), SL_EINVAL);
     expect_message(sl_message(), "width 7", "width 6");
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, other[2]), SL_EINVAL);
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, other[2]), SL_EINVAL);
     expect_message(sl_message(), "2 rows", "1 lists");
     s->of_parts[1] = other[3];
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "1 of 2 parts in bf16", "sums in float");
     s->of_parts[1] = s->h[MORE_ROWS];
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, other[4]), SL_EINVAL);
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, other[4]), SL_EINVAL);
     expect_message(sl_message(), "0 of 2 parts in bf16", "sums in bf16");
-    s->what.weights = SL_PULL_MEAN_BACK;
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
+    s->pull.weights = SL_PULL_MEAN_BACK;
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "sl_pull", "no factors");
-    s->what.weights = SL_PULL_SYMMETRIC;
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
-    s->what.factors = s->h[FACTORS];
-    expect_ok(sl_pull_submit(&head, &s->what, 0, s->h[SUM]));
-    s->what.n_parts = SL_MAX_PES + 1;
-    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
+    s->pull.weights = SL_PULL_SYMMETRIC;
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
+    s->pull.factors = s->h[FACTORS];
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
+    s->pull.n_parts = SL_MAX_PES + 1;
+    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "257 parts", "256");
     UNREGISTER(other);
     settle(s);
@@ -1098,7 +1098,7 @@ static void test_stages(void **state)
         double all = 0;
         sl_run_log_reset(&run);
         head.stage = stages[i][0];
-        expect_ok(sl_pull_submit(&head, &s->what, 0, s->h[SUM]));
+        expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
         starpu_task_wait_for_all();
         sl_run_stage_seconds(&run, seconds);
         for (int k = 0; k < SL_N_STAGES; k++) {
@@ -1122,8 +1122,8 @@ static void test_failure_drains(void **state)
         s->out[j] = 17;
     }
     fixture_fail();
-    expect_ok(sl_pull_submit(&head, &s->what, 0, s->h[SUM]));
-    expect_ok(sl_pull_submit(&head, &s->what, 1, s->h[SUM]));
+    expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
+    expect_ok(sl_pull_submit(&head, &s->pull, 1, s->h[SUM]));
     settle(s);
     for (int j = 0; j < 6; j++) {
         expect_still(s->out[j], 17);

@@ -197,8 +197,8 @@ static void test_ln(void **state)
     assert_true(expect_ln(0x1p-53) < 0 && isfinite(expect_ln(0x1.fffffffffffffp1023)));
 }
 
-/* To the bit what it was when these lines were written: edges of LABOR with kappa are stored nowhere, and must not change with
- * the compiler, the C library or the device. */
+/* To the bit what it was when these lines were written: edges of LABOR with kappa are stored nowhere, and must not
+ * change with the compiler, the C library or the device. */
 static void test_ln_is_fixed(void **state)
 {
     (void)state;

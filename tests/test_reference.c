@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The whole model against figures that PyTorch's automatic differentiation made in double (tests/reference): logits, losses,
- * gradients, three steps of Adam. Float runs agree to 1e-4 of a tensor's largest entry, double runs to 1e-9, those with rows in
- * bf16 to 2e-2.
+ * The whole model against figures that PyTorch's automatic differentiation made in double (tests/reference):
+ * logits, losses, gradients, three steps of Adam. Float runs agree to 1e-4 of a tensor's largest entry, double runs
+ * to 1e-9, those with rows in bf16 to 2e-2.
  */
 #include "tests/reference_fixture.h"
 

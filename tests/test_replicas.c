@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps. To be read with
- * runtime/plan/gossip.h, whose schedule tests/test_gossip.c checks. */
+ * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps.
+ * To be read with runtime/plan/gossip.h, whose schedule tests/test_gossip.c checks. */
 #include "tests/run_fixture.h"
 
 #include "partition/load.h"
@@ -163,13 +163,13 @@ struct bench {
     struct sl_replicas replicas;
 };
 
-static void bench_open(int sync, int what, uint32_t n, uint32_t local, struct bench *b)
+static void bench_open(int sync, int gossip, uint32_t n, uint32_t local, struct bench *b)
 {
     *b = (struct bench){0};
     expect_ok(sl_settings_init(&b->settings));
     b->settings.layers = 1;
     b->settings.sync = sync;
-    b->settings.gossip_what = what;
+    b->settings.gossip_what = gossip;
     b->settings.pes = n;
     b->settings.batch_size = 4;
     b->settings.gossip_local_size = local;
@@ -242,8 +242,8 @@ static enum sl_gossip_topology topology_of(int sync)
     return sync == SL_SYNC_CUBE ? SL_GOSSIP_CUBE : SL_GOSSIP_DISSEMINATION;
 }
 
-/* Every replica's mean gradient is its number: mixed, 0.5 (own + received), where own and received are means over the nodes. An
- * idle node keeps its own, unscaled. */
+/* Every replica's mean gradient is its number: mixed, 0.5 (own + received), where own and received are means over
+ * the nodes. An idle node keeps its own, unscaled. */
 static void check_numbers(int sync, uint32_t n, uint32_t local)
 {
     struct bench b;
@@ -291,8 +291,8 @@ static void test_unequal_seeds(void **state)
     (void)state;
     struct bench b;
     fixture_start(2);
-    for (int what = SL_GOSSIP_GRAD; what <= SL_GOSSIP_WEIGHT; what++) {
-        bench_open(SL_SYNC_DISSEMINATION, what, 3, 1, &b);
+    for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
+        bench_open(SL_SYNC_DISSEMINATION, gossip, 3, 1, &b);
         b.plan = sl_plan_make(&b.settings, 2); /* replica 0 has none, 1 and 2 have one each */
         struct sl_partners partners[3];
         expect_ok(sl_gossip_schedule(SL_GOSSIP_DISSEMINATION, 3, 0, b.settings.seed, partners));
@@ -305,7 +305,7 @@ static void test_unequal_seeds(void **state)
         mix_step(&b, 0);
         for (uint32_t r = 0; r < 3; r++) {
             double got[WIDTH];
-            uint32_t from = what == SL_GOSSIP_GRAD ? partners[r].from : r;
+            uint32_t from = gossip == SL_GOSSIP_GRAD ? partners[r].from : r;
             double n = from == r ? seeds[r] : seeds[r] + seeds[from];
             double sum = means[r] * seeds[r] + (from == r ? 0 : means[from] * seeds[from]);
             get(&b, r, false, got);
@@ -316,7 +316,8 @@ static void test_unequal_seeds(void **state)
     fixture_stop();
 }
 
-/* Equal replicas with equal gradients get what all-reduce gives, to the bit where all-reduce's own sum does not round. */
+/* Equal replicas with equal gradients get what all-reduce gives, to the bit where all-reduce's own sum does not
+ * round. */
 static void test_equal_gradients(void **state)
 {
     (void)state;
@@ -372,7 +373,8 @@ static double spread_and_mean(struct bench *b, double *mean_out)
     return high - low;
 }
 
-/* Mixing weights keeps their mean; within a period it is exact where the nodes are a power of two, and soon close elsewhere. */
+/* Mixing weights keeps their mean; within a period it is exact where the nodes are a power of two, and soon close
+ * elsewhere. */
 static void test_weights(void **state)
 {
     (void)state;
@@ -439,16 +441,16 @@ static void test_traffic(void **state)
     (void)state;
     struct bench b;
     fixture_start(1);
-    for (int what = SL_GOSSIP_GRAD; what <= SL_GOSSIP_WEIGHT; what++) {
+    for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
         for (size_t c = 0; c < N_COUNTS; c++) {
-            bench_open(SL_SYNC_DISSEMINATION, what, counts[c], 1, &b);
+            bench_open(SL_SYNC_DISSEMINATION, gossip, counts[c], 1, &b);
             expect_ok(sl_replicas_plan(&b.replicas, 5));
             assert_int_equal(sl_replicas_traffic(&b.replicas), counts[c]);
             b.plan.n_pes *= 4; /* groups of 4 */
             assert_int_equal(sl_replicas_traffic(&b.replicas), counts[c] * (1 + 2 * 3));
             bench_close(&b);
         }
-        bench_open(SL_SYNC_CUBE, what, 6, 1, &b);
+        bench_open(SL_SYNC_CUBE, gossip, 6, 1, &b);
         for (uint64_t step = 0; step < 3; step++) {
             expect_ok(sl_replicas_plan(&b.replicas, step));
             assert_int_equal(sl_replicas_traffic(&b.replicas), step == 0 ? 6 : 4); /* two are idle */
@@ -457,7 +459,7 @@ static void test_traffic(void **state)
         expect_ok(sl_replicas_plan(&b.replicas, 3));
         assert_int_equal(sl_replicas_traffic(&b.replicas), 6 + 2 * 5);
         bench_close(&b);
-        bench_open(SL_SYNC_DISSEMINATION, what, 8, 4, &b);
+        bench_open(SL_SYNC_DISSEMINATION, gossip, 8, 4, &b);
         expect_ok(sl_replicas_plan(&b.replicas, 0));
         assert_int_equal(sl_replicas_traffic(&b.replicas), 2 + 2 * 2 * 3);
         bench_close(&b);
@@ -472,7 +474,7 @@ static const struct graph_shape shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 701, .n_columns = 20, .n_classes = 5, .seed = 11};
 static struct sl_dataset dataset;
 
-static void configure(int sync, int what, uint32_t pes, uint32_t group_size, struct sl_settings *out)
+static void configure(int sync, int gossip, uint32_t pes, uint32_t group_size, struct sl_settings *out)
 {
     static const uint32_t fanout[] = {4, 5};
     expect_ok(sl_settings_init(out));
@@ -487,7 +489,7 @@ static void configure(int sync, int what, uint32_t pes, uint32_t group_size, str
     out->batch_size = 96 / pes;
     out->chunks = 1;
     out->sync = sync;
-    out->gossip_what = what;
+    out->gossip_what = gossip;
 }
 
 static void run_configured(struct sl_settings *settings, struct outcome *out)
@@ -515,8 +517,9 @@ static void test_is_allreduce(void **state)
         configure(SL_SYNC_ALLREDUCE, 0, 2, group_size, &settings);
         run_configured(&settings, &plain);
         for (int sync = SL_SYNC_DISSEMINATION; sync <= SL_SYNC_CUBE; sync++) {
-            for (int what = SL_GOSSIP_GRAD; what <= (group_size == 1 ? SL_GOSSIP_GRAD : SL_GOSSIP_WEIGHT); what++) {
-                configure(sync, what, 2, group_size, &settings);
+            for (int gossip = SL_GOSSIP_GRAD; gossip <= (group_size == 1 ? SL_GOSSIP_GRAD : SL_GOSSIP_WEIGHT);
+                 gossip++) {
+                configure(sync, gossip, 2, group_size, &settings);
                 run_configured(&settings, &got);
                 expect_same_run(&got, &plain);
                 outcome_free(&got);
@@ -539,21 +542,22 @@ static void test_is_allreduce(void **state)
     machine_down();
 }
 
-/* As many replicas, other PEs and parts inside them: the same losses; again, with other workers and chunks: the same bits. */
+/* As many replicas, other PEs and parts inside them: the same losses; again, with other workers and chunks: the
+ * same bits. */
 static void test_groups_are_invisible(void **state)
 {
     (void)state;
     const uint32_t sizes[] = {1, 2, 4};
     for (int sync = SL_SYNC_DISSEMINATION; sync <= SL_SYNC_CUBE; sync++) {
-        for (int what = SL_GOSSIP_GRAD; what <= SL_GOSSIP_WEIGHT; what++) {
+        for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
             struct outcome first = {0};
             struct outcome got;
             for (int i = 0; i < 4; i++) {
                 struct sl_settings settings;
                 uint32_t size = sizes[i % 3];
                 machine_up(i == 3 ? "eager" : NULL, i == 3 ? 1 : 3);
-                configure(sync, what, 6 * size, size, &settings);
-                settings.sampler = what == SL_GOSSIP_GRAD ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
+                configure(sync, gossip, 6 * size, size, &settings);
+                settings.sampler = gossip == SL_GOSSIP_GRAD ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
                 settings.gossip_average_every = 3;
                 settings.gossip_ring = true;
                 run_configured(&settings, i == 0 ? &first : &got);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows in runs (struct sl_runs): one task over all of them leaves the bits that a task for each run would, in rows and in what is summed
- * over rows, an empty run among them; sums of sums; refusals. */
+ * Rows in runs (struct sl_runs): one task over all of them leaves the bits that a task for each run would, in rows
+ * and in what is summed over rows, an empty run among them; sums of sums; refusals. */
 #include "codelets/activate.h"
 #include "codelets/bias.h"
 #include "codelets/dense.h"

@@ -35,7 +35,7 @@ static int tear_down(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-/* ---- A file of every kind ----------------------------------------------------------------------------------------- */
+/* ---- A file of every kind ---------------------------------------------------------------------------------------- */
 
 static const uint8_t bytes[3] = {1, 2, 255};
 static const float matrix[2][3] = {{1, -2, 3.5f}, {4, 5, 6e-38f}};
@@ -218,7 +218,7 @@ static void no_tensors_is_a_file_too(void **state)
     sl_tensors_free(&found);
 }
 
-/* ---- Hostile files ------------------------------------------------------------------------------------------------ */
+/* ---- Hostile files ----------------------------------------------------------------------------------------------- */
 
 /* Parse a header with some bytes of data behind it; the message must hold `word` (NULL: it must succeed). */
 static void parse(const char *header, size_t n_data, const char *word)
@@ -325,6 +325,29 @@ static void lies_about_the_length_are_refused(void **state)
     assert_int_equal(sl_safetensors_read("/", &found), SL_EIO);
 }
 
+/* PyTorch's files are named; a header of 128 bytes begins as a pickle does, and is read. */
+static void pytorch_files_are_named(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"PK\3\4\0\0\10\10\0\0", "\x80\2\x8a\x0al\xfc\x9c\x46\xf9\x20"};
+    struct sl_tensors found;
+    char *file;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        assert_int_equal(sl_alloc(10, 1, "test", &file), SL_OK);
+        memcpy(file, heads[i], 10);
+        assert_int_equal(sl_safetensors_parse("model.pt", file, 10, &found), SL_EFILE);
+        assert_non_null(strstr(sl_message(), "model.pt: found a PyTorch file"));
+        sl_free(file);
+    }
+    assert_int_equal(sl_alloc_zero(8 + 128, 1, "test", &file), SL_OK);
+    file[0] = (char)0x80;
+    memset(file + 8, ' ', 128);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(sl_safetensors_parse("test", file, 8 + 128, &found), SL_OK);
+    assert_int_equal(found.n, 0);
+    sl_tensors_free(&found);
+}
+
 static uint32_t next_random(uint32_t *state)
 {
     *state ^= *state << 13;
@@ -375,7 +398,7 @@ static void mutated_files_are_refused_or_read(void **state)
     assert_true(good > 50 && good < 4900); /* both outcomes were met */
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 static void *rationed_malloc(size_t size)
 {
@@ -424,6 +447,7 @@ int main(void)
         TEST(lies_in_the_header_are_refused),
         TEST(deep_nesting_is_refused),
         TEST(lies_about_the_length_are_refused),
+        TEST(pytorch_files_are_named),
         TEST(mutated_files_are_refused_or_read),
         TEST(memory_may_run_out),
     };

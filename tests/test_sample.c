@@ -647,8 +647,8 @@ static void check_picks(const struct sl_sample_part *part, uint32_t fanout, uint
     free_block(&block);
 }
 
-/* Frontiers that end within, at and behind the destinations that are drawn together, and fanouts on both sides of what is picked
- * for them side by side. */
+/* Frontiers that end within, at and behind the destinations that are drawn together, and fanouts on both sides of
+ * what is picked for them side by side. */
 static void test_picks_are_each_vertex_s_own(void **state)
 {
     (void)state;
@@ -966,8 +966,8 @@ static void test_seeds(void **state)
 
 /* ---- counts ---- */
 
-/* Rows of L + 1 levels, edges of L hops, L x (G + 1) positions and, at an even place, a number of two elements fill a counts vector,
- * each in a place of its own. */
+/* Rows of L + 1 levels, edges of L hops, L x (G + 1) positions and, at an even place, a number of two elements fill
+ * a counts vector, each in a place of its own. */
 static void test_counts_layout(void **state)
 {
     (void)state;
@@ -1113,8 +1113,8 @@ static void test_launcher(void **state)
     }
 }
 
-/* Fanouts and lists on both sides of what the kernels keep where it is fast; three destinations with the same list, and one
- * without. */
+/* Fanouts and lists on both sides of what the kernels keep where it is fast; three destinations with the same list,
+ * and one without. */
 static void check_fan(const struct sl_partition *fan, uint32_t degree, uint32_t fanout, const sl_vertex *dataset_ids)
 {
     const sl_vertex frontier[] = {degree + 1, degree, 0, degree + 2};

@@ -9,9 +9,9 @@
 #include "tests/cuda_fixture.h"
 #endif
 
-static uint64_t count(const uint64_t *counts, uint32_t n_classes, uint32_t set, uint32_t class, uint32_t what)
+static uint64_t count(const uint64_t *counts, uint32_t n_classes, uint32_t set, uint32_t class, uint32_t kind)
 {
-    return counts[((size_t)set * n_classes + class) * 3 + what];
+    return counts[((size_t)set * n_classes + class) * 3 + kind];
 }
 
 /* Rows written by hand. */

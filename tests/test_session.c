@@ -347,14 +347,14 @@ static void test_describe_room(void **state)
     assert_null(strstr(text, "features  "));
     assert_null(strstr(text, "evaluation"));
     free(text);
-    sl_minibatch_steps(&session->schedule)->cache.chosen = true; /* as on GPUs */
-    sl_minibatch_steps(&session->schedule)->cache.n_rows = 1234;
-    sl_minibatch_steps(&session->schedule)->cache.room = (struct sl_feature_room){.device_bytes = 20000000000,
-                                                                                  .other_bytes = 3000000000,
-                                                                                  .n_pes = 1,
-                                                                                  .n_parts = 2,
-                                                                                  .part_rows = 50000000,
-                                                                                  .row_bytes = 128 * sizeof(sl_real)};
+    steps_of(&session->schedule)->cache.chosen = true; /* as on GPUs */
+    steps_of(&session->schedule)->cache.n_rows = 1234;
+    steps_of(&session->schedule)->cache.room = (struct sl_feature_room){.device_bytes = 20000000000,
+                                                                        .other_bytes = 3000000000,
+                                                                        .n_pes = 1,
+                                                                        .n_parts = 2,
+                                                                        .part_rows = 50000000,
+                                                                        .row_bytes = 128 * sizeof(sl_real)};
     session->run.evaluate_on_cpus = true;
     text = described(session);
     assert_non_null(strstr(text, "features  25.6 GB of them do not fit a GPU of 20.0 GB"));
@@ -454,7 +454,7 @@ static void test_homes_on_gpus(void **state)
     starpu_task_wait_for_all();
     assert_int_equal(sl_gpus_list(devices, nodes), 2);
     for (uint32_t p = 0; p < 2; p++) {
-        const struct sl_slot_pe *pe = &sl_minibatch_steps(&session->schedule)->slot[0].pe[p];
+        const struct sl_slot_pe *pe = &steps_of(&session->schedule)->slot[0].pe[p];
         const starpu_data_handle_t own[] = {pe->frontier, pe->marks, pe->counts};
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
             for (uint32_t gpu = 0; gpu < 2; gpu++) {
@@ -497,7 +497,8 @@ static void test_describe(void **state)
 
 /* ---- the loop ---- */
 
-/* The trainer's steps are runtime/minibatch/step.h's, with t = 1, 2, .. over the whole run and the rate of the epoch's schedule. */
+/* The trainer's steps are runtime/minibatch/step.h's, with t = 1, 2, .. over the whole run and the rate of the
+ * epoch's schedule. */
 static void check_loop(const char *schedule, const double *rates)
 {
     struct sl_settings settings;
@@ -600,8 +601,8 @@ static void train_another(void)
 
 #define RESUME_STEPS 8 /* of an epoch */
 
-/* One run of four epochs against one that is interrupted when step `at` is reported, `inside` an epoch or at its end, and
- * resumed with `changed` options, which may be any that change no bit. */
+/* One run of four epochs against one that is interrupted when step `at` is reported, `inside` an epoch or at its
+ * end, and resumed with `changed` options, which may be any that change no bit. */
 static void check_resume(const char *options, long at, bool inside, const char *changed)
 {
     char text[512];
@@ -630,7 +631,8 @@ static void check_resume(const char *options, long at, bool inside, const char *
     json_decref(lines);
 }
 
-/* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is over. */
+/* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is
+ * over. */
 static void test_resume(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables hold is seen by every test that trains.)
+ * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables
+ * hold is seen by every test that trains.)
  */
 #include "partition/load.h"
 #include "runtime/store/shards.h"
@@ -29,7 +30,7 @@ static void check_placement(bool dense)
         parts[v] = v % 3 + (v % 3 > 0); /* 0, 2, 3: part 1 is empty, and nothing of it is ever refused */
     }
     make_partition(&dataset.graph, N_PARTS, parts, &partition);
-    expect_ok(sl_shards_open(&dataset, &partition, dense, &shards));
+    expect_ok(sl_shards_open(&dataset, &partition, dense, sizeof(sl_real), NULL, &shards));
     assert_int_equal(shards.is_sparse, !dense);
     uint32_t n_ranges = dense ? 4 : 5; /* offsets, sources, labels, and the features in one array or two */
     expect_ok(sl_shards_place(&shards, 1, true, &n_refused));
@@ -64,7 +65,7 @@ static void test_fullest_rows(void **state)
         most[parts[v]] = n > most[parts[v]] ? n : most[parts[v]];
     }
     make_partition(&dataset.graph, N_PARTS, parts, &partition);
-    expect_ok(sl_shards_open(&dataset, &partition, false, &shards));
+    expect_ok(sl_shards_open(&dataset, &partition, false, sizeof(sl_real), NULL, &shards));
     for (uint32_t q = 0; q < N_PARTS; q++) {
         assert_int_equal(shards.part[q].sparse.max_row, most[q]);
     }
@@ -100,9 +101,7 @@ static void test_held(void **state)
     struct sl_dataset dataset = {.graph.n_vertices = N_LARGE, .features = {.n_rows = N_LARGE, .n_columns = 3}};
     struct sl_partition partition;
     struct sl_shards shards;
-    uint32_t *parts;
     (void)state;
-    expect_ok(sl_alloc_zero(N_LARGE, sizeof *parts, "parts", &parts));
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.graph.offsets));
     expect_ok(sl_alloc_zero(1, sizeof(sl_vertex), "sources", &dataset.graph.sources));
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.features.offsets));
@@ -110,11 +109,10 @@ static void test_held(void **state)
     expect_ok(sl_alloc_zero(N_LARGE, sizeof(float), "values", &dataset.features.values));
     expect_ok(sl_alloc_zero(N_LARGE, sizeof(int32_t), "labels", &dataset.labels));
     for (uint32_t v = 0; v < N_LARGE; v++) {
-        parts[v] = v >= N_LARGE / 2;
         dataset.features.offsets[v + 1] = v + 1;
     }
-    expect_ok(sl_partition_of(&dataset, 2, parts, &partition));
-    expect_ok(sl_shards_open_held(&dataset, &partition, false, sizeof(sl_real), held, &shards));
+    expect_ok(sl_partition_make(&dataset, SL_PARTITION_NONE, 2, 1, NULL, &partition));
+    expect_ok(sl_shards_open(&dataset, &partition, false, sizeof(sl_real), held, &shards));
     const uint64_t *offsets = shards.sparse_offsets;
     assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
     assert_int_equal(count_touched(offsets + N_LARGE / 2 + 2, offsets + N_LARGE + 2), 0);
@@ -122,14 +120,13 @@ static void test_held(void **state)
     sl_shards_close(&shards);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
-    sl_free(parts);
 }
 
 static void test_place(void **state)
 {
     struct sl_topology topology;
     static char page[4096];
-    const struct sl_place place = {page, sizeof page, 0};
+    const struct sl_memory_range place = {page, sizeof page, 0};
     (void)state;
     expect_ok(sl_topology_read(&topology));
     if (topology.n_numa != 1 || sl_topology_place(&place, 1) != 1) {
@@ -173,7 +170,7 @@ static void test_pin(void **state)
     refuses = every_third;
     for (n_wishes = 0; n_wishes < 3; n_wishes += 2) { /* the third wish is refused, then the first */
         uint32_t before = n_wishes;
-        expect_ok(sl_shards_open(&dataset, &partition, true, &shards));
+        expect_ok(sl_shards_open(&dataset, &partition, true, sizeof(sl_real), NULL, &shards));
         assert_int_equal(n_locked, 0); /* not without being asked */
         uint32_t n_refused = sl_shards_pin(&shards);
         assert_int_equal(n_wishes - before, 1); /* the features alone have a MiB */

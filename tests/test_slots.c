@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The pipeline as StarPU sees it: which slot of time each stage and chunk of GNNPipe's schedule gets from the dependencies in a trace, if
- * a stage works on one chunk at a time. By hand: chunk k is at stage s in slot s + k, and on the way back from the end likewise.
+ * The pipeline as StarPU sees it: which slot of time each stage and chunk of GNNPipe's schedule gets from the
+ * dependencies in a trace, if a stage works on one chunk at a time. By hand: chunk k is at stage s in slot s + k,
+ * and on the way back from the end likewise.
  */
 #include "tests/trace_fixture.h"
 
@@ -91,7 +92,8 @@ static void at_least(uint32_t *slot, uint32_t least, bool *changed)
     }
 }
 
-/* The earliest slot of each unit: after all that its tasks depend on, and after the chunk before it at the same stage. */
+/* The earliest slot of each unit: after all that its tasks depend on, and after the chunk before it at the same
+ * stage. */
 static void find_slots(const struct sl_trace_data *data, bool back, uint32_t slot[S * K])
 {
     uint32_t *unit = need(data->n_tasks, sizeof *unit);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/minibatch/steps.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows;
- * the host reads a step's sizes and nothing else of its sample. */
+ * runtime/minibatch/steps.c: small handles are registered once, and steps take as many of them as they need; each
+ * slot keeps its rows; the host reads a step's sizes and nothing else of its sample. */
 #include "tests/run_fixture.h"
 
 #include "partition/load.h"
@@ -191,8 +191,9 @@ static void test_handles_are_kept(void **state)
         assert_ptr_equal(kept[0][i], kept[1][i]);
         n_kept += kept[0][i] != NULL;
     }
-    /* from and to both PEs of both groups in three hops, but no gradients of the features; some partials of each kind; of four PEs
-     * features, logits and their gradient, and z, gate, h, gz and gh of two hidden layers, three of whose hops have a mean or y */
+    /* from and to both PEs of both groups in three hops, but no gradients of the features; some partials of each
+     * kind; of four PEs features, logits and their gradient, and z, gate, h, gz and gh of two hidden layers, three
+     * of whose hops have a mean or y */
     assert_true(n_kept > 4 * 5 + 8 * 3 * 2 + 3 * 4 + 4 * (3 + 2 * 5 + 3));
     world_healthy(&w);
     close_world(&settings, &d, &w);
@@ -274,7 +275,8 @@ static void expect_frontiers_away(void)
     }
 }
 
-/* The host never takes a frontier, and still knows how long its rows are: by one task more for each PE where features are sparse. */
+/* The host never takes a frontier, and still knows how long its rows are: by one task more for each PE where
+ * features are sparse. */
 static void check_sizes(bool sparse)
 {
     struct sl_settings settings;

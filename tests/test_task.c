@@ -87,7 +87,8 @@ static enum sl_status submit_none(const struct note_args *args, enum sl_priority
     return sl_task_submit(&task, args, sizeof *args, priority);
 }
 
-/* Every number of buffers around StarPU's limit of 8, our 16 and the growth behind it: buffer i reaches the task as i. */
+/* Every number of buffers around StarPU's limit of 8, our 16 and the growth behind it: buffer i reaches the task as
+ * i. */
 static void test_buffers(void **state)
 {
     (void)state;
@@ -254,7 +255,8 @@ static void test_no_worker(void **state)
     expect_message(sl_message(), "sl_test_nowhere", "worker");
 }
 
-/* Evaluation whose rows do not fit a GPU is for CPU workers, whatever its codelets would rather have; nothing else is. */
+/* Evaluation whose rows do not fit a GPU is for CPU workers, whatever its codelets would rather have; nothing else
+ * is. */
 static void test_evaluation_on_cpus(void **state)
 {
     (void)state;

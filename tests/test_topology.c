@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/machine/topology: what this process may use, which is less where its cpuset is smaller; and where memory is put.
+ * runtime/machine/topology: what this process may use, which is less where its cpuset is smaller; and where memory
+ * is put.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_setaffinity */
@@ -91,9 +92,9 @@ static void test_place(void **state)
     unsigned char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     memset(memory, 5, bytes);
-    const struct sl_place missing[] = {{memory, bytes, t.n_numa}, {memory, bytes, t.n_numa + 7}};
+    const struct sl_memory_range missing[] = {{memory, bytes, t.n_numa}, {memory, bytes, t.n_numa + 7}};
     assert_int_equal(sl_topology_place(missing, 2), 0);
-    const struct sl_place last = {memory, bytes, t.n_numa - 1};
+    const struct sl_memory_range last = {memory, bytes, t.n_numa - 1};
     if (sl_topology_place(&last, 1) == 0) {
         munmap(memory, bytes);
         skip(); /* a container that forbids it */
@@ -102,7 +103,8 @@ static void test_place(void **state)
     assert_int_equal(hwloc_topology_load(topology), 0);
     assert_true(bound_to(topology, memory, bytes, &policy));
     assert_int_equal(policy, HWLOC_MEMBIND_BIND);
-    const struct sl_place spread[] = {{memory, bytes, SL_NUMA_ALL}, {memory, 0, 0}}; /* and nothing, which is there */
+    const struct sl_memory_range spread[] = {{memory, bytes, SL_NUMA_ALL},
+                                             {memory, 0, 0}}; /* and nothing, which is there */
     assert_int_equal(sl_topology_place(spread, 2), 2);
     assert_true(bound_to(topology, memory, bytes, &policy));
     assert_int_equal(policy, HWLOC_MEMBIND_INTERLEAVE);
@@ -113,8 +115,8 @@ static void test_place(void **state)
     munmap(memory, bytes);
 }
 
-/* In a process of one thread that is bound to one hardware thread: 0 where there is one of everything, 1 where not, 77 where it
- * cannot be bound. (Libraries may have started threads in this one, which keep the cpuset they have.) */
+/* In a process of one thread that is bound to one hardware thread: 0 where there is one of everything, 1 where not,
+ * 77 where it cannot be bound. (Libraries may have started threads in this one, which keep the cpuset they have.) */
 static int read_bound(void)
 {
     struct sl_topology t;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/trace.h and runtime/report/report.h: traces of real runs, where StarPU has FxT, and what is written for made-up ones.
+ * runtime/report/trace.h and runtime/report/report.h: traces of real runs, where StarPU has FxT, and what is
+ * written for made-up ones.
  */
 #include "tests/trace_fixture.h"
 
@@ -56,7 +57,8 @@ static void set(struct sl_settings *settings, const char *name, const char *valu
     assert_ok(sl_option_set(&sl_settings_table, name, value, settings));
 }
 
-/* Train two epochs; trace into folder/out where `steps` is not NULL ("": the default). The metrics go to folder/m.json. */
+/* Train two epochs; trace into folder/out where `steps` is not NULL ("": the default). The metrics go to
+ * folder/m.json. */
 static enum sl_status train(const char *steps)
 {
     struct sl_settings s;
@@ -320,8 +322,8 @@ static double run_agrees(void)
     return apart;
 }
 
-/* A busy machine may take the processor away between a codelet's end and its mark, for milliseconds, and so shift it against
- * the other worker's: the overlap of one run of some must agree. */
+/* A busy machine may take the processor away between a codelet's end and its mark, for milliseconds, and so shift
+ * it against the other worker's: the overlap of one run of some must agree. */
 static void report_agrees_with_the_metrics(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/exchange/transport.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
- * made-up GPUs over the stand-in for NCCL, whose sums have an order of their own; on a machine with GPUs, on as many as it has. */
+ * runtime/exchange/transport.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and
+ * gradients do not. Between made-up GPUs over the stand-in for NCCL, whose sums have an order of their own; on a
+ * machine with GPUs, on as many as it has. */
 #include "tests/run_fixture.h"
 
 #include "partition/load.h"
@@ -176,28 +177,28 @@ static void check_route(struct world *w, enum sl_stage stage)
 {
     starpu_data_handle_t handle[16];
     starpu_data_handle_t room[16] = {NULL};
-    starpu_data_handle_t what[16];
+    starpu_data_handle_t handles[16];
     struct sl_parcel parcels[16];
     struct sl_task_args here = sl_step_head(w->steps, 0, 0, 0);
     for (uint32_t k = 0; k < 16; k++) {
         cells[k] = (sl_real)(k + 1);
-        handle[k] = what[k] = rows_of(&cells[k], 1, 1);
-        parcels[k] = (struct sl_parcel){.from = k / 4, .to = k % 4, .what = &what[k], .room = &room[k]};
+        handle[k] = handles[k] = rows_of(&cells[k], 1, 1);
+        parcels[k] = (struct sl_parcel){.from = k / 4, .to = k % 4, .handle = &handles[k], .room = &room[k]};
     }
     expect_ok(sl_transport_rows(&w->transport, &here, stage, 16, parcels));
     uint32_t n = 0;
     for (uint32_t k = 0; k < 16; k++) {
         if (three_gpus[k / 4] == three_gpus[k % 4]) {
-            assert_true(what[k] == handle[k] && room[k] == NULL);
+            assert_true(handles[k] == handle[k] && room[k] == NULL);
             continue;
         }
-        assert_true(what[k] == room[k] && room[k] != NULL);
-        assert_true(moves[n].source == handle[k] && moves[n].target == what[k]);
+        assert_true(handles[k] == room[k] && room[k] != NULL);
+        assert_true(moves[n].source == handle[k] && moves[n].target == handles[k]);
         assert_int_equal(moves[n].from, three_gpus[k / 4]);
         assert_int_equal(moves[n++].to, three_gpus[k % 4]);
-        assert_int_equal(starpu_data_acquire(what[k], STARPU_R), 0);
-        assert_true(*(const sl_real *)starpu_data_get_local_ptr(what[k]) == (sl_real)(k + 1));
-        starpu_data_release(what[k]);
+        assert_int_equal(starpu_data_acquire(handles[k], STARPU_R), 0);
+        assert_true(*(const sl_real *)starpu_data_get_local_ptr(handles[k]) == (sl_real)(k + 1));
+        starpu_data_release(handles[k]);
         sl_handle_drop(&room[k]);
     }
     assert_int_equal(n, 10);

@@ -13,10 +13,10 @@
 
 #include "support/memory.h"
 
-static void expect_seconds(const char *what, double found, double expected)
+static void expect_seconds(const char *label, double found, double expected)
 {
     if (fabs(found - expected) > 1e-9) {
-        fail_msg("%s: %g s, expected %g", what, found, expected);
+        fail_msg("%s: %g s, expected %g", label, found, expected);
     }
 }
 
@@ -49,8 +49,8 @@ static void work(double begin_s, double end_s)
     sl_waits_busy(-1, end_s);
 }
 
-/* Two workers: one works from 2 to 5, the other from 4 to 5. A message is asked for at 1, written at 3 and there at 6; another
- * is asked for and written at 4, and there at 8. */
+/* Two workers: one works from 2 to 5, the other from 4 to 5. A message is asked for at 1, written at 3 and there at
+ * 6; another is asked for and written at 4, and there at 8. */
 static void test_counts_as_defined(void **state)
 {
     (void)state;
@@ -71,8 +71,8 @@ static void test_counts_as_defined(void **state)
     sl_waits_open(0, 0);
 }
 
-/* The other rank is late: it writes at 7 what was asked for at 1, and then that takes 2 s, of which the only worker works
- * half. */
+/* The other rank is late: it writes at 7 what was asked for at 1, and then that takes 2 s, of which the only worker
+ * works half. */
 static void test_a_late_rank_is_no_message(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Whole runs on a disk that fails once: each call that makes, writes, flushes or renames a file finds the disk full, or broken, or is
- * torn. One line says so; every file is the old one or the new one, never a mixture; and the run gone on with afterwards ends with
- * the files of one that was never stopped, its metrics with each epoch once.
+ * Whole runs on a disk that fails once: each call that makes, writes, flushes or renames a file finds the disk
+ * full, or broken, or is torn. One line says so; every file is the old one or the new one, never a mixture; and the
+ * run gone on with afterwards ends with the files of one that was never stopped, its metrics with each epoch once.
  */
 #include "tests/whole_fixture.h"
 
@@ -151,7 +151,8 @@ static void expect_epochs_once(long n)
 #define FILES                                                                                                          \
     "cache=%cache checkpoint=%kept save=%m.safetensors predict=%p.npy embed=%e.npy metrics=%" METRICS " cpus=1 "
 
-/* Caches save time, and a lock keeps others away: without them a run goes on; a folder that is there need not be made. */
+/* Caches save time, and a lock keeps others away: without them a run goes on; a folder that is there need not be
+ * made. */
 static bool may_be_missed(const char *path)
 {
     return strstr(path, "/cache") != NULL || strstr(path, "/lock") != NULL || sl_folder_exists(path);

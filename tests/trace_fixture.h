@@ -80,12 +80,13 @@ __attribute__((unused)) static void ghost(unsigned job, const char *deps)
     fprintf(tasks_file, "Name: _starpu_sync_task\nJobId: %u\nDependsOn: %s\nSubmitTime: 0\n\n", job, deps);
 }
 
-/* Two workers, ten milliseconds, two steps; with a dependency through one of StarPU's own tasks (job 90) and one on a task
- * outside the trace (77). The longest chain is 1 -> 3 -> 90 -> 4 -> 6: 2 + 3 + 2 + 1 = 8 ms.
+/* Two workers, ten milliseconds, two steps; with a dependency through one of StarPU's own tasks (job 90) and one on
+ * a task outside the trace (77). The longest chain is 1 -> 3 -> 90 -> 4 -> 6: 2 + 3 + 2 + 1 = 8 ms.
  *
  *           0     1     2     3     4     5     6     7     8     9     10
  * worker 0  [1 sample 0  ][3 exchange 0   ][4 aggregate 0 ][      ][6 loss 0]      (4 runs 5 .. 7, 6 runs 8 .. 9)
- * worker 1        [2 gather 0 ]      [5 sample 1    ]               [7 tiny]       (2: 1 .. 3, 5: 4 .. 6.5, 7: 9.99 .. 10)
+ * worker 1        [2 gather 0 ]      [5 sample 1    ]               [7 tiny]       (2: 1 .. 3, 5: 4 .. 6.5, 7: 9.99
+ * .. 10)
  */
 __attribute__((unused)) static void make_small_trace(void)
 {
@@ -110,8 +111,9 @@ __attribute__((unused)) static void make_small_trace(void)
     trace_end();
 }
 
-/* One worker, ten milliseconds. StarPU's times of the tasks are 1 .. 4, 4 .. 8 and 9.5 .. 10; their marks say that the codelets
- * of the first two ran 1.5 .. 3.75 and 4.25 .. 8, and the third's for 10 microseconds; step marks mean nothing.
+/* One worker, ten milliseconds. StarPU's times of the tasks are 1 .. 4, 4 .. 8 and 9.5 .. 10; their marks say that
+ * the codelets of the first two ran 1.5 .. 3.75 and 4.25 .. 8, and the third's for 10 microseconds; step marks mean
+ * nothing.
  */
 __attribute__((unused)) static void make_marked_trace(void)
 {
@@ -129,13 +131,12 @@ __attribute__((unused)) static void make_marked_trace(void)
     trace_end();
 }
 
-/* Ranks 0 and 1, of two workers and one, ten milliseconds; and two messages, of which the second was received before it was sent, by
- * clocks that are not quite the same. Rank 1's mark is longer than its task, whose times StarPU has
- * moved. What is outside the windows counts nowhere.
+/* Ranks 0 and 1, of two workers and one, ten milliseconds; and two messages, of which the second was received
+ * before it was sent, by clocks that are not quite the same. Rank 1's mark is longer than its task, whose times
+ * StarPU has moved. What is outside the windows counts nowhere.
  *
- * rank 0: 0  [1 sample: 0 .. 2]          [2 dense: 5 .. 8]
- * rank 0: 1       [3 gather: 1 .. 3]
- * rank 1: 0            [1 sample: 2 .. 4]           [2 dense: 9 .. 10]
+ * rank 0: 0  [1 sample: 0 .. 2]          [2 dense: 5 .. 8] rank 0: 1       [3 gather: 1 .. 3] rank 1: 0
+ * [1 sample: 2 .. 4]           [2 dense: 9 .. 10]
  */
 __attribute__((unused)) static void make_ranks_trace(void)
 {

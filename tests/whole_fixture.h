@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Whole runs through the public interface, for tests that make something fail on the way: both programs on a small dataset in a
- * folder of the test's own. To be included first.
+ * Whole runs through the public interface, for tests that make something fail on the way: both programs on a small
+ * dataset in a folder of the test's own. To be included first.
  *
  * SL_LONG=1 (`make check-long`): all there is to fail; else every so many-th.
  */
@@ -91,8 +91,8 @@ done:
     return st;
 }
 
-/* In a child process: a fault ends it, where CMocka's handlers would go on with the parent's tests. StarPU's converter of traces ends so at
- * a trace that it cannot read. */
+/* In a child process: a fault ends it, where CMocka's handlers would go on with the parent's tests. StarPU's
+ * converter of traces ends so at a trace that it cannot read. */
 static MAYBE_UNUSED void leave_cmocka(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Several ranks: what one reads and another has written is a message of StarPU-MPI's (codelets/ranks.h). Every rank walks through the
- * same calls in the same order, of which each picks the messages that it sends or receives.
+ * Several ranks: data that one rank writes and another reads are StarPU-MPI messages (codelets/ranks.h). All ranks
+ * make the same calls in the same order; each rank picks the messages that it sends or receives. Another kind
+ * carries rows between PEs of one rank.
  *
- * Rows between PEs of one rank are another kind's.
- *
- * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all;
- * where one process has partials of all ranks by turns, from the last on to the first again. These are the additions of one process, in
- * its order, so that the bits are those of one process, too. Losses of ranks that are apart (sl_plan_decoupled) are added up at the epoch's
- * end, in the same order, by rank 0. */
+ * A sum goes from rank to rank, in the order of the PEs. Each rank adds its partial sums to the sum received, and
+ * the last rank sends the result to all. With turns, the sum goes round several times, from the last rank to the
+ * first again. The additions are those of a single process, in the same order, so the bits are equal too. Losses of
+ * decoupled ranks (sl_plan_decoupled) are added by rank 0 at the end of the epoch, in the same order. */
 #include <string.h>
 
 #include "codelets/loss.h"
@@ -19,21 +18,21 @@
 #include "runtime/exchange/transport.h"
 #include "support/memory.h"
 
-/* A rank's partial losses of a step, until the epoch's end. */
+/* Partial losses of one step on this rank, kept until the end of the epoch. */
 struct kept {
     uint32_t n;
     double *part;
 };
 
-/* Behind the transport. */
+/* Data of this kind. */
 struct mpi {
-    starpu_data_handle_t *so_far; /* [parameter][replica]: the sum of the ranks before */
+    starpu_data_handle_t *so_far; /* [parameter][replica]: sum of the ranks before this one */
     starpu_data_handle_t loss_so_far[SL_TRANSPORT_LOSSES];
-    starpu_data_handle_t *list; /* that, and the partials of this rank */
+    starpu_data_handle_t *list; /* the received sum, then this rank's partial sums */
     uint32_t room;
-    struct kept *kept;          /* of ranks that are apart: by step of the epoch */
-    struct sl_transport within; /* rows between PEs of this rank */
-    struct sl_parcel *parcel;   /* of those of one exchange that are */
+    struct kept *kept;          /* decoupled ranks: [step of the epoch] */
+    struct sl_transport within; /* carries rows between PEs of this rank */
+    struct sl_parcel *parcel;   /* the parcels of one exchange that stay in this rank */
     uint32_t parcel_room;
 };
 
@@ -54,7 +53,9 @@ static enum sl_status open_transport(struct sl_transport *transport)
     }
     m->within = (struct sl_transport){
         .kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
-    st = transport->within->open == NULL ? SL_OK : transport->within->open(&m->within);
+    if (transport->within->open != NULL) {
+        st = transport->within->open(&m->within);
+    }
 done:
     return st;
 }
@@ -63,14 +64,18 @@ static void close_transport(struct sl_transport *transport)
 {
     struct mpi *m = transport->own;
     sl_transport_close(&m->within);
-    for (uint32_t k = 0; m->so_far != NULL && k < transport->n_parameters * transport->plan->n_replicas; k++) {
-        sl_handle_close(m->so_far[k]);
+    if (m->so_far != NULL) {
+        for (uint32_t k = 0; k < transport->n_parameters * transport->plan->n_replicas; k++) {
+            sl_handle_close(m->so_far[k]);
+        }
     }
     for (uint32_t i = 0; i < SL_TRANSPORT_LOSSES; i++) {
         sl_handle_close(m->loss_so_far[i]);
     }
-    for (uint32_t i = 0; m->kept != NULL && i < transport->plan->n_per_epoch; i++) {
-        sl_free(m->kept[i].part);
+    if (m->kept != NULL) {
+        for (uint32_t i = 0; i < transport->plan->n_per_epoch; i++) {
+            sl_free(m->kept[i].part);
+        }
     }
     sl_free(m->parcel);
     sl_free(m->kept);
@@ -81,10 +86,10 @@ static void close_transport(struct sl_transport *transport)
 
 /* ---- messages ---- */
 
-/* What a message is of; sl_topic's come first. */
+/* Kinds of messages; the topics of sl_topic come first. */
 enum { ROWS = SL_N_TOPICS, RETURNED_ROWS, SUM, LOSS };
 
-/* A number for each handle that receives. Rows and lists have one for each slot of the ring and hop. */
+/* A tag for each receiving handle. Rows and lists have one handle for each ring slot and hop. */
 static int64_t tag_of(int topic, uint64_t slot, uint32_t hop, uint32_t a, uint32_t b)
 {
     return (int64_t)topic << 56 | (int64_t)slot << 48 | (int64_t)hop << 40 | (int64_t)a << 20 | (int64_t)b;
@@ -95,16 +100,20 @@ static uint64_t slot_of(const struct sl_transport *transport, const struct sl_ta
     return head->step % transport->depth;
 }
 
-/* From one rank to another, of which this may be one, or none. */
-static enum sl_status carry(const struct sl_transport *transport, uint32_t from, uint32_t to, starpu_data_handle_t what,
-                            int64_t tag)
+/* Send or receive a handle; nothing to do if this rank is neither `from` nor `to`. */
+static enum sl_status carry(const struct sl_transport *transport, uint32_t from, uint32_t to,
+                            starpu_data_handle_t handle, int64_t tag)
 {
     if (from == to) {
         return SL_OK;
     }
-    return from == transport->plan->rank ? sl_ranks_send(what, to, tag)
-           : to == transport->plan->rank ? sl_ranks_receive(what, from, tag)
-                                         : SL_OK;
+    if (from == transport->plan->rank) {
+        return sl_ranks_send(handle, to, tag);
+    }
+    if (to == transport->plan->rank) {
+        return sl_ranks_receive(handle, from, tag);
+    }
+    return SL_OK;
 }
 
 /* ---- rows ---- */
@@ -119,9 +128,9 @@ static enum sl_status carry_rows(struct sl_transport *transport, const struct sl
     enum sl_status st = SL_OK;
     if (from != to && to == transport->plan->rank) {
         SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->element, parcel->room), done);
-        *parcel->what = *parcel->room;
+        *parcel->handle = *parcel->room;
     }
-    st = carry(transport, from, to, *parcel->what, tag);
+    st = carry(transport, from, to, *parcel->handle, tag);
 done:
     return st;
 }
@@ -153,7 +162,7 @@ done:
     return st;
 }
 
-/* What was last sent of a handle may not have left yet. */
+/* The last message of the handle may still be in flight. */
 static enum sl_status reuse(const struct sl_transport *transport, uint32_t from, uint32_t to,
                             starpu_data_handle_t handle)
 {
@@ -166,19 +175,19 @@ done:
     return st;
 }
 
-/* ---- what several read ---- */
+/* ---- shared buffers ---- */
 
 static enum sl_status share(struct sl_transport *transport, const struct sl_task_args *head,
-                            const struct sl_shared *what)
+                            const struct sl_shared *shared)
 {
-    uint32_t from = sl_plan_rank(transport->plan, what->from);
-    uint64_t slot = what->of_slot ? slot_of(transport, head) : 0;
+    uint32_t from = sl_plan_rank(transport->plan, shared->from);
+    uint64_t slot = shared->of_slot ? slot_of(transport, head) : 0;
     enum sl_status st = SL_OK;
-    for (uint32_t r = what->to.begin; r < what->to.end; r++) {
-        SL_TRY(
-            st,
-            carry(transport, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
-            done);
+    for (uint32_t r = shared->to.begin; r < shared->to.end; r++) {
+        SL_TRY(st,
+               carry(transport, from, r, shared->handle,
+                     tag_of((int)shared->topic, slot, head->hop, shared->from, shared->number)),
+               done);
     }
 done:
     return st;
@@ -186,7 +195,8 @@ done:
 
 /* ---- sums ---- */
 
-/* The list that this rank adds up in a turn: what comes from the rank before, in *so_far, and n of its own partials. */
+/* This rank's operands in one turn: the sum received from the rank before, in *so_far, then n partial sums of its
+ * own. */
 static enum sl_status make_list(struct sl_transport *transport, const starpu_data_handle_t *partials, uint32_t n,
                                 const starpu_data_handle_t *so_far)
 {
@@ -205,33 +215,37 @@ done:
 typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                   starpu_data_handle_t sum);
 
-/* A sum along a range of ranks, as often as there are turns, which another range learns. */
+/* A sum along a range of ranks, in one or more turns. The ranks `to` get the result. */
 struct chain {
     struct sl_rank_range ranks, to;
     const struct sl_transport_turns *turns;
     size_t element;
-    starpu_data_handle_t *so_far; /* kept for the run, NULL yet */
-    int64_t tag;                  /* of what goes on; the result's is one more */
+    starpu_data_handle_t *so_far; /* handle kept for the run; NULL before first use */
+    int64_t tag;                  /* tag of the partial result; the result has tag + 1 */
     add_submit *add;
 };
 
-/* One rank alone needs no turns. */
+/* A single rank needs no turns. */
 static uint32_t n_turns(const struct chain *chain)
 {
     bool alone = chain->ranks.end - chain->ranks.begin == 1;
     return chain->turns == NULL || alone ? 1 : chain->turns->n;
 }
 
-/* Partials of a list of n that belong to the turns before. */
+/* Number of partial sums, of a list of n, that belong to earlier turns. */
 static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
 {
-    uint32_t end = turn == n_turns(chain)                        ? n
-                   : chain->turns == NULL || turn == 0 || n == 0 ? 0
-                                                                 : chain->turns->end[turn - 1];
-    return end < n ? end : n;
+    if (turn == n_turns(chain)) {
+        return n;
+    }
+    if (chain->turns == NULL || turn == 0 || n == 0) {
+        return 0;
+    }
+    return chain->turns->end[turn - 1] < n ? chain->turns->end[turn - 1] : n;
 }
 
-/* What came before goes on from here, to the next rank or the first one's next turn. */
+/* Add this rank's partial sums of a turn to the received sum. Send the result to the next rank, or to the first
+ * rank's next turn. */
 static enum sl_status add_turn(struct sl_transport *transport, const struct sl_task_args *head,
                                const struct chain *chain, uint32_t turn, const struct sl_partials *partials,
                                starpu_data_handle_t sum)
@@ -247,13 +261,17 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
         SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->element, chain->so_far),
                done);
     }
-    SL_TRY(st,
-           first ? SL_OK : sl_ranks_receive(*chain->so_far, rank == chain->ranks.begin ? last : rank - 1, chain->tag),
-           done);
+    if (!first) {
+        uint32_t before = rank == chain->ranks.begin ? last : rank - 1;
+        SL_TRY(st, sl_ranks_receive(*chain->so_far, before, chain->tag), done);
+    }
     SL_TRY(st, make_list(transport, partials->handle + begin, n, chain->so_far), done);
     const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
     SL_TRY(st, chain->add(head, n + !first, list + first, sum), done);
-    st = final ? SL_OK : sl_ranks_send(sum, rank == last ? chain->ranks.begin : rank + 1, chain->tag);
+    if (!final) {
+        uint32_t next = rank == last ? chain->ranks.begin : rank + 1;
+        st = sl_ranks_send(sum, next, chain->tag);
+    }
 done:
     return st;
 }
@@ -263,10 +281,11 @@ static enum sl_status add_up(struct sl_transport *transport, const struct sl_tas
 {
     uint32_t rank = transport->plan->rank;
     uint32_t last = chain->ranks.end - 1;
-    bool adds = rank >= chain->ranks.begin && rank <= last;
     enum sl_status st = SL_OK;
-    for (uint32_t turn = 0; adds && turn < n_turns(chain); turn++) {
-        SL_TRY(st, add_turn(transport, head, chain, turn, partials, sum), done);
+    if (rank >= chain->ranks.begin && rank <= last) {
+        for (uint32_t turn = 0; turn < n_turns(chain); turn++) {
+            SL_TRY(st, add_turn(transport, head, chain, turn, partials, sum), done);
+        }
     }
     for (uint32_t r = chain->to.begin; r < chain->to.end; r++) {
         SL_TRY(st, carry(transport, last, r, sum, chain->tag + 1), done);
@@ -276,17 +295,17 @@ done:
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
-                          const struct sl_transport_sum *what)
+                          const struct sl_transport_sum *request)
 {
     struct mpi *m = transport->own;
-    struct chain chain = {.ranks = what->ranks,
-                          .to = what->ranks,
-                          .turns = what->turns,
+    struct chain chain = {.ranks = request->ranks,
+                          .to = request->ranks,
+                          .turns = request->turns,
                           .element = sizeof(sl_real),
-                          .so_far = &m->so_far[what->parameter * transport->plan->n_replicas + what->replica],
-                          .tag = tag_of(SUM, 0, 0, what->parameter, 2 * what->replica),
+                          .so_far = &m->so_far[request->parameter * transport->plan->n_replicas + request->replica],
+                          .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica),
                           .add = sl_reduce_submit};
-    return add_up(transport, head, &chain, what->lists, what->sum);
+    return add_up(transport, head, &chain, request->lists, request->sum);
 }
 
 static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
@@ -301,7 +320,7 @@ static enum sl_status add_watched(const struct sl_task_args *head, uint32_t n, c
     return sl_loss_sum_submit(head, n, losses, true, total);
 }
 
-/* The sum of this rank's own; they are kept. */
+/* The sum of this rank's losses. The losses are kept for settle. */
 static enum sl_status keep_losses(struct sl_transport *transport, const struct sl_task_args *head,
                                   const struct sl_partials *losses, starpu_data_handle_t total)
 {
@@ -315,24 +334,24 @@ done:
 }
 
 static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,
-                           const struct sl_transport_losses *what)
+                           const struct sl_transport_losses *losses)
 {
     if (((struct mpi *)transport->own)->kept != NULL) {
-        return keep_losses(transport, head, what->losses, what->total);
+        return keep_losses(transport, head, losses->partials, losses->total);
     }
-    struct chain chain = {.ranks = what->ranks,
+    struct chain chain = {.ranks = losses->ranks,
                           .to = {0, transport->plan->n_ranks},
-                          .turns = what->turns,
+                          .turns = losses->turns,
                           .element = sizeof(double),
-                          .so_far = &((struct mpi *)transport->own)->loss_so_far[what->number],
-                          .tag = tag_of(LOSS, 0, 0, 0, 2 * what->number),
-                          .add = what->watched ? add_watched : add_losses};
-    return add_up(transport, head, &chain, what->losses, what->total);
+                          .so_far = &((struct mpi *)transport->own)->loss_so_far[losses->number],
+                          .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number),
+                          .add = losses->watched ? add_watched : add_losses};
+    return add_up(transport, head, &chain, losses->partials, losses->total);
 }
 
-/* ---- the losses of ranks that are apart ---- */
+/* ---- the losses of decoupled ranks ---- */
 
-/* Lists of all ranks at rank 0, one rank's after the other's: of n[r] numbers. */
+/* Lists of all ranks at rank 0, in the order of ranks. */
 struct gathered {
     uint32_t n_steps;
     uint32_t *n_parts; /* [rank][step] */
@@ -358,11 +377,13 @@ static enum sl_status gather_parts(const struct sl_plan *plan, const double *min
     size_t bytes_of[SL_MAX_PES] = {0};
     size_t n_all = 0;
     enum sl_status st;
-    for (uint32_t r = 0; plan->rank == 0 && r < plan->n_ranks; r++) {
-        for (uint32_t i = 0; i < out->n_steps; i++) {
-            bytes_of[r] += out->n_parts[r * out->n_steps + i] * sizeof *mine;
+    if (plan->rank == 0) {
+        for (uint32_t r = 0; r < plan->n_ranks; r++) {
+            for (uint32_t i = 0; i < out->n_steps; i++) {
+                bytes_of[r] += out->n_parts[r * out->n_steps + i] * sizeof *mine;
+            }
+            n_all += bytes_of[r] / sizeof *mine;
         }
-        n_all += bytes_of[r] / sizeof *mine;
     }
     SL_TRY(st, sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part), done);
     st = sl_ranks_gather(mine, n_mine * sizeof *mine, bytes_of, out->part);
@@ -370,7 +391,7 @@ done:
     return st;
 }
 
-/* Of each step all parts, in the order of the PEs. */
+/* For each step, add all partial losses in the order of the PEs. */
 static void add_gathered(const struct sl_plan *plan, const struct gathered *from, double *losses)
 {
     const double *part = from->part;
@@ -391,7 +412,7 @@ static size_t n_kept(const struct kept *kept, uint32_t n_steps)
     return n;
 }
 
-/* Numbers and parts of this rank's steps, in two lists. */
+/* This rank's kept losses as two lists: number of losses of each step, and all losses. */
 static enum sl_status list_kept(const struct kept *kept, uint32_t n_steps, uint32_t **n_out, double **parts_out)
 {
     size_t n = 0;

@@ -9,26 +9,28 @@
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
 
-#define TIMEOUT_S 60 /* of one exchange, and of NCCL's start */
+#define TIMEOUT_S 60 /* limit of each exchange, and of NCCL's start */
 
-/* Behind the transport. */
+/* Data of this kind. */
 struct nccl {
     struct sl_nccl_lane lane;
     struct sl_nccl_lane_move *moves; /* of one group: at most G^2 */
-    starpu_data_handle_t *share;     /* [parameter][GPU]: sums of each GPU; NULL: sums are StarPU's */
+    /* [parameter][GPU]: the sum of each GPU; NULL: StarPU does the sums. */
+    starpu_data_handle_t *share;
 };
 
 /* ---- open, close ---- */
 
 static enum sl_status check(const struct sl_settings *settings)
 {
-    if (settings->gpus > 0 && sl_nccl_built()) {
-        return SL_OK;
+    if (settings->gpus == 0) {
+        return sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out");
     }
-    return settings->gpus == 0
-               ? sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out")
-               : sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
-                                     "(--with-nccl=DIR), and leave it out to let StarPU copy");
+    if (!sl_nccl_built()) {
+        return sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
+                                   "(--with-nccl=DIR), and leave it out to let StarPU copy");
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices,
@@ -64,8 +66,10 @@ static enum sl_status open_transport(struct sl_transport *transport)
 static void close_transport(struct sl_transport *transport)
 {
     struct nccl *n = transport->own;
-    for (uint32_t k = 0; n->share != NULL && k < transport->n_parameters * transport->n_sums; k++) {
-        sl_handle_close(n->share[k]);
+    if (n->share != NULL) {
+        for (uint32_t k = 0; k < transport->n_parameters * transport->n_sums; k++) {
+            sl_handle_close(n->share[k]);
+        }
     }
     sl_free(n->share);
     sl_free(n->moves);
@@ -75,11 +79,11 @@ static void close_transport(struct sl_transport *transport)
 
 /* ---- rows ---- */
 
-/* A parcel that leaves its GPU: one more move, and what arrives is what is read. */
+/* If the parcel leaves its GPU, add a move. The receiver reads the moved copy. */
 static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel *parcel, uint32_t *n_moves)
 {
     struct nccl *n = transport->own;
-    starpu_data_handle_t packed = *parcel->what;
+    starpu_data_handle_t packed = *parcel->handle;
     uint32_t from = sl_home_of(&transport->plan->homes, parcel->from);
     uint32_t to = sl_home_of(&transport->plan->homes, parcel->to);
     enum sl_status st = SL_OK;
@@ -91,7 +95,7 @@ static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel 
         sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_element(packed), parcel->room),
         done);
     n->moves[(*n_moves)++] = (struct sl_nccl_lane_move){from, to, packed, *parcel->room};
-    *parcel->what = *parcel->room;
+    *parcel->handle = *parcel->room;
 done:
     return st;
 }
@@ -105,41 +109,46 @@ static enum sl_status rows(struct sl_transport *transport, const struct sl_task_
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, add_move(transport, &parcels[i], &n_moves), done);
     }
-    st = n_moves > 0 ? sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves) : SL_OK;
+    if (n_moves > 0) {
+        st = sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves);
+    }
 done:
     return st;
 }
 
 /* ---- sums ---- */
 
-/* The sum over each GPU's PEs, there; then over the GPUs. */
+/* Add the partial sums of each GPU's PEs on that GPU, then add over the GPUs. */
 static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct sl_task_args *head,
-                                    const struct sl_transport_sum *what)
+                                    const struct sl_transport_sum *request)
 {
     struct nccl *n = transport->own;
-    starpu_data_handle_t *share = n->share + (size_t)what->parameter * transport->n_sums;
+    starpu_data_handle_t *share = n->share + (size_t)request->parameter * transport->n_sums;
     enum sl_status st = SL_OK;
     for (uint32_t gpu = 0; gpu < transport->n_sums; gpu++) {
         struct sl_task_args at_home = *head;
         at_home.pe = sl_home_first_pe(&transport->plan->homes, gpu);
         if (share[gpu] == NULL) {
             SL_TRY(st,
-                   sl_matrix_register(sl_handle_rows(what->sum), sl_handle_columns(what->sum), sizeof(sl_real),
+                   sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), sizeof(sl_real),
                                       &share[gpu]),
                    done);
         }
-        SL_TRY(st, sl_reduce_submit(&at_home, what->lists[gpu].n, what->lists[gpu].handle, share[gpu]), done);
+        SL_TRY(st, sl_reduce_submit(&at_home, request->lists[gpu].n, request->lists[gpu].handle, share[gpu]), done);
     }
-    st = sl_nccl_lane_sum_submit(head, &n->lane, share, what->sum);
+    st = sl_nccl_lane_sum_submit(head, &n->lane, share, request->sum);
 done:
     return st;
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
-                          const struct sl_transport_sum *what)
+                          const struct sl_transport_sum *request)
 {
     const struct nccl *n = transport->own;
-    return n->share != NULL ? sum_over_gpus(transport, head, what) : sl_transport_starpu.sum(transport, head, what);
+    if (n->share != NULL) {
+        return sum_over_gpus(transport, head, request);
+    }
+    return sl_transport_starpu.sum(transport, head, request);
 }
 
 const struct sl_transport_kind sl_transport_nccl = {.name = "nccl",

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --transport starpu: StarPU copies what a task reads to where it runs. */
+ * --transport starpu: StarPU copies data to the device of the task that reads them. */
 #include "codelets/loss.h"
 #include "codelets/reduce.h"
 #include "runtime/exchange/transport.h"
 
 enum sl_status sl_transport_loss_here(struct sl_transport *transport, const struct sl_task_args *head,
-                                      const struct sl_transport_losses *what)
+                                      const struct sl_transport_losses *losses)
 {
     (void)transport;
-    return sl_loss_sum_submit(head, what->losses->n, what->losses->handle, what->watched, what->total);
+    return sl_loss_sum_submit(head, losses->partials->n, losses->partials->handle, losses->watched, losses->total);
 }
 
 static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
@@ -21,10 +21,10 @@ static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
-                          const struct sl_transport_sum *what)
+                          const struct sl_transport_sum *request)
 {
     (void)transport;
-    return sl_reduce_submit(head, what->lists->n, what->lists->handle, what->sum);
+    return sl_reduce_submit(head, request->lists->n, request->lists->handle, request->sum);
 }
 
 const struct sl_transport_kind sl_transport_starpu = {

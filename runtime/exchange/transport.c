@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which kind of transport. */
+ * Selection of the transport's kind. */
 #include "runtime/exchange/transport.h"
 
 static const struct sl_transport_kind *const kinds[] = {
@@ -10,7 +10,10 @@ static const struct sl_transport_kind *const kinds[] = {
 enum sl_status sl_transport_check(const struct sl_settings *settings)
 {
     const struct sl_transport_kind *kind = kinds[settings->transport];
-    return kind->check == NULL ? SL_OK : kind->check(settings);
+    if (kind->check == NULL) {
+        return SL_OK;
+    }
+    return kind->check(settings);
 }
 
 enum sl_status sl_transport_open(const struct sl_settings *settings, const struct sl_plan *plan, uint32_t n_parameters,
@@ -26,7 +29,9 @@ enum sl_status sl_transport_open(const struct sl_settings *settings, const struc
         out->within = out->kind;
         out->kind = &sl_transport_mpi;
     }
-    SL_TRY(st, out->kind->open == NULL ? SL_OK : out->kind->open(out), failed);
+    if (out->kind->open != NULL) {
+        SL_TRY(st, out->kind->open(out), failed);
+    }
     return SL_OK;
 failed:
     sl_transport_close(out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One safetensors file per folder, with a version and a checksum of its numbers. */
+ * One safetensors file per folder, with a version and a checksum of its arrays. */
 #include "runtime/files/checkpoint.h"
 
 #include <ctype.h>
@@ -25,7 +25,7 @@
 #define LOCK_NAME "lock"
 #define LOCK_TRIALS 8
 
-/* Over the arrays in the order of the header, each with its name. */
+/* The checksum covers names and arrays, in the order of the header. */
 static void checksum_text(const struct sl_tensor *tensors, uint32_t n, char out[CHECKSUM_BYTES])
 {
     uint64_t sum = 0;
@@ -106,7 +106,7 @@ free_path:
 
 /* ---- the lock ---- */
 
-/* Lock the file that has the path by now; *held_out: no, and nobody else has it. */
+/* Lock the file, if still the file at `path`. *held_out false with SL_OK: another file is there, or no locks exist. */
 static enum sl_status try_lock(const char *dir, const char *path, int file, bool *held_out)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -115,7 +115,7 @@ static enum sl_status try_lock(const char *dir, const char *path, int file, bool
     *held_out = false;
     if (fcntl(file, F_SETLK, &lock) != 0) {
         if (errno != EAGAIN && errno != EACCES) {
-            return SL_OK; /* no locks here */
+            return SL_OK; /* the file system has no locks */
         }
         bool known = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0;
         return sl_fail(
@@ -124,12 +124,12 @@ static enum sl_status try_lock(const char *dir, const char *path, int file, bool
             "--checkpoint folder",
             dir, known ? (long)lock.l_pid : 0L);
     }
-    /* Another process may have given it free, and removed it, since it was opened. */
+    /* Another process may have unlocked and removed the file since our open(). */
     *held_out = fstat(file, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino;
     return SL_OK;
 }
 
-enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *out)
+enum sl_status sl_checkpoint_acquire(const char *dir, struct sl_checkpoint_lock *out)
 {
     struct sl_checkpoint_lock lock = {.file = -1};
     enum sl_status st = sl_path_join(dir, LOCK_NAME, &lock.path);
@@ -152,7 +152,7 @@ enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *ou
     return st;
 }
 
-void sl_checkpoint_give(struct sl_checkpoint_lock *lock)
+void sl_checkpoint_release(struct sl_checkpoint_lock *lock)
 {
     if (lock->held) {
         unlink(lock->path);
@@ -162,7 +162,7 @@ void sl_checkpoint_give(struct sl_checkpoint_lock *lock)
     *lock = (struct sl_checkpoint_lock){0};
 }
 
-/* ---- looking at one ---- */
+/* ---- reading values ---- */
 
 bool sl_is_checkpoint(const struct sl_tensors *tensors)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checkpoints: all that a run needs to go on exactly, in one safetensors file DIR/checkpoint.safetensors.
+ * Checkpoints: the state from which a run resumes exactly, in one safetensors file DIR/checkpoint.safetensors.
  *
- * What the tensors and metadata are is the trainer's business (parameters, Adam moments, running statistics; step, epoch, best
- * score, settings); this file stores and finds them. A new checkpoint replaces the old one atomically, so that a run killed at
- * any moment leaves a whole one.
+ * The trainer decides on tensors and metadata (parameters, Adam moments, running statistics; step, epoch, best
+ * score, settings). This file stores and finds them. A new checkpoint replaces the old one atomically, so a run
+ * killed at any moment leaves a whole checkpoint.
  */
 #ifndef SL_RUNTIME_FILES_CHECKPOINT_H
 #define SL_RUNTIME_FILES_CHECKPOINT_H
@@ -15,35 +15,38 @@
 #include "runtime/files/safetensors.h"
 #include "support/status.h"
 
-/* Save to the folder `dir`, which is made where it is missing. The keys "starling_checkpoint" and "starling_checksum" are added
- * to the metadata, and must not be in it. SL_EINVAL, SL_EIO, SL_ENOMEM: the old checkpoint is then still there. */
+/* Save to the folder `dir`, and make the folder if missing. `metadata` must not have the keys "starling_checkpoint"
+ * and "starling_checksum": the function adds both. SL_EINVAL, SL_EIO, SL_ENOMEM: the old checkpoint is then
+ * unchanged. */
 enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tensors, uint32_t n,
                                   const struct sl_metadata *metadata, uint32_t n_metadata);
 
-/* Load from the folder `dir`. SL_ENOTFOUND: there is none (with --resume=auto: start afresh). SL_EFILE: it is no checkpoint,
- * of another version, or damaged. SL_EIO, SL_ENOMEM. On failure *out is empty; else sl_tensors_free it. */
+/* Load from the folder `dir`. The caller frees *out (sl_tensors_free). SL_ENOTFOUND: no checkpoint there
+ * (--resume=auto then starts afresh). SL_EFILE: not a checkpoint, of another version, or damaged. SL_EIO, SL_ENOMEM.
+ * On failure *out is empty. */
 enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out);
 
-/* A folder that no other process is to save into. */
+/* A lock on a checkpoint folder. */
 struct sl_checkpoint_lock {
     bool held;
     int file;
     char *path;
 };
 
-/* Take the folder `dir`, which is there, for this process, by a file DIR/lock; the system gives it free when the process ends, however
- * that comes. Where no such file can be made, or the file system knows no locks, the folder is nobody's: SL_OK with out->held false.
- * SL_EINVAL: another process has it (message: which). SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *out);
+/* Lock the existing folder `dir` for this process, by a file DIR/lock. If the process ends without
+ * sl_checkpoint_release, the system unlocks the folder. If the file cannot be made or the file system has no locks:
+ * SL_OK with out->held false. SL_EINVAL: another process holds the lock (message: its id). SL_ENOMEM. On failure
+ * *out is empty. */
+enum sl_status sl_checkpoint_acquire(const char *dir, struct sl_checkpoint_lock *out);
 
-/* Give it free and remove the file; one that is not held, or empty, is allowed. */
-void sl_checkpoint_give(struct sl_checkpoint_lock *lock);
+/* Unlock and remove the file. A lock that is not held, or empty, is allowed. */
+void sl_checkpoint_release(struct sl_checkpoint_lock *lock);
 
-/* Whether a safetensors file that was read is a checkpoint, of whatever version. */
+/* True if a safetensors file is a checkpoint, of any version. */
 bool sl_is_checkpoint(const struct sl_tensors *tensors);
 
-/* A metadata value as a number: the whole decimal or real number that sl_checkpoint_save's caller wrote.
- * SL_EFILE: it is missing, or no such number. */
+/* A metadata value as a number: a whole decimal or a real number, as given to sl_checkpoint_save. SL_EFILE: the key
+ * is missing, or the value is not such a number. */
 enum sl_status sl_checkpoint_whole(const struct sl_tensors *checkpoint, const char *key, uint64_t *out);
 enum sl_status sl_checkpoint_real(const struct sl_tensors *checkpoint, const char *key, double *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A header of whole 64-byte lines, then rows as float. */
+ * Writing .npy: a header of two 64-byte lines, then rows as float. */
 #include "runtime/files/npyout.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "support/memory.h"
 
 #define HEADER_BYTES 128
-#define PREFIX_BYTES 10 /* magic, version, length of the rest */
+#define PREFIX_BYTES 10 /* magic, version, length of the header */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they lie in memory");
 
@@ -40,7 +40,10 @@ enum sl_status sl_npy_write(const char *path, uint64_t n_rows, uint32_t n_column
     SL_TRY(st, sl_writer_put(&writer, header, sizeof header), abort_writer);
     for (uint64_t i = 0; i < n_rows; i++) {
         const sl_real *row = fetch(context, i);
-        SL_TRY(st, row != NULL ? SL_OK : SL_EIO, abort_writer);
+        if (row == NULL) {
+            st = SL_EIO;
+            goto abort_writer;
+        }
         for (uint32_t j = 0; j < n_columns; j++) {
             line[j] = (float)row[j];
         }
@@ -55,23 +58,4 @@ free_line:
     sl_free(line);
 done:
     return st;
-}
-
-struct block {
-    const sl_real *rows;
-    size_t ld;
-    const sl_vertex *order;
-};
-
-static const sl_real *block_row(void *context, uint64_t row)
-{
-    const struct block *block = context;
-    return block->rows + block->ld * (block->order != NULL ? block->order[row] : row);
-}
-
-enum sl_status sl_npy_write_block(const char *path, uint64_t n_rows, uint32_t n_columns, const sl_real *block,
-                                  size_t ld, const sl_vertex *order)
-{
-    struct block context = {.rows = block, .ld = ld, .order = order};
-    return sl_npy_write(path, n_rows, n_columns, block_row, &context);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Writing and reading safetensors. The header goes through jansson; offsets and sizes are checked here. */
+ * Writing and reading safetensors. jansson parses the header; offsets and sizes are checked here. */
 #include "runtime/files/safetensors.h"
 
 #include <jansson.h>
@@ -15,7 +15,7 @@
 #define LENGTH_BYTES 8
 #define HEADER_LIMIT ((size_t)16 << 20) /* longest header that is read: a hundred thousand tensors */
 #define FILE_LIMIT ((size_t)1 << 40)
-#define SHAPE_BYTES 80 /* of a shape in words: three numbers of 20 digits */
+#define SHAPE_BYTES 80 /* text of a shape: three numbers of 20 digits */
 #define METADATA_NAME "__metadata__"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
@@ -30,7 +30,7 @@ static const struct {
 
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-/* ---- Shapes ------------------------------------------------------------------------------------------------------- */
+/* ---- Shapes ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t entries_of(const struct sl_tensor *t)
 {
@@ -41,7 +41,7 @@ static uint64_t entries_of(const struct sl_tensor *t)
     return n;
 }
 
-/* Bytes of the array; false: they overflow. */
+/* Bytes of the array. False: overflow. */
 static bool bytes_of(const struct sl_tensor *t, uint64_t *out)
 {
     uint64_t bytes = kinds[t->kind].bytes;
@@ -74,19 +74,23 @@ struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint
                                 const void *data)
 {
     struct sl_tensor t = {.kind = kind, .shape = {rows, columns}, .data = data};
-    t.n_dims = columns > 0 ? 2 : rows > 0 ? 1 : 0;
+    if (columns > 0) {
+        t.n_dims = 2;
+    } else if (rows > 0) {
+        t.n_dims = 1;
+    }
     snprintf(t.name, sizeof t.name, "%s", name);
     return t;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static enum sl_status no_memory(void)
 {
     return sl_fail(SL_ENOMEM, "safetensors header: no memory");
 }
 
-/* Where each tensor starts in the data: those with 8-byte entries first, then smaller ones. */
+/* Set the start of each tensor in the data: tensors with 8-byte entries first, then smaller entries. */
 static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint64_t *begins)
 {
     uint64_t end = 0;
@@ -108,7 +112,10 @@ static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint6
 static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
 {
     json_t *shape = json_array();
-    for (uint32_t d = 0; d < t->n_dims && shape != NULL; d++) {
+    if (shape == NULL) {
+        return NULL;
+    }
+    for (uint32_t d = 0; d < t->n_dims; d++) {
         if (json_array_append_new(shape, json_integer((json_int_t)t->shape[d])) != 0) {
             json_decref(shape);
             return NULL;
@@ -118,7 +125,7 @@ static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
                      (json_int_t)begin, (json_int_t)(begin + sl_tensor_bytes(t)));
 }
 
-/* Add a member that must be new; takes `value` over. */
+/* Add a member with a new name. Takes over `value`. */
 static enum sl_status add(json_t *object, const char *name, json_t *value)
 {
     if (value == NULL) {
@@ -137,7 +144,10 @@ static enum sl_status add(json_t *object, const char *name, json_t *value)
 static enum sl_status metadata_json(const struct sl_metadata *metadata, uint32_t n, json_t **out)
 {
     json_t *object = json_object();
-    enum sl_status st = object != NULL ? SL_OK : no_memory();
+    enum sl_status st = SL_OK;
+    if (object == NULL) {
+        return no_memory();
+    }
     for (uint32_t i = 0; i < n && st == SL_OK; i++) {
         st = add(object, metadata[i].key, json_string(metadata[i].value));
     }
@@ -173,7 +183,7 @@ free_header:
     return st;
 }
 
-/* Write length and header, the latter with spaces up to a multiple of 8, so that the data are aligned. */
+/* Write length and header. Spaces pad the header to a multiple of 8, so that the data are aligned. */
 static enum sl_status put_header(struct sl_writer *writer, const json_t *header)
 {
     static const char spaces[LENGTH_BYTES + 1] = "        ";
@@ -195,7 +205,7 @@ free_text:
     return st;
 }
 
-/* The same order as in lay_out. */
+/* The order of lay_out. */
 static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor *tensors, uint32_t n)
 {
     for (size_t size = 8; size > 0; size /= 2) {
@@ -240,9 +250,9 @@ done:
     return st;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* A file being read: what is found so far, and where the data lie. */
+/* A file being read: its data, and the tensors so far. */
 struct reader {
     const char *path;
     const char *data;
@@ -258,8 +268,8 @@ static enum sl_status bad_tensor(const struct reader *r, const char *name, const
 static enum sl_status read_kind(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
     const char *dtype = json_string_value(value);
-    for (size_t k = 0; dtype != NULL && k < N_KINDS; k++) {
-        if (strcmp(dtype, kinds[k].name) == 0) {
+    for (size_t k = 0; k < N_KINDS; k++) {
+        if (dtype != NULL && strcmp(dtype, kinds[k].name) == 0) {
             t->kind = (enum sl_tensor_kind)k;
             return SL_OK;
         }
@@ -272,7 +282,7 @@ static enum sl_status read_kind(const struct reader *r, const char *name, const 
 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
-    size_t n = json_array_size(value); /* 0 for what is no array */
+    size_t n = json_array_size(value); /* 0 if it is not an array */
     if (!json_is_array(value) || n > SL_TENSOR_DIMENSIONS) {
         return bad_tensor(r, name, "a shape of at most three dimensions");
     }
@@ -287,7 +297,7 @@ static enum sl_status read_shape(const struct reader *r, const char *name, const
     return SL_OK;
 }
 
-/* Check that the offsets lie inside the data and agree with the shape, and point the tensor there. */
+/* Check that the offsets lie inside the data and agree with the shape, and set the tensor's data. */
 static enum sl_status read_place(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
     const json_t *first = json_array_get(value, 0);
@@ -297,7 +307,7 @@ static enum sl_status read_place(const struct reader *r, const char *name, const
         return bad_tensor(r, name, "two data_offsets, whole numbers");
     }
     uint64_t begin = (uint64_t)json_integer_value(first);
-    uint64_t end = (uint64_t)json_integer_value(second); /* a negative one is now too large */
+    uint64_t end = (uint64_t)json_integer_value(second); /* a negative number is too large now */
     uint64_t bytes;
     if (begin > end || end > r->data_bytes) {
         return bad_tensor(r, name, "data_offsets inside the file; is it cut short?");
@@ -327,7 +337,7 @@ done:
     return st;
 }
 
-/* Bytes that the metadata's strings take, with their NULs. */
+/* Bytes of the metadata's strings, with their NULs. */
 static enum sl_status metadata_bytes(const struct reader *r, json_t *metadata, size_t *out)
 {
     const char *key;
@@ -343,7 +353,7 @@ static enum sl_status metadata_bytes(const struct reader *r, json_t *metadata, s
     return SL_OK;
 }
 
-/* Copy a string to *to, move *to behind it, and return the copy. */
+/* Copy a string to *to, and advance *to. Returns the copy. */
 static const char *keep(const char *text, char **to)
 {
     size_t n = strlen(text) + 1;
@@ -388,7 +398,7 @@ static int compare_places(const void *a, const void *b)
     return (entries_of(s) > 0) - (entries_of(t) > 0); /* empty ones first */
 }
 
-/* The arrays must cover the data without gaps or overlap, as the format asks. */
+/* The format asks that the arrays cover the data without gaps or overlap. */
 static enum sl_status check_cover(const struct reader *r)
 {
     const struct sl_tensor **sorted;
@@ -436,26 +446,26 @@ done:
     return st;
 }
 
-/* The header's length, after checking it against the file's. */
+/* Read the header's length, and check it against the file's. */
 static enum sl_status header_length(const char *path, const char *bytes, size_t n, uint64_t *out)
 {
     if (n < LENGTH_BYTES) {
         return sl_fail(SL_EFILE, "%s: found %zu bytes, expected a safetensors file", path, n);
     }
-    if (memcmp(bytes, "PK\3\4", 4) == 0 || (unsigned char)bytes[0] == 0x80) {
+    uint64_t length;
+    memcpy(&length, bytes, LENGTH_BYTES);
+    if (length <= n - LENGTH_BYTES && length <= HEADER_LIMIT) {
+        *out = length;
+        return SL_OK;
+    }
+    if (memcmp(bytes, "PK\3\4", 4) == 0 || (unsigned char)bytes[0] == 0x80) { /* a zip archive, or a pickle */
         return sl_fail(
             SL_EFILE,
             "%s: found a PyTorch file, expected a safetensors file: torch.load it, then safetensors.torch.save_file",
             path);
     }
-    uint64_t length;
-    memcpy(&length, bytes, LENGTH_BYTES);
-    if (length > n - LENGTH_BYTES || length > HEADER_LIMIT) {
-        return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
-                       (unsigned long long)length, n);
-    }
-    *out = length;
-    return SL_OK;
+    return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
+                   (unsigned long long)length, n);
 }
 
 static enum sl_status load_header(const char *path, const char *text, size_t n, json_t **out)
@@ -463,7 +473,7 @@ static enum sl_status load_header(const char *path, const char *text, size_t n, 
     json_error_t error;
     json_t *header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (header == NULL && error.text[0] == '\0') {
-        return no_memory(); /* jansson has words for every other trouble */
+        return no_memory(); /* jansson has a message for every other error */
     }
     if (!json_is_object(header)) {
         json_decref(header);
@@ -528,7 +538,7 @@ void sl_tensors_free(struct sl_tensors *tensors)
     }
 }
 
-/* ---- Looking at what was read ------------------------------------------------------------------------------------- */
+/* ---- Access ------------------------------------------------------------------------------------------------------ */
 
 const struct sl_tensor *sl_tensors_find(const struct sl_tensors *tensors, const char *name)
 {
@@ -548,11 +558,6 @@ const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *ke
         }
     }
     return NULL;
-}
-
-static bool is_real(enum sl_tensor_kind kind)
-{
-    return kind == SL_TENSOR_F32 || kind == SL_TENSOR_F64;
 }
 
 static void widen(const char *from, uint64_t n, double *out)
@@ -575,11 +580,15 @@ static void narrow(const char *from, uint64_t n, float *out)
 
 static bool same_shape(const struct sl_tensor *a, const struct sl_tensor *b)
 {
-    bool same = a->n_dims == b->n_dims;
-    for (uint32_t d = 0; same && d < a->n_dims; d++) {
-        same = a->shape[d] == b->shape[d];
+    if (a->n_dims != b->n_dims) {
+        return false;
     }
-    return same;
+    for (uint32_t d = 0; d < a->n_dims; d++) {
+        if (a->shape[d] != b->shape[d]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out)
@@ -600,8 +609,10 @@ enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_
     uint64_t n = entries_of(found);
     if (found->kind == wanted->kind) {
         memcpy(out, found->data, n * kinds[found->kind].bytes);
-    } else if (is_real(found->kind) && is_real(wanted->kind)) {
-        wanted->kind == SL_TENSOR_F64 ? widen(found->data, n, out) : narrow(found->data, n, out);
+    } else if (found->kind == SL_TENSOR_F32 && wanted->kind == SL_TENSOR_F64) {
+        widen(found->data, n, out);
+    } else if (found->kind == SL_TENSOR_F64 && wanted->kind == SL_TENSOR_F32) {
+        narrow(found->data, n, out);
     } else {
         return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s%s", tensors->path, wanted->name,
                        kinds[found->kind].name, kinds[wanted->kind].name,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Safetensors files: named arrays with a JSON header, which safetensors.torch.load_file reads as a state dict.
+ * Safetensors files: named arrays with a JSON header. safetensors.torch.load_file reads such a file as a state
+ * dict.
  *
- * Layout: 8 bytes little-endian length of the header; the header, a JSON object of name -> {dtype, shape, data_offsets} with an
- * optional "__metadata__" of strings; the arrays without gaps. Which names a model has is model.c's business, what a checkpoint
- * holds is the trainer's.
+ * Layout: the length of the header (8 bytes, little-endian), the header, then the arrays without gaps. The header
+ * is a JSON object of name -> {dtype, shape, data_offsets}, with an optional "__metadata__" of strings. The model
+ * chooses its tensors' names, and the trainer the content of a checkpoint.
  */
 #ifndef SL_RUNTIME_FILES_SAFETENSORS_H
 #define SL_RUNTIME_FILES_SAFETENSORS_H
@@ -19,7 +20,7 @@
 #define SL_TENSOR_NAME_BYTES 128
 #define SL_TENSOR_DIMENSIONS 3
 
-/* What an array's entries are. */
+/* The type of an array's entries. */
 enum sl_tensor_kind {
     SL_TENSOR_F32, /* float */
     SL_TENSOR_F64, /* double */
@@ -32,68 +33,72 @@ enum sl_tensor_kind {
 #ifdef SL_REAL_DOUBLE
 #define SL_TENSOR_REAL SL_TENSOR_F64
 #else
-#define SL_TENSOR_REAL SL_TENSOR_F32 /* what sl_real is in this build */
+#define SL_TENSOR_REAL SL_TENSOR_F32 /* sl_real of this build */
 #endif
 
-/* A named array of at most three dimensions, row major without gaps. No dimension: one number. */
+/* A named array of at most three dimensions, row-major without gaps. No dimension: one number. */
 struct sl_tensor {
     char name[SL_TENSOR_NAME_BYTES];
     enum sl_tensor_kind kind;
     uint32_t n_dims;                      /* 0 .. SL_TENSOR_DIMENSIONS */
     uint64_t shape[SL_TENSOR_DIMENSIONS]; /* the first n_dims count */
-    const void *data; /* writing: the caller's, aligned; read: inside the file's bytes, not aligned (sl_tensors_get) */
+    /* Writing: the caller's, aligned. Reading: inside the file's bytes, not aligned (use sl_tensors_get). */
+    const void *data;
 };
 
-/* One line of "__metadata__"; both UTF-8. */
+/* One entry of "__metadata__", both strings UTF-8. */
 struct sl_metadata {
     const char *key;
     const char *value;
 };
 
-/* A file that was read. */
+/* The content of a file. */
 struct sl_tensors {
-    char *path;  /* as it was opened, for messages */
+    char *path;  /* for messages */
     char *bytes; /* the whole file; the tensors point into it */
     uint32_t n;
     struct sl_tensor *tensors; /* in the order of the header */
     uint32_t n_metadata;
     struct sl_metadata *metadata;
-    char *metadata_text; /* what the metadata point into */
+    char *metadata_text; /* holds the strings of `metadata` */
 };
 
-/* Name a tensor of 2 (columns > 0), 1 (columns 0) or no (rows and columns 0) dimensions; a name that is too long is cut. Three
- * dimensions are set by the caller. */
+/* Make a tensor of two dimensions (columns > 0), one (columns 0) or none (rows and columns 0). Too long a name is
+ * cut. For three dimensions the caller sets the members. */
 struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint64_t rows, uint64_t columns,
                                 const void *data);
 
-/* Bytes of the array's entries, of a tensor that was read or whose sizes do not overflow. */
+/* Bytes of the array. The tensor was read, or its sizes do not overflow. */
 uint64_t sl_tensor_bytes(const struct sl_tensor *tensor);
 
-/* Write tensors and metadata to `path`, atomically and onto stable storage. Tensors with large entries come first in the data,
- * so that all are aligned; the header keeps the order given. Equal input gives equal bytes.
- * SL_EINVAL: two tensors or two keys of one name, a size that overflows. SL_EIO. SL_ENOMEM: also for names and texts that are
- * no UTF-8. The target is then as before. */
+/* Write tensors and metadata to `path`, atomically and to stable storage. In the data, tensors with larger entries
+ * come first, so that all are aligned. The header keeps the caller's order. Equal input gives equal bytes.
+ * SL_EINVAL: two tensors or two keys have the same name, or a size overflows. SL_EIO. SL_ENOMEM: also for a text
+ * that is not UTF-8. On failure the file at `path` is unchanged. */
 enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *tensors, uint32_t n,
                                     const struct sl_metadata *metadata, uint32_t n_metadata);
 
-/* Read a file, which may be hostile. SL_EIO: it cannot be read. SL_EFILE: it is no safetensors file, or holds types other than
- * the above or more than three dimensions. SL_ENOMEM. On failure *out is empty. */
+/* Read a file. The file may be hostile. The caller frees *out (sl_tensors_free). SL_EIO: the file cannot be read.
+ * SL_EFILE: not a safetensors file, or a tensor with a type outside sl_tensor_kind or with more than three
+ * dimensions. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out);
 
-/* The same from `n` bytes in memory that came from sl_alloc or sl_file_read; they become the tensors' on success only. */
+/* The same for `n` bytes in memory, allocated by sl_alloc or sl_file_read. On success *out owns the
+ * bytes; on failure the caller keeps them. */
 enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out);
 
-/* The tensor of that name; NULL: none. */
+/* The tensor with this name; NULL: none. */
 const struct sl_tensor *sl_tensors_find(const struct sl_tensors *tensors, const char *name);
 
-/* The metadata's value; NULL: none. Valid as long as the tensors. */
+/* The value of a metadata key; NULL: none. Valid as long as `tensors`. */
 const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *key);
 
-/* Copy the array named as `wanted` to `out` after checking its shape against `wanted`'s; float and double convert into each
- * other, other kinds must be equal. SL_EFILE: no such tensor, or another shape or kind. `out` is untouched then. */
+/* Copy the array with the name of `wanted` to `out`, after a check of its shape. Float converts to double and
+ * double to float; any further types must be equal. SL_EFILE: no such tensor, or another shape or type. `out` is
+ * then unchanged. */
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out);
 
-/* Release all of it and empty the struct; an empty one is allowed. */
+/* Release all memory and empty the struct. An empty struct is allowed. */
 void sl_tensors_free(struct sl_tensors *tensors);
 
 #endif

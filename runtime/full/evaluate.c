@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Scores of what a pass over all in-edges gives. */
+ * Runs a pass over all in-edges and scores the logits. */
 #include "runtime/full/evaluate.h"
 
 #include <math.h>
@@ -19,12 +19,16 @@
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 {
     const uint32_t *first = shards->partition->first;
-    uint32_t begin = shards->halo != NULL ? first[sl_halo_begin(shards->halo)] : 0;
-    uint32_t end = shards->halo != NULL ? first[sl_halo_end(shards->halo)] : shards->n_vertices;
+    uint32_t begin = 0;
+    uint32_t end = shards->n_vertices;
+    if (shards->halo != NULL) {
+        begin = first[sl_halo_begin(shards->halo)];
+        end = first[sl_halo_end(shards->halo)];
+    }
     return (struct sl_evaluated){.first = begin, .n = end - begin};
 }
 
-/* Copy rows of the parts to `out`, n_columns each, by renumbered id. */
+/* Copy layer i's output of this rank's parts to `out`, row-major, in ascending order of renumbered ids. */
 static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *out)
 {
     sl_vertex start = sl_evaluated_here(a->pass.shards).first;
@@ -62,11 +66,12 @@ static int compare_margins(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Area under the ROC curve: the chance that a vertex of class 1 has the larger margin. Sorts the margins. */
+/* Area under the ROC curve: the probability that a vertex of class 1 has a larger margin than a vertex of class 0.
+ * Sorts the margins. */
 static double area(struct margin *margins, size_t n)
 {
     double n_positive = 0;
-    double below = 0; /* pairs won, ties half */
+    double below = 0; /* pairs in the right order; ties count half */
     qsort(margins, n, sizeof *margins, compare_margins);
     double n_negative = 0;
     for (size_t i = 0; i < n;) {
@@ -85,7 +90,7 @@ static double area(struct margin *margins, size_t n)
     return n_positive > 0 && n_negative > 0 ? below / (n_positive * n_negative) : NAN;
 }
 
-/* Accuracy and macro F1 of one set from its counts, C x (right, of the class, answers). */
+/* Accuracy and macro F1 of one set. counts: C x (right answers, vertices of the class, answers with the class). */
 static void rate(const double *counts, uint32_t n_classes, double *accuracy_out, double *f1_out)
 {
     double right = 0;
@@ -109,14 +114,19 @@ static const struct sl_rows *logits_of(const struct sl_full *a, uint32_t q)
     return sl_full_rows(a, a->pass.model->n_layers - 1, q);
 }
 
-/* What the scoring tasks of all chunks write. */
+/* The output of all scoring tasks. */
 struct tally {
     uint32_t n_chunks;
-    size_t n_counts;               /* of one chunk */
-    uint64_t *counts;              /* n_chunks x n_counts */
-    sl_vertex first;               /* of the margins */
-    float *margins;                /* of all vertices here, two classes only */
-    starpu_data_handle_t *handles; /* counts, then margins, of each chunk */
+    /* Counts of one chunk. */
+    size_t n_counts;
+    /* [n_chunks x n_counts]. */
+    uint64_t *counts;
+    /* Id of the first margin. */
+    sl_vertex first;
+    /* Margins of this rank's vertices. NULL unless the dataset has two classes. */
+    float *margins;
+    /* Per chunk: counts, then margins. */
+    starpu_data_handle_t *handles;
 };
 
 static enum sl_status open_tally(const struct sl_full *a, struct tally *t)
@@ -164,18 +174,20 @@ done:
     return st;
 }
 
-/* Wait for the counts and the margins. */
+/* Wait for the scoring tasks. */
 static void finish_scores(struct tally *t)
 {
-    for (size_t i = 0; t->handles != NULL && i < 2 * (size_t)t->n_chunks; i++) {
-        if (t->handles[i] != NULL) {
-            starpu_data_unregister(t->handles[i]);
-            t->handles[i] = NULL;
+    if (t->handles != NULL) {
+        for (size_t i = 0; i < 2 * (size_t)t->n_chunks; i++) {
+            if (t->handles[i] != NULL) {
+                starpu_data_unregister(t->handles[i]);
+                t->handles[i] = NULL;
+            }
         }
     }
 }
 
-/* The margins of all ranks at rank 0, in the order of ids. */
+/* Gather the margins of all ranks at rank 0, in ascending order of ids. */
 static enum sl_status gather_margins(const struct margin *mine, size_t n, struct margin **all, size_t *n_out)
 {
     size_t bytes = n * sizeof *mine;
@@ -218,7 +230,7 @@ done:
     return st;
 }
 
-/* Sum of the cross entropies of a chunk's validation vertices, and their number. */
+/* Summed cross entropy of a chunk's validation vertices, and their number. */
 struct chunk_loss {
     double sum, n;
 };
@@ -233,7 +245,9 @@ static struct chunk_loss chunk_loss(const struct sl_full *a, uint32_t first, uin
             sl_real top = z[0];
             double sum = 0;
             for (uint32_t c = 1; c < n_classes; c++) {
-                top = z[c] > top ? z[c] : top;
+                if (z[c] > top) {
+                    top = z[c];
+                }
             }
             for (uint32_t c = 0; c < n_classes; c++) {
                 sum += exp((double)z[c] - (double)top);
@@ -245,7 +259,7 @@ static struct chunk_loss chunk_loss(const struct sl_full *a, uint32_t first, uin
     return loss;
 }
 
-/* Of each chunk here. */
+/* The loss of each chunk of this rank. */
 static enum sl_status find_losses(const struct sl_full *a, struct chunk_loss *out)
 {
     enum sl_status st = SL_OK;
@@ -262,7 +276,7 @@ done:
     return st;
 }
 
-/* Chunks of the parts before `end`, whoever evaluates them. */
+/* Number of chunks in the parts before `end`, on all ranks. */
 static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
 {
     const struct sl_shards *shards = a->pass.shards;
@@ -273,7 +287,8 @@ static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
     return n;
 }
 
-/* What all ranks have found, at rank 0: the counts, and then the losses of all chunks, which are added in their order. */
+/* Gather counts and losses at rank 0. Losses stay separate by chunk and are added in the order of chunks, so the sum
+ * does not depend on the number of ranks. */
 static enum sl_status add_up(const struct sl_full *a, const struct tally *t, struct sl_metrics_scores *out)
 {
     uint32_t n_classes = a->pass.shards->n_classes;
@@ -308,7 +323,7 @@ done:
     return st;
 }
 
-/* Of two classes. */
+/* AUC, for two classes. */
 static enum sl_status find_areas(const struct sl_full *a, const struct tally *t, struct sl_metrics_scores *out)
 {
     enum sl_status st;
@@ -318,8 +333,9 @@ done:
     return st;
 }
 
-/* Sources were written in main memory: what GPUs have of them is of before. */
-static enum sl_status forget_copies(const struct sl_shards *shards)
+/* The host has overwritten the edges' sources in main memory. An acquisition for writing invalidates the GPUs'
+ * copies. */
+static enum sl_status invalidate_copies(const struct sl_shards *shards)
 {
     enum sl_status st = SL_OK;
     for (uint32_t q = sl_halo_begin(shards->halo); q < sl_halo_end(shards->halo); q++) {
@@ -331,16 +347,17 @@ done:
     return st;
 }
 
-/* No task runs. */
+/* Prepare the halo for a pass. No task may be running. */
 static enum sl_status enter(const struct sl_shards *shards)
 {
     if (shards->halo == NULL) {
         return SL_OK;
     }
-    /* A rank is there to hold little: what one layer leaves is not of the sizes that the next one takes. */
+    /* Save memory: a layer frees blocks of sizes that the next layer cannot use, so the pool should not keep freed
+     * blocks. */
     sl_pool_keep(false);
     sl_halo_enter(shards->halo, &shards->partition->graph);
-    return forget_copies(shards);
+    return invalidate_copies(shards);
 }
 
 static enum sl_status leave(const struct sl_shards *shards)
@@ -351,7 +368,7 @@ static enum sl_status leave(const struct sl_shards *shards)
     starpu_task_wait_for_all();
     sl_pool_keep(true);
     sl_halo_leave(shards->halo, &shards->partition->graph);
-    return forget_copies(shards);
+    return invalidate_copies(shards);
 }
 
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
@@ -365,15 +382,21 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, sl_full_layer(&a, i), done);
-        SL_TRY(st, i + 1 == last && wanted->hidden != NULL ? copy_rows(&a, i, wanted->hidden) : SL_OK, done);
+        if (i + 1 == last && wanted->hidden != NULL) {
+            SL_TRY(st, copy_rows(&a, i, wanted->hidden), done);
+        }
     }
     SL_TRY(st, open_tally(&a, &t), done);
     SL_TRY(st, submit_scores(&a, &t), done);
-    SL_TRY(st, wanted->scores != NULL ? copy_rows(&a, last, wanted->scores) : SL_OK, done);
+    if (wanted->scores != NULL) {
+        SL_TRY(st, copy_rows(&a, last, wanted->scores), done);
+    }
     finish_scores(&t);
     SL_TRY(st, sl_failure_status(&run->failure), done);
     SL_TRY(st, add_up(&a, &t, scores_out), done);
-    SL_TRY(st, t.margins != NULL ? find_areas(&a, &t, scores_out) : SL_OK, done);
+    if (t.margins != NULL) {
+        SL_TRY(st, find_areas(&a, &t, scores_out), done);
+    }
     st = sl_ranks_broadcast(scores_out, sizeof *scores_out);
 done:
     finish_scores(&t);

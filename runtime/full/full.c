@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Passes over whole parts. */
+ * A forward pass over whole parts, and its block source. */
 #include "runtime/full/full.h"
 
 #include "codelets/aggregate.h"
@@ -19,10 +19,13 @@ struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, ui
 uint32_t sl_full_slices(const struct sl_layer *layer)
 {
     uint32_t n = (layer->evaluation.travels + SL_FULL_COLUMNS - 1) / SL_FULL_COLUMNS;
-    return layer->kind->weigh == SL_WEIGH_ATTENTION ? 1 : n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
+    if (layer->kind->weigh == SL_WEIGH_ATTENTION) {
+        return 1;
+    }
+    return n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
 }
 
-/* ---- the source ---- */
+/* ---- the block source ---- */
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
 {
@@ -45,7 +48,7 @@ static uint32_t columns(const struct sl_layer_pass *lp)
     return (sl_layer_pass_order(lp)->travels + n - 1) / n;
 }
 
-/* Rows are read where they are, but those of other ranks. */
+/* Own rows are read in place. Remote rows arrive as messages. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_halo *halo = lp->pass->shards->halo;
@@ -53,19 +56,21 @@ static enum sl_status send(const struct sl_layer_pass *lp)
         .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .element = lp->pass->shards->row_element};
     uint32_t slice = lp->columns.first / layer.width;
     enum sl_status st = SL_OK;
-    for (uint32_t q = 0; halo != NULL && q < halo->n_parts; q++) {
-        struct sl_task_args head = sl_layer_pass_head(lp, q);
-        if (!sl_plan_here(lp->pass->plan, q)) {
-            SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]), done);
-        } else if (slice == 0) {
-            SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)), done);
+    if (halo != NULL) {
+        for (uint32_t q = 0; q < halo->n_parts; q++) {
+            struct sl_task_args head = sl_layer_pass_head(lp, q);
+            if (!sl_plan_here(lp->pass->plan, q)) {
+                SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]), done);
+            } else if (slice == 0) {
+                SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)), done);
+            }
         }
     }
 done:
     return st;
 }
 
-/* Attention's are dropped with the layer's others. */
+/* Attention's projected rows are dropped with the remaining rows of the layer. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (lp->layer->kind->weigh != SL_WEIGH_ATTENTION) {
@@ -73,30 +78,30 @@ static void arrived(const struct sl_layer_pass *lp)
     }
 }
 
-/* In-edges of a part, as a task of the pass reads them. */
+/* The in-edges of a part. With several ranks, sources are the halo's numbers. */
 static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = lp->pass->shards;
     const struct sl_shard *part = &shards->part[q];
     const struct sl_halo *halo = shards->halo;
-    struct sl_full_sources what = {.offsets = part->graph.offsets,
-                                   .sources = part->graph.sources,
-                                   .first = shards->first,
-                                   .n_parts = shards->n_parts,
-                                   .first_id = part->first};
+    struct sl_full_sources edges = {.offsets = part->graph.offsets,
+                                    .sources = part->graph.sources,
+                                    .first = shards->first,
+                                    .n_parts = shards->n_parts,
+                                    .first_id = part->first};
     if (halo != NULL) {
-        what.first = halo->first_handle;
-        what.first_id = halo->first[q];
+        edges.first = halo->first_handle;
+        edges.first_id = halo->first[q];
     }
-    return what;
+    return edges;
 }
 
 static enum sl_status attend(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
-                             const struct sl_full_sources *what, int beta, starpu_data_handle_t out)
+                             const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
-    struct sl_attend_part part = {what->offsets, what->sources, what->first, what->n_parts, q};
+    struct sl_attend_part part = {edges->offsets, edges->sources, edges->first, edges->n_parts, q};
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    return sl_attend_full_submit(&head, &part, row, what->n_edges, lp->layer->n_heads, what->rows, beta, out);
+    return sl_attend_full_submit(&head, &part, row, edges->n_edges, lp->layer->n_heads, edges->rows, beta, out);
 }
 
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
@@ -111,19 +116,26 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                       .scale = lp->layer->scale};
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    struct sl_full_sources what = sources_of(lp, q);
-    what.rows = rows;
-    what.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
-    what.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
-    what.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
+    struct sl_full_sources edges = sources_of(lp, q);
+    edges.rows = rows;
+    edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
+    edges.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
+    edges.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
-        bool here = sl_plan_here(lp->pass->plan, p);
-        rows[p] = here ? *sl_layer_pass_travels(lp, p) : full_of(lp)->received[p];
-        rows[p].n_columns = here ? sl_layer_pass_order(lp)->travels : columns(lp);
-        first[p] = here ? lp->columns.first : 0;
+        if (sl_plan_here(lp->pass->plan, p)) {
+            rows[p] = *sl_layer_pass_travels(lp, p);
+            rows[p].n_columns = sl_layer_pass_order(lp)->travels;
+            first[p] = lp->columns.first;
+        } else {
+            rows[p] = full_of(lp)->received[p];
+            rows[p].n_columns = columns(lp);
+            first[p] = 0;
+        }
     }
-    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(lp, q, row, &what, beta, out)
-                                                        : sl_aggregate_full_submit(&head, &what, row, beta, out);
+    if (lp->layer->kind->weigh == SL_WEIGH_ATTENTION) {
+        return attend(lp, q, row, &edges, beta, out);
+    }
+    return sl_aggregate_full_submit(&head, &edges, row, beta, out);
 }
 
 static const struct sl_block_source all_edges = {
@@ -131,7 +143,7 @@ static const struct sl_block_source all_edges = {
 
 /* ---- the pass ---- */
 
-/* The first layer reads the dense feature table where it is. */
+/* The first layer reads the dense feature table in place. */
 static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
 {
     const struct sl_shards *shards = pass->shards;
@@ -140,9 +152,11 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     for (uint32_t level = 0; level <= pass->model->layer[0].from; level++) {
         pe->split[level] = sl_evaluate_split(pass->run, shards->n_parts, part->end - part->first);
     }
-    return shards->is_sparse ? SL_OK
-                             : sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element,
-                                                     sl_shards_features(shards, q), &pe->features);
+    if (shards->is_sparse) {
+        return SL_OK;
+    }
+    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
+                                 &pe->features);
 }
 
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
@@ -171,22 +185,24 @@ done:
     return st;
 }
 
-/* Where a layer's output is. */
+/* The role of a layer's output. */
 static enum sl_role result_of(const struct sl_layer *layer)
 {
     return layer->last ? SL_ROWS_Z : SL_ROWS_H;
 }
 
-/* Wait for their readers. Products of this layer are left to do. */
+/* Drop the received rows after their readers, the sums. The layer's later tasks need not be done. */
 static void close_received(struct sl_full *full)
 {
-    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
-        struct sl_rows *rows = &full->received[q];
-        for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-            sl_handle_close(rows->chunk[c]);
-            rows->chunk[c] = NULL;
+    if (full->received != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            struct sl_rows *rows = &full->received[q];
+            for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+                sl_handle_close(rows->chunk[c]);
+                rows->chunk[c] = NULL;
+            }
+            sl_rows_drop(rows);
         }
-        sl_rows_drop(rows);
     }
 }
 
@@ -219,19 +235,23 @@ const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint3
 
 void sl_full_close(struct sl_full *full)
 {
-    for (uint32_t q = 0; full->pass.pe != NULL && q < full->plan.n_parts; q++) {
-        sl_rows_drop(&full->pass.pe[q].features);
-        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
-            for (int role = 0; role < SL_N_ROLES; role++) {
-                sl_rows_drop(&full->pass.pe[q].layer[i][role]);
+    if (full->pass.pe != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            sl_rows_drop(&full->pass.pe[q].features);
+            for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+                for (int role = 0; role < SL_N_ROLES; role++) {
+                    sl_rows_drop(&full->pass.pe[q].layer[i][role]);
+                }
             }
         }
     }
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_drop(&full->group.statistics[i]);
     }
-    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
-        sl_rows_drop(&full->received[q]);
+    if (full->received != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            sl_rows_drop(&full->received[q]);
+        }
     }
     sl_free(full->received);
     sl_free(full->pass.pe);

@@ -1,49 +1,52 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * All in-edges of all parts as the source of a pass (runtime/model/pass.h): every vertex, layer by layer, never a sample. A part is
- * a PE, cut into chunks.
+ * The block source (runtime/model/pass.h) of evaluation: all in-edges of all parts, without sampling. A part is a PE,
+ * cut into chunks.
  */
 #ifndef SL_RUNTIME_FULL_FULL_H
 #define SL_RUNTIME_FULL_FULL_H
 
 #include "runtime/model/pass.h"
 
-/* How one of n_parts parts is cut into chunks, each a task in every operation: of 2^SL_EVALUATE_SHIFT rows, so that all CPU workers have some; of
- * 2^SL_EVALUATE_GPU_SHIFT where GPUs alone evaluate, which have a kernel done in less time than StarPU needs for a task of 2048
- * rows, and whose scheduler (dmdas) looks through all chunks for each task that waits. Of more where there would be too many. */
+/* Cut one of n_parts parts into chunks. Each operation has a task per chunk. A chunk has 2^SL_EVALUATE_SHIFT rows, so
+ * that all CPU workers get tasks. If only GPUs evaluate, it has 2^SL_EVALUATE_GPU_SHIFT rows: a kernel over 2048 rows
+ * takes less time than StarPU needs for the task, and the scheduler (dmdas) searches all waiting tasks. Chunks are
+ * larger if a part would have too many of them. */
 #define SL_EVALUATE_SHIFT 11
 #define SL_EVALUATE_GPU_SHIFT 15
 struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
 
-/* In how many slices of its columns a layer takes the rows of other ranks, so that a few are there at a time: of at most SL_FULL_COLUMNS, since
- * to find rows takes longer than to add narrower ones, or as many slices as there may be. Attention needs all columns. */
+/* Number of column slices in which a layer receives remote rows. Slices bound the memory for remote rows. A slice has
+ * about SL_FULL_COLUMNS columns, as narrower slices would spend more time on finding rows than on adding them; it is
+ * wider if the layer would need more than SL_HALO_SLICES slices. Attention needs all columns at once: 1. */
 #define SL_FULL_COLUMNS 64
 uint32_t sl_full_slices(const struct sl_layer *layer);
 
-/* A pass without a way back. */
+/* A forward pass. */
 struct sl_full {
-    struct sl_plan
-        plan; /* a PE for each part: first_pe .. end_pe - 1 are evaluated here, by other ranks the others (shards->halo) */
-    struct sl_rows *received; /* of each part of the others: columns in hand of the rows of the layer in hand */
+    /* A PE per part. This rank evaluates PEs first_pe .. end_pe - 1, remote ranks the rest (shards->halo). */
+    struct sl_plan plan;
+    /* By part, for remote parts: the received rows of the layer in hand, in the columns in hand. */
+    struct sl_rows *received;
     struct sl_pass pass;
     struct sl_pass_group group;
 };
 
-/* Prepare a pass of the model; the features are read where they are. All is borrowed. SL_EINVAL, SL_ENOMEM; what there is then is
- * for close. */
+/* Prepare a pass of the model, which reads the features in place. Run, shards and model are borrowed. SL_EINVAL,
+ * SL_ENOMEM. On failure, too, call sl_full_close. */
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                             struct sl_full *out);
 
-/* Submit layer i: all its chunks; then rows that nobody reads any more are dropped, once their readers are done. Waits for those of other
- * ranks' rows, so that the next layer's come when these are gone.
- * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Submit all chunks of layer i, and drop the rows without later readers once their readers are done. Waits for the
+ * readers of remote rows, whose memory the next layer's messages need. Call for each layer in order. SL_EINVAL,
+ * SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i);
 
-/* What layer i, the last one submitted, gave for part q: rows of H, or the logits. */
+/* The output of layer i, the last submitted layer, for part q: H, or the logits. */
 const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint32_t q);
 
-/* Release without waiting. An empty struct is allowed. */
+/* Free without waiting. An empty struct is allowed. */
 void sl_full_close(struct sl_full *full);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows go to whom, and the messages of a layer. */
+ * The lists of a halo, and the messages of a layer. */
 #include "runtime/full/halo.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "codelets/ranks.h"
 #include "support/memory.h"
 
-/* ---- which rows are needed ---- */
+/* ---- needed rows and their numbers ---- */
 
 static bool is_own(const struct sl_halo_ids *ids, sl_vertex id)
 {
@@ -57,33 +57,40 @@ done:
     return st;
 }
 
-/* How many needed vertices have ids below this one. */
+/* Number of needed vertices with smaller ids. */
 static uint32_t n_below(const struct sl_halo_ids *ids, sl_vertex id)
 {
     uint64_t below = ids->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
     return ids->before[id / 64] + (uint32_t)__builtin_popcountll(below);
 }
 
-/* The number that a vertex has in a pass: own rows stand between those of ranks before and after. And its way back. */
+/* A vertex's number during a pass. Own rows stand between the needed rows of earlier and of later ranks. */
 static uint32_t number_of(const struct sl_halo_ids *ids, sl_vertex id)
 {
     uint32_t n = n_below(ids, id);
-    return is_own(ids, id) ? n + id - ids->own : id < ids->own ? n : n + ids->own_end - ids->own;
+    if (is_own(ids, id)) {
+        return n + id - ids->own;
+    }
+    return id < ids->own ? n : n + ids->own_end - ids->own;
 }
 
+/* The inverse. n_before: needed rows of earlier ranks. */
 static sl_vertex id_of(const struct sl_halo_ids *ids, uint32_t n_before, uint32_t number)
 {
     uint32_t n_own = ids->own_end - ids->own;
-    return number < n_before           ? ids->list[number]
-           : number - n_before < n_own ? ids->own + number - n_before
-                                       : ids->list[number - n_own];
+    if (number < n_before) {
+        return ids->list[number];
+    }
+    return number - n_before < n_own ? ids->own + number - n_before : ids->list[number - n_own];
 }
 
 void sl_halo_enter(const struct sl_halo *halo, const struct sl_graph *graph)
 {
     const struct sl_halo_ids *ids = &halo->ids;
-    for (uint64_t e = graph->offsets[ids->own]; !halo->entered && e < graph->offsets[ids->own_end]; e++) {
-        graph->sources[e] = number_of(ids, graph->sources[e]);
+    if (!halo->entered) {
+        for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+            graph->sources[e] = number_of(ids, graph->sources[e]);
+        }
     }
 }
 
@@ -91,8 +98,10 @@ void sl_halo_leave(const struct sl_halo *halo, const struct sl_graph *graph)
 {
     const struct sl_halo_ids *ids = &halo->ids;
     uint32_t n_before = n_below(ids, ids->own);
-    for (uint64_t e = graph->offsets[ids->own]; !halo->entered && e < graph->offsets[ids->own_end]; e++) {
-        graph->sources[e] = id_of(ids, n_before, graph->sources[e]);
+    if (!halo->entered) {
+        for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+            graph->sources[e] = id_of(ids, n_before, graph->sources[e]);
+        }
     }
 }
 
@@ -109,7 +118,7 @@ void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph)
 
 /* ---- open ---- */
 
-/* Read only, as the shards' own. */
+/* Register a read-only vector of four-byte elements. */
 static starpu_data_handle_t readable(const void *memory, uint64_t n)
 {
     starpu_data_handle_t handle;
@@ -127,7 +136,7 @@ static enum sl_status find_parts(const struct sl_plan *plan, struct sl_halo *out
         out->first_part[sl_plan_scorer(plan, q) + 1] = q + 1;
     }
     for (uint32_t r = 0; r < plan->n_ranks; r++) {
-        if (out->first_part[r + 1] < out->first_part[r]) { /* it has none */
+        if (out->first_part[r + 1] < out->first_part[r]) { /* rank r has no parts */
             out->first_part[r + 1] = out->first_part[r];
         }
     }
@@ -135,7 +144,7 @@ done:
     return st;
 }
 
-/* Where each part's rows begin. */
+/* The first number of each part. */
 static enum sl_status number_parts(const struct sl_partition *partition, struct sl_halo *out)
 {
     enum sl_status st;
@@ -149,7 +158,7 @@ done:
     return st;
 }
 
-/* The factors of own and needed vertices by their numbers. */
+/* Copy the factors of own and needed vertices, by number. */
 static enum sl_status copy_factors(const struct sl_shards *shards, struct sl_halo *out)
 {
     uint32_t n = out->first[out->n_parts];
@@ -168,7 +177,7 @@ done:
     return st;
 }
 
-/* How many ids are needed of each rank; the list has them rank after rank. */
+/* Number of ids needed from each rank. The list of needed ids is ordered by rank. */
 static void count_needed(const struct sl_shards *shards, const struct sl_halo *halo, uint32_t *n_of)
 {
     const uint32_t *first = shards->partition->first;
@@ -177,7 +186,7 @@ static void count_needed(const struct sl_shards *shards, const struct sl_halo *h
     }
 }
 
-/* What rank r asks of this one, ascending ids, becomes a list of rows for each part that it is of. */
+/* Cut the ids that rank r requests, which ascend, into a list per part. Ids become row indices in place. */
 static void cut_list(const struct sl_shards *shards, uint32_t r, uint32_t n, uint32_t *ids, struct sl_halo *out)
 {
     const uint32_t *first = shards->partition->first;
@@ -193,12 +202,12 @@ static void cut_list(const struct sl_shards *shards, uint32_t r, uint32_t n, uin
     }
 }
 
-/* Tell each rank what is needed of it, and learn what it needs. */
+/* Send each rank the ids needed from it, and receive the ids that it needs. */
 static enum sl_status swap_lists(const struct sl_shards *shards, struct sl_halo *out)
 {
     size_t n_ranks = out->n_ranks;
     size_t n_asked = 0;
-    uint32_t *counts = NULL; /* needed of each, then asked by each */
+    uint32_t *counts = NULL; /* needed from each rank, then requested by each rank */
     enum sl_status st;
     SL_TRY(st, sl_alloc(2 * n_ranks, sizeof *counts, "rows of other ranks", &counts), done);
     count_needed(shards, out, counts);
@@ -227,7 +236,9 @@ enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *
     SL_TRY(st, find_parts(plan, out), undo);
     SL_TRY(st, find_needed(shards, graph, sl_halo_begin(out), sl_halo_end(out), &out->ids), undo);
     SL_TRY(st, number_parts(shards->partition, out), undo);
-    SL_TRY(st, shards->factor_of != NULL ? copy_factors(shards, out) : SL_OK, undo);
+    if (shards->factor_of != NULL) {
+        SL_TRY(st, copy_factors(shards, out), undo);
+    }
     SL_TRY(st, swap_lists(shards, out), undo);
     return SL_OK;
 undo:
@@ -255,17 +266,19 @@ void sl_halo_close(struct sl_halo *halo)
 
 /* ---- messages ---- */
 
-#define PIECE_SHIFT 14 /* 2^14 rows or more */
-#define N_WAITING 3    /* pieces of a list */
+#define PIECE_SHIFT 14 /* a piece has at least 2^14 rows */
+#define N_WAITING 3    /* pieces of a list in flight */
 
-/* Both sides cut the rows that go from one part to a rank into the same pieces. */
+/* Cut the rows from one part to one rank into pieces. Sender and receiver get the same pieces. */
 static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t n_rows)
 {
-    return layer->whole ? sl_split_rows(n_rows, 1, 0)
-                        : sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
+    if (layer->whole) {
+        return sl_split_rows(n_rows, 1, 0);
+    }
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
 }
 
-/* A number for each message of a pass. */
+/* The tag of a message, unique in a pass. */
 static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_t q, uint32_t to, uint32_t piece)
 {
     return SL_RANKS_TAGS_OF_HALOS + ((int64_t)slice << 58 | (int64_t)layer->aside << 57 | (int64_t)layer->back << 56 |
@@ -273,7 +286,8 @@ static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_
                                      (int64_t)to);
 }
 
-/* A piece is packed when the one before that had its memory has left. */
+/* Send a list's rows in pieces. N_WAITING buffers take turns: packing into a buffer waits until its previous piece
+ * has been sent. */
 static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head,
                                 const struct sl_halo_layer *layer, const struct sl_halo_list *list,
                                 const struct sl_rows *rows)
@@ -286,13 +300,19 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
         uint32_t c = i % pieces.n_chunks;
         uint32_t n = sl_split_size(&pieces, c);
         starpu_data_handle_t *piece = &packed[i % N_WAITING];
-        if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
+        if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last piece of a slice is shorter */
             sl_handle_drop(piece);
         }
-        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, layer->width, layer->element, piece) : SL_OK, done);
+        if (*piece == NULL) {
+            SL_TRY(st, sl_matrix_register(n, layer->width, layer->element, piece), done);
+        }
         SL_TRY(st, sl_halo_pack_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece), done);
         int64_t tag = tag_of(layer, slice, list->part, list->rank, c);
-        SL_TRY(st, (layer->whole ? sl_ranks_send : sl_ranks_offer)(*piece, list->rank, tag), done);
+        if (layer->whole) {
+            SL_TRY(st, sl_ranks_send(*piece, list->rank, tag), done);
+        } else {
+            SL_TRY(st, sl_ranks_offer(*piece, list->rank, tag), done);
+        }
     }
 done:
     for (uint32_t i = 0; i < N_WAITING; i++) {
@@ -306,7 +326,9 @@ enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_arg
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < halo->n_lists; i++) {
-        SL_TRY(st, halo->list[i].part == q ? send_list(halo, head, layer, &halo->list[i], rows) : SL_OK, done);
+        if (halo->list[i].part == q) {
+            SL_TRY(st, send_list(halo, head, layer, &halo->list[i], rows), done);
+        }
     }
 done:
     return st;
@@ -328,7 +350,9 @@ enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_
     struct sl_split pieces = pieces_of(halo, layer, sl_halo_rows(halo, q));
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
-    SL_TRY(st, slice == 0 ? sl_rows_reshape(&pieces, layer->width, layer->element, rows) : SL_OK, done);
+    if (slice == 0) {
+        SL_TRY(st, sl_rows_reshape(&pieces, layer->width, layer->element, rows), done);
+    }
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
         SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, slice, q, halo->rank, c)), done);
     }

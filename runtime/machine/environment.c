@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of variables, and a folder in place of another. */
+ * Tables of variables, and the temporary folder. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
@@ -25,7 +25,7 @@ struct number {
     int64_t most;
 };
 
-/* Those that a run of ours may meet. -1 often is StarPU's word for "not set". */
+/* Variables with an effect on a run. To StarPU -1 often means "not set". */
 static const struct number numbers[] = {
     {"STARPU_NCPU", -1, INT_MAX},
     {"STARPU_NCPUS", -1, INT_MAX},
@@ -74,7 +74,7 @@ static enum sl_status check_number(const struct number *number)
                    number->name, text, (long long)number->least, (long long)number->most);
 }
 
-/* Of words that StarPU aborts at: a list of processors, and what a file is named after. */
+/* StarPU aborts at invalid texts: a list of processors, and a host name used in a file name. */
 static enum sl_status check_words(void)
 {
     const char *list = getenv("STARPU_WORKERS_CPUID");
@@ -97,7 +97,10 @@ enum sl_status sl_environment_check(bool traced)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == SL_OK; i++) {
         st = check_number(&numbers[i]);
     }
-    return st == SL_OK && (traced || getenv(buffer.name) != NULL) ? check_number(&buffer) : st;
+    if (st == SL_OK && (traced || getenv(buffer.name) != NULL)) {
+        st = check_number(&buffer);
+    }
+    return st;
 }
 
 /* -1: not set, empty, or -1. */
@@ -134,10 +137,10 @@ uint64_t sl_environment_memory(const char **name_out)
 
 /* ---- the folder ---- */
 
-/* What names it, the strongest first. */
+/* The variables of the folder, in order of priority. */
 static const char *const home_names[SL_HOME_NAMES] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
 
-/* The one that StarPU takes; "": it has none. */
+/* StarPU's value; "": none is set. */
 static const char *starpu_home(void)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
@@ -149,7 +152,7 @@ static const char *starpu_home(void)
     return "";
 }
 
-/* Its folders are there, or can be made, and written. */
+/* Whether StarPU's folders below `home` exist, or can be made, and can be written. */
 static bool usable(const char *home)
 {
     static const char *const folders[] = {".starpu/sampling/bus", ".starpu/sampling/codelets"};
@@ -190,7 +193,9 @@ enum sl_status sl_environment_home_open(struct sl_environment_home *out)
     SL_TRY(st, make_instead(home.instead), done);
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         const char *before = getenv(home_names[i]);
-        SL_TRY(st, before != NULL ? sl_strdup(before, &home.kept[i]) : SL_OK, undo);
+        if (before != NULL) {
+            SL_TRY(st, sl_strdup(before, &home.kept[i]), undo);
+        }
     }
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         home.set = true;
@@ -211,7 +216,11 @@ void sl_environment_home_restore(struct sl_environment_home *home)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         if (home->set) {
-            home->kept[i] != NULL ? setenv(home_names[i], home->kept[i], 1) : unsetenv(home_names[i]);
+            if (home->kept[i] != NULL) {
+                setenv(home_names[i], home->kept[i], 1);
+            } else {
+                unsetenv(home_names[i]);
+            }
         }
         sl_free(home->kept[i]);
         home->kept[i] = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What StarPU reads of the environment, looked at before StarPU does: at what it cannot use it aborts, hangs or warns for ever. Its
- * folder, where the user's cannot be written, is a private one for as long as it runs.
+ * Checks of StarPU's environment variables before StarPU reads them: at invalid values it aborts, hangs or warns
+ * forever. If StarPU cannot write its folder, a temporary folder replaces it during the run.
  */
 #ifndef SL_RUNTIME_MACHINE_ENVIRONMENT_H
 #define SL_RUNTIME_MACHINE_ENVIRONMENT_H
@@ -12,40 +12,44 @@
 
 #include "support/status.h"
 
-/* Refuse numbers that are none, or that StarPU would abort at, in one line with the variable's name; `traced`: also those of traces.
- * SL_EINVAL. */
+/* Refuse variables with invalid values for StarPU. traced: also check the variables of traces.
+ * SL_EINVAL: the message names the variable. */
 enum sl_status sl_environment_check(bool traced);
 
-/* CPU workers that $STARPU_NCPU (or $STARPU_NCPUS) asks for; 0: it does not. After the check. */
+/* The number of CPU workers in $STARPU_NCPU or $STARPU_NCPUS; 0: not set. Call sl_environment_check first. */
 uint32_t sl_environment_cpus(void);
 
-/* The least of StarPU's limits of main memory in bytes, UINT64_MAX where there is none; *name_out: the variable. For the run
- * to heed: StarPU is not shown them (runtime/machine/machine.c). */
+/* The smallest of StarPU's limits on main memory in bytes; UINT64_MAX: no limit. *name_out: its variable. The
+ * session enforces the limit, hidden from StarPU (runtime/machine/machine.c). */
 uint64_t sl_environment_memory(const char **name_out);
 
-/* The variables that say so. */
+/* The variables of these limits. */
 #define SL_MEMORY_LIMITS 2
 extern const char *const sl_environment_memory_limits[SL_MEMORY_LIMITS];
 
 #define SL_HOME_BYTES 256
 #define SL_HOME_NAMES 3
 
-/* Where StarPU keeps its performance models. */
+/* The folder of StarPU's performance models. */
 struct sl_environment_home {
-    char refused[SL_HOME_BYTES]; /* the folder that cannot be written; "": it can */
-    char instead[SL_HOME_BYTES]; /* a fresh one */
-    bool set;                    /* the variables name it */
-    char *kept[SL_HOME_NAMES];   /* what they were, or NULL */
+    /* StarPU's usual folder, if not writable; otherwise "" */
+    char refused[SL_HOME_BYTES];
+    /* a temporary folder in its place */
+    char instead[SL_HOME_BYTES];
+    /* whether the variables name the temporary folder */
+    bool set;
+    /* earlier values of the variables, or NULL */
+    char *kept[SL_HOME_NAMES];
 };
 
-/* Before StarPU's start: make sure that it can write its folder, or have the variables that name it ($XDG_CACHE_HOME, $STARPU_HOME,
- * $HOME) name a fresh one. SL_EIO: none can be made. SL_ENOMEM. */
+/* Before StarPU starts: check StarPU's folder. If not writable, make a temporary folder and let $XDG_CACHE_HOME,
+ * $STARPU_HOME and $HOME name it. SL_EIO: no folder can be made. SL_ENOMEM. */
 enum sl_status sl_environment_home_open(struct sl_environment_home *out);
 
-/* After its start, which is when it looks: put the variables back. */
+/* After StarPU has started: restore the variables. */
 void sl_environment_home_restore(struct sl_environment_home *home);
 
-/* After its end: that, and remove the fresh folder. An empty struct is allowed. */
+/* After StarPU has stopped: restore the variables and remove the temporary folder. An empty struct is allowed. */
 void sl_environment_home_close(struct sl_environment_home *home);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * CUDA's own answers. */
+ * Queries to CUDA, and StarPU's variables for GPUs. */
 #include "runtime/machine/gpus.h"
 
 #include <starpu.h>
@@ -12,11 +12,11 @@
 #include "codelets/ranks.h"
 #include "support/file.h"
 
-#define SCRATCH_SHARE 16                    /* of a device's memory, one part is for launchers */
-#define LIBRARY_BYTES ((uint64_t)512 << 20) /* kernels' code, cuBLAS, cuSPARSE and what they keep */
-#define NCCL_BYTES ((uint64_t)1 << 30)      /* its channels' buffers */
+#define SCRATCH_SHARE 16                    /* one of so many parts of free memory is for launchers */
+#define LIBRARY_BYTES ((uint64_t)512 << 20) /* code of kernels, cuBLAS, cuSPARSE and their buffers */
+#define NCCL_BYTES ((uint64_t)1 << 30)      /* buffers of NCCL's channels */
 
-/* ---- what StarPU is told ---- */
+/* ---- StarPU's settings ---- */
 
 enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision)
 {
@@ -27,21 +27,24 @@ enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_p
             "expected float",
             precision == SL_PRECISION_BF16 ? "bf16" : "tf32", index, gpu->name);
     }
-    return gpu->has_pools ? SL_OK
-                          : sl_fail(SL_ENOTSUP,
-                                    "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
-                                    "driver, other GPUs "
-                                    "($CUDA_VISIBLE_DEVICES), or --gpus 0",
-                                    index, gpu->name);
+    if (!gpu->has_pools) {
+        return sl_fail(SL_ENOTSUP,
+                       "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
+                       "driver, other GPUs "
+                       "($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                       index, gpu->name);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_gpus_check_workers(void)
 {
     const char *wanted = getenv("STARPU_NWORKER_PER_CUDA");
-    return wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "1") == 0
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU; unset it",
-                         wanted);
+    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "1") == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU; unset it",
+                   wanted);
 }
 
 uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
@@ -50,7 +53,7 @@ uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
     return gpu->free_bytes - (reserve < gpu->free_bytes / 2 ? reserve : gpu->free_bytes / 2);
 }
 
-#define LIMIT_BYTES 40 /* of a variable's name */
+#define LIMIT_BYTES 40 /* a variable's name */
 
 static void name_limit(uint32_t gpu, char out[LIMIT_BYTES])
 {
@@ -59,7 +62,10 @@ static void name_limit(uint32_t gpu, char out[LIMIT_BYTES])
 
 enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl)
 {
-    for (uint32_t gpu = 0; gpu < n && getenv("STARPU_LIMIT_CUDA_MEM") == NULL; gpu++) {
+    if (getenv("STARPU_LIMIT_CUDA_MEM") != NULL) {
+        return SL_OK;
+    }
+    for (uint32_t gpu = 0; gpu < n; gpu++) {
         char name[LIMIT_BYTES];
         char megabytes[24];
         name_limit(gpus[gpu].device, name);
@@ -104,7 +110,7 @@ enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_ou
         among = (struct sl_ranks_share){0, 1};
     }
     *n_out = there / among.n;
-    *first_out = among.place * *n_out;
+    *first_out = among.index * *n_out;
     if (there > 0 && *n_out == 0) {
         st = sl_fail(SL_ENODEV,
                      "--gpus: found %u for %u processes of this machine, expected one for each at the least; start "
@@ -115,7 +121,7 @@ done:
     return st;
 }
 
-/* ---- what CUDA says ---- */
+/* ---- CUDA ---- */
 
 #if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
 
@@ -131,7 +137,7 @@ uint32_t sl_gpus_count(void)
 {
     int n = 0;
     if (cudaGetDeviceCount(&n) != cudaSuccess || n < 0) {
-        cudaGetLastError(); /* nobody else is to find this error */
+        cudaGetLastError(); /* clear the error: later checks must not see it */
         return 0;
     }
     return n < STARPU_MAXCUDADEVS ? (uint32_t)n : STARPU_MAXCUDADEVS;
@@ -166,11 +172,11 @@ uint32_t sl_gpus_list(int *devices, int *nodes)
     return n;
 }
 
-/* As CUDA says it; the last error is not left for somebody else to find. */
-static enum sl_status refused(uint32_t gpu, const char *what, cudaError_t error)
+/* Report a CUDA error, and clear it: later checks must not see it. */
+static enum sl_status refused(uint32_t gpu, const char *action, cudaError_t error)
 {
     cudaGetLastError();
-    return sl_fail(SL_ECUDA, "GPU %u: CUDA failed to %s: %s; is another program using all of it?", gpu, what,
+    return sl_fail(SL_ECUDA, "GPU %u: CUDA failed to %s: %s; is another program using all of it?", gpu, action,
                    cudaGetErrorString(error));
 }
 
@@ -178,7 +184,7 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
 {
     struct cudaDeviceProp properties;
     int has_pools = 0;
-    int current = 0; /* the caller's device, which it is to find again */
+    int current = 0; /* the caller's device, restored below */
     size_t free_bytes = 0;
     size_t bytes = 0;
     cudaError_t error = cudaGetDeviceProperties(&properties, (int)gpu);
@@ -214,8 +220,8 @@ bool sl_gpus_reach(const void *memory)
     return reached;
 }
 
-/* What launchers take and give back for each task (codelets/kernel.cuh, sl_scratch) stays with the device's pool, up to a share
- * that StarPU does not count on: by itself the pool returns all of it to the driver whenever the device is waited for. */
+/* Let each device's pool keep launchers' scratch memory (codelets/kernel.cuh, sl_scratch), up to the fraction
+ * reserved from StarPU. By default a pool returns all memory to the driver at every synchronisation. */
 static void keep_scratch_memory(void)
 {
     int devices[STARPU_MAXCUDADEVS];

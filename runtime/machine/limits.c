@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Control groups' files, from each group up to its root. */
+ * Files of control groups, from each group up to its root. */
 #include "runtime/machine/limits.h"
 
 #include <math.h>
@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 #define MAX_NAME 4096
-#define NO_LIMIT 0x1p62 /* bytes: version 1 writes a number of that order where there is none */
+#define NO_LIMIT 0x1p62 /* bytes: version 1 writes a number of this order for "no limit" */
 
-/* A control group: files lie in ROOT MOUNT NAME. */
+/* A control group. The path of its files is the concatenation of root, mount and name. */
 struct group {
     const char *root;
     const char *mount; /* "" or "/memory" */
     char name[MAX_NAME];
 };
 
-/* Read up to two numbers from a group's file; returns how many there are, up to the first word that is none ("max"). */
+/* Read up to two numbers from a group's file. Returns their number; a word ("max") ends the reading. */
 static int numbers_in(const struct group *group, const char *file_name, double out[2])
 {
     char path[3 * MAX_NAME];
@@ -44,7 +44,7 @@ static void limit_memory(const struct group *group, const char *file_name, struc
     }
 }
 
-/* A quota below zero is none. */
+/* A negative quota means no limit. */
 static void limit_processors(double quota_us, double period_us, struct sl_limits *limits)
 {
     if (quota_us > 0 && period_us > 0) {
@@ -76,7 +76,7 @@ static void read_cpu_1(const struct group *group, struct sl_limits *limits)
     }
 }
 
-/* Ask a group and all above it, up to "". */
+/* Read a group and all groups above it, up to "". */
 static void walk_up(const char *root, const char *mount, const char *name, struct sl_limits *limits,
                     void (*read)(const struct group *group, struct sl_limits *limits))
 {
@@ -92,7 +92,7 @@ static void walk_up(const char *root, const char *mount, const char *name, struc
     } while (slash != NULL);
 }
 
-/* Is `name` one of "cpu,cpuacct"? */
+/* Whether a list like "cpu,cpuacct" contains `name`. */
 static int lists(const char *controllers, const char *name)
 {
     size_t length = strlen(name);
@@ -199,7 +199,7 @@ unsigned sl_limits_threads(unsigned wanted)
     pthread_t threads[MAX_THREADS];
     unsigned n = 0;
     wanted = wanted > MAX_THREADS ? MAX_THREADS : wanted;
-    pthread_rwlock_wrlock(&gate); /* they are there at the same time */
+    pthread_rwlock_wrlock(&gate); /* all threads must exist at the same time */
     while (n < wanted && pthread_create(&threads[n], NULL, pass_gate, &gate) == 0) {
         n++;
     }

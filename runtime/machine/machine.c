@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU's configuration in one place. The environment is set where only the environment decides. */
+ * StarPU's configuration. Some settings exist only as environment variables: set here for StarPU's start. */
 #include "runtime/machine/machine.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
 
-/* Between GPUs it matters more where a task's data are, and how long it takes there. */
+/* With GPUs, a scheduler must weigh transfers and run times: near does not. */
 #define DEFAULT_SCHED SL_NEAR
 #define DEFAULT_SCHED_GPUS "dmdas"
 
@@ -33,14 +33,16 @@ static void list_policies(char *out, size_t bytes)
     }
 }
 
-/* Ours knows of no GPUs. */
+/* The scheduler near supports no GPUs. */
 static enum sl_status check_near(uint32_t n_gpus)
 {
-    return n_gpus == 0 ? SL_OK
-                       : sl_fail(SL_EINVAL,
-                                 "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
-                                 "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
-                                 n_gpus);
+    if (n_gpus != 0) {
+        return sl_fail(SL_EINVAL,
+                       "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
+                       "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
+                       n_gpus);
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_sched(const char *name, uint32_t n_gpus)
@@ -59,24 +61,34 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
     return sl_fail(SL_EINVAL, "--sched, or $STARPU_SCHED: there is no scheduler '%.100s'; there are%s", name, known);
 }
 
-/* Set a variable, or remove it where `value` is NULL. */
+/* Set a variable; value NULL: remove the variable. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
-    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
-    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set the environment");
+    int error;
+    if (value != NULL) {
+        error = setenv(name, value, 1);
+    } else {
+        error = unsetenv(name);
+    }
+    if (error != 0) {
+        return sl_fail(SL_ENOMEM, "no memory to set the environment");
+    }
+    return SL_OK;
 }
 
-/* The GPUs that StarPU will use, or may where $STARPU_WORKERS_CUDAID says which. */
+/* The GPUs for StarPU; with $STARPU_WORKERS_CUDAID all candidates. */
 struct gpus {
     uint32_t first, n;
-    struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* of a StarPU without CUDA there are none */
+    struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* + 1: STARPU_MAXCUDADEVS is 0 without CUDA */
 };
 
-/* Of those that are this rank's, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
+/* Read and check the first n GPUs of this rank, or all GPUs if $STARPU_WORKERS_CUDAID selects some. */
 static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
     enum sl_status st;
-    SL_TRY(st, n > 0 ? sl_gpus_check_workers() : SL_OK, done);
+    if (n > 0) {
+        SL_TRY(st, sl_gpus_check_workers(), done);
+    }
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
         SL_TRY(st, sl_gpus_read(out->first + i, &out->gpu[i]), done);
@@ -86,14 +98,16 @@ done:
     return st;
 }
 
-/* What bounds StarPU's count of main memory, which it does not keep (leave_memory_uncounted): with a bound it would hold on to freed
- * buffers until that is reached. The bound is ours to heed (sl_environment_memory). */
+/* Hide limits on main memory from StarPU. With a limit StarPU keeps freed buffers until the limit is reached. The
+ * session enforces the limit instead (sl_environment_memory). */
 static enum sl_status hide_limits(char *kept[SL_MEMORY_LIMITS])
 {
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < SL_MEMORY_LIMITS; i++) {
         const char *value = getenv(sl_environment_memory_limits[i]);
-        SL_TRY(st, value != NULL ? sl_strdup(value, &kept[i]) : SL_OK, done);
+        if (value != NULL) {
+            SL_TRY(st, sl_strdup(value, &kept[i]), done);
+        }
         SL_TRY(st, set_variable(sl_environment_memory_limits[i], NULL), done);
     }
 done:
@@ -110,10 +124,11 @@ static void show_limits(char *kept[SL_MEMORY_LIMITS])
     }
 }
 
-/* starpu_init with its environment: only that says whether StarPU traces, $STARPU_SCHED beats the configuration, and
- * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak); and only that bounds what it
- * takes of a GPU's memory.
- * What the caller's environment had is put back, for the next run of this process. *error_out: what StarPU says. */
+/* Call starpu_init with a prepared environment:
+ * - $STARPU_SCHED overrides the configuration.
+ * - $STARPU_SILENT hides unhelpful messages of StarPU's first start; STARPU_SILENT=0 shows the messages.
+ * - limits on GPU memory are environment variables only.
+ * Afterwards the caller's variables are restored. *error_out: StarPU's result. */
 static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
                                   int *error_out)
 {
@@ -121,15 +136,19 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     char *kept = NULL;
     char *limits[SL_MEMORY_LIMITS] = {NULL};
     enum sl_status st;
-    SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
-    SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
+    if (inherited != NULL) {
+        SL_TRY(st, sl_strdup(inherited, &kept), done);
+    }
+    if (getenv("STARPU_SILENT") == NULL) {
+        SL_TRY(st, set_variable("STARPU_SILENT", "1"), done);
+    }
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, hide_limits(limits), restore);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
     *error_out = sl_ranks_start_starpu(conf);
 restore:
     show_limits(limits);
-    set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
+    set_variable("STARPU_SCHED", kept); /* best effort: a failure here must not hide `st` */
 done:
     sl_gpus_unlimit(gpus->n, gpus->gpu);
     sl_free(kept);
@@ -142,19 +161,25 @@ static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_g
     if (settings->sched != NULL) {
         return settings->sched;
     }
-    return inherited != NULL && inherited[0] != '\0' ? inherited : n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
+    if (inherited != NULL && inherited[0] != '\0') {
+        return inherited;
+    }
+    return n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
 }
 
-/* NCCL's kernel on one GPU waits for those on the others, and CUDA may wait for a GPU to be idle before it loads a kernel that is
- * started for the first time (CUDA's programming guide, Lazy Loading): with NCCL all are loaded at CUDA's start, unless the user
- * wants it otherwise. CUDA looks at the variable once, so it stays. */
+/* With NCCL, load all kernels when CUDA starts, unless the user has set the variable. A lazily loaded kernel may wait
+ * until its GPU is idle (CUDA programming guide, Lazy Loading), while NCCL's kernel on this GPU waits for other GPUs:
+ * a deadlock. CUDA reads the variable once; the setting stays. */
 static enum sl_status load_kernels_early(const struct sl_settings *settings)
 {
     bool wanted = settings->gpus > 0 && settings->transport == SL_TRANSPORT_NCCL;
-    return wanted && getenv("CUDA_MODULE_LOADING") == NULL ? set_variable("CUDA_MODULE_LOADING", "EAGER") : SL_OK;
+    if (wanted && getenv("CUDA_MODULE_LOADING") == NULL) {
+        return set_variable("CUDA_MODULE_LOADING", "EAGER");
+    }
+    return SL_OK;
 }
 
-/* Of those that are this rank's, as many as were asked for. */
+/* The requested number of GPUs among the GPUs of this rank. */
 static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *first_out, uint32_t *n_out)
 {
     uint32_t asked = settings->gpus;
@@ -163,26 +188,30 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
     enum sl_status st;
     SL_TRY(st, sl_gpus_share(there, first_out, &own), done);
     if (asked != SL_GPUS_ALL && asked > own) {
-        st = !sl_gpus_built()
-                 ? sl_fail(SL_ENOTSUP,
-                           "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
-                           "leave out --gpus",
-                           asked)
-             : own < there ? sl_fail(SL_ENODEV,
-                                     "--gpus: found %u, expected at most %u: processes of this machine share the %u "
-                                     "devices that CUDA finds",
-                                     asked, own, there)
-                           : sl_fail(SL_ENODEV,
-                                     "--gpus: found %u, expected at most %u, the devices that CUDA finds; does "
-                                     "nvidia-smi list them, and does $CUDA_VISIBLE_DEVICES hide none?",
-                                     asked, there);
+        if (!sl_gpus_built()) {
+            st = sl_fail(SL_ENOTSUP,
+                         "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
+                         "leave out --gpus",
+                         asked);
+        } else if (own < there) {
+            st = sl_fail(SL_ENODEV,
+                         "--gpus: found %u, expected at most %u: processes of this machine share the %u "
+                         "devices that CUDA finds",
+                         asked, own, there);
+        } else {
+            st = sl_fail(SL_ENODEV,
+                         "--gpus: found %u, expected at most %u, the devices that CUDA finds; does "
+                         "nvidia-smi list them, and does $CUDA_VISIBLE_DEVICES hide none?",
+                         asked, there);
+        }
     }
     *n_out = asked < own ? asked : own;
 done:
     return st;
 }
 
-/* Of the processors that several ranks share; where there are many, one of each rank's is for messages. */
+/* This rank's share of the processors. With several ranks and more than two processors each, one is left to
+ * messages. */
 static uint32_t share_of(const struct sl_topology *topology)
 {
     uint32_t share = topology->n_workers / sl_ranks_sharing();
@@ -190,7 +219,7 @@ static uint32_t share_of(const struct sl_topology *topology)
     return share > 0 ? share : 1;
 }
 
-/* Ranks that share processors do not bind their workers, which would all be bound to the first ones. */
+/* Ranks on shared processors must not bind workers: all would bind to the first processors. */
 static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_threads)
 {
     enum sl_status st = SL_OK;
@@ -209,15 +238,19 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
 {
     uint32_t unasked = machine->n_gpus > 0 ? 1 : share_of(&machine->topology);
     uint32_t named = sl_environment_cpus();
-    *out = settings->cpus > 0 ? settings->cpus : named > 0 ? named : unasked;
-    return *out <= STARPU_MAXCPUS
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
-                         settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
+    *out = named > 0 ? named : unasked;
+    if (settings->cpus > 0) {
+        *out = settings->cpus;
+    }
+    if (*out > STARPU_MAXCPUS) {
+        return sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
+                       settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
+    }
+    return SL_OK;
 }
 
-/* Main memory is not counted against what StarPU takes to be there, hwloc's count, which lacks what was added after the system's start:
- * at that bound StarPU would look for buffers to throw out for ever. Whether a run fits is asked before it starts
+/* Stop StarPU from counting main memory. StarPU's limit is hwloc's count, without memory added after the system's
+ * start. At the limit StarPU would search for buffers to evict forever. The session checks the need in advance
  * (runtime/train/open.c). */
 static void leave_memory_uncounted(void)
 {
@@ -228,7 +261,7 @@ static void leave_memory_uncounted(void)
     }
 }
 
-/* StarPU takes the first ones by itself, and those of $STARPU_WORKERS_CUDAID before all. */
+/* By default StarPU takes the first GPUs. $STARPU_WORKERS_CUDAID has priority over this choice. */
 static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
 {
     conf->ncuda = (int)n;
@@ -238,7 +271,7 @@ static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
     }
 }
 
-/* By its name, or as it is where StarPU does not know it. */
+/* StarPU's schedulers are chosen by name; near by its struct, unknown to StarPU. */
 static void choose_sched(const char *name, struct starpu_conf *conf)
 {
     bool ours = strcmp(name, SL_NEAR) == 0;
@@ -246,7 +279,7 @@ static void choose_sched(const char *name, struct starpu_conf *conf)
     conf->sched_policy_name = ours ? NULL : name;
 }
 
-/* Once StarPU is up: its GPUs, and each worker's libraries. */
+/* After StarPU has started: check the number of GPUs, and set up the libraries of all workers. */
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
     unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
@@ -270,16 +303,17 @@ static void stop_workers(const struct sl_machine *machine)
     sl_ranks_stop_starpu();
 }
 
-/* Where StarPU finds none for a worker it aborts. */
+/* StarPU aborts without a thread for a worker. */
 static enum sl_status check_threads(uint32_t wanted)
 {
     uint32_t found = sl_limits_threads(wanted);
-    return found == wanted
-               ? SL_OK
-               : sl_fail(SL_ENODEV,
-                         "the system gives this process %u more threads, expected %u for its workers; raise "
-                         "'ulimit -u' or '-v', or ask for fewer with --cpus",
-                         found, wanted);
+    if (found != wanted) {
+        return sl_fail(SL_ENODEV,
+                       "the system gives this process %u more threads, expected %u for its workers; raise "
+                       "'ulimit -u' or '-v', or ask for fewer with --cpus",
+                       found, wanted);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
@@ -290,7 +324,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     uint32_t n_cpus = 0;
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
-    SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
+    SL_TRY(st, load_kernels_early(settings), failed); /* before the first call of CUDA */
     SL_TRY(st, count_gpus(settings, &gpus.first, &machine.n_gpus), failed);
     SL_TRY(st, read_gpus(settings, machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
@@ -316,14 +350,16 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     sl_environment_home_restore(&machine.home);
     if (error != 0) {
         const char *reserved = getenv("STARPU_RESERVE_NCPU");
-        st =
-            error == -ENODEV && reserved != NULL
-                ? sl_fail(SL_ENODEV,
-                          "$STARPU_RESERVE_NCPU: found %.20s, which leaves no worker of %u; expected fewer, or no such "
-                          "variable",
-                          reserved, n_cpus)
-            : error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
-                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        if (error != -ENODEV) {
+            st = sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        } else if (reserved != NULL) {
+            st = sl_fail(SL_ENODEV,
+                         "$STARPU_RESERVE_NCPU: found %.20s, which leaves no worker of %u; expected fewer, or no such "
+                         "variable",
+                         reserved, n_cpus);
+        } else {
+            st = sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus");
+        }
         goto no_pool;
     }
     SL_TRY(st, set_up_workers(&machine), stop);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU started and stopped for a run: workers, scheduler, memory, one BLAS thread per worker. StarPU is one in a process, so a
- * process has at most one of these at a time.
+ * Start and stop of StarPU for a run: workers, scheduler, memory, one BLAS thread per worker. A process has at most
+ * one StarPU, so at most one machine at a time.
  */
 #ifndef SL_RUNTIME_MACHINE_MACHINE_H
 #define SL_RUNTIME_MACHINE_MACHINE_H
@@ -11,33 +11,40 @@
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
 
-/* What StarPU gives this run. */
 struct sl_machine {
     struct sl_topology topology;
     bool started;
-    unsigned n_workers; /* for CPUs and GPUs */
-    unsigned n_gpus;    /* of them for GPUs */
-    bool
-        gpus_first; /* --cpus was left open beside GPUs: the CPU worker is for tasks that GPUs cannot do (struct sl_run) */
-    char sched[64]; /* the scheduler in force */
+    unsigned n_workers; /* CPU and GPU workers */
+    unsigned n_gpus;    /* GPU workers */
+    /* --cpus was left open, with GPUs: the CPU worker only runs tasks without a GPU implementation (struct sl_run) */
+    bool gpus_first;
+    char sched[64]; /* the scheduler in use */
     struct sl_environment_home home;
 };
 
-/* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there; with several ranks of those that are this one's, sl_gpus_share), --cpus CPU workers (0: $STARPU_NCPU, else one beside GPUs, else as many as
- * runtime/machine/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else near (codelets/near.h), or dmdas with GPUs). With
- * GPUs cuBLAS and cuSPARSE are ready on each, buffers in main memory are StarPU's pinned ones instead of the pool's
- * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). StarPU leaves signals alone.
- * What StarPU cannot use of its environment is refused by name, or replaced (runtime/machine/environment.h).
- * SL_EINVAL: no scheduler of that name (message: those there are), near with GPUs, more workers than StarPU was built for, several workers for
- * each GPU. SL_ENOTSUP: GPUs were asked for, and this build has no CUDA, or a GPU has no pools of memory. SL_ECUDA: CUDA does
- * not start on a GPU. SL_ENODEV: no worker, or fewer GPUs than asked for. SL_ESTARPU. On failure nothing runs and *out is
- * empty. Whether it traces, sl_trace_prepare has said (runtime/report/trace.h). */
+/* Start StarPU as the settings say:
+ * - GPUs: `gpus` of this rank's GPUs (sl_gpus_share). SL_GPUS_ALL: all.
+ * - CPU workers: `cpus`. 0: $STARPU_NCPU. If not set: 1 with GPUs, otherwise the number in
+ * runtime/machine/topology.h.
+ * - scheduler: `sched`. NULL: $STARPU_SCHED. If not set: dmdas with GPUs, otherwise near (codelets/near.h).
+ *
+ * Without GPUs buffers come from the pool (runtime/machine/pool.h). With GPUs buffers are StarPU's pinned memory,
+ * cuBLAS and cuSPARSE are set up on each GPU, and some GPU memory is reserved for launchers and libraries
+ * (sl_gpus_data_bytes). StarPU installs no signal handlers. Invalid environment variables are refused, or replaced
+ * (runtime/machine/environment.h). sl_trace_prepare (runtime/report/trace.h) has decided before whether StarPU
+ * traces.
+ *
+ * On failure StarPU is down and *out is empty.
+ * SL_EINVAL: unknown scheduler (the message lists the known ones), near with GPUs, more workers than StarPU was
+ * built for, several workers per GPU, or an invalid variable. SL_ENOTSUP: GPUs in a build without CUDA, or a GPU
+ * refused by sl_gpus_check. SL_ECUDA: CUDA does not start on a GPU. SL_ENODEV: no worker, too few threads, or too
+ * few GPUs. SL_EIO, SL_ENOMEM, SL_ESTARPU. */
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
 
-/* Wait for all tasks and stop. An empty struct is allowed. */
+/* Wait for all tasks, then stop StarPU. An empty struct is allowed. */
 void sl_machine_stop(struct sl_machine *machine);
 
-/* The name of a worker ("CPU 0", "CUDA 0.0 (NVIDIA H100 ..)"), into `out`. */
+/* Copy the name of a worker ("CPU 0", "CUDA 0.0 (NVIDIA H100 ..)") to `out`. */
 void sl_machine_worker_name(unsigned worker, char *out, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * To and fro, and many at once. */
+ * Ping-pong messages for latency and bandwidth, bursts for the message rate. */
 #include "runtime/machine/messages.h"
 
 #include "codelets/ranks.h"
@@ -11,30 +11,35 @@
 
 enum {
     N_WARM_UP = 50,
-    N_ROUNDS = 500,     /* of a small message */
-    N_LONG_ROUNDS = 20, /* of a long one */
+    N_ROUNDS = 500,     /* small messages */
+    N_LONG_ROUNDS = 20, /* long messages */
     LONG_BYTES = 4 << 20,
-    N_AT_ONCE = 64, /* small messages, each of a handle of its own */
+    N_AT_ONCE = 64, /* small messages of a burst, each with its own handle */
     N_BURSTS = 20,
-    TO = N_AT_ONCE, /* tags: those below are of the messages at once */
+    TO = N_AT_ONCE, /* tags; smaller tags are for bursts */
     FRO,
     LONG_TO,
     LONG_FRO
 };
 
-/* This rank's part. */
+/* This rank's side of a pair. */
 struct pair {
     bool first; /* sends first */
     uint32_t other;
     starpu_data_handle_t small[N_AT_ONCE], large;
 };
 
-/* A message to the other, and one back that it sends when it has the first. */
+/* One round trip: the peer answers after receiving. */
 static enum sl_status to_and_fro(const struct pair *p, starpu_data_handle_t handle, int64_t to, int64_t fro)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, p->first ? sl_ranks_send(handle, p->other, to) : sl_ranks_receive(handle, p->other, to), done);
-    st = p->first ? sl_ranks_receive(handle, p->other, fro) : sl_ranks_send(handle, p->other, fro);
+    if (p->first) {
+        SL_TRY(st, sl_ranks_send(handle, p->other, to), done);
+        st = sl_ranks_receive(handle, p->other, fro);
+    } else {
+        SL_TRY(st, sl_ranks_receive(handle, p->other, to), done);
+        st = sl_ranks_send(handle, p->other, fro);
+    }
 done:
     return st;
 }
@@ -42,7 +47,10 @@ done:
 static enum sl_status rounds(const struct pair *p, starpu_data_handle_t handle, int64_t to, uint32_t n)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; p != NULL && i < n && st == SL_OK; i++) {
+    if (p == NULL) {
+        return SL_OK;
+    }
+    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
         st = to_and_fro(p, handle, to, to + 1);
     }
     return st;
@@ -51,27 +59,33 @@ static enum sl_status rounds(const struct pair *p, starpu_data_handle_t handle, 
 static enum sl_status bursts(const struct pair *p)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; p != NULL && i < N_BURSTS * N_AT_ONCE && st == SL_OK; i++) {
+    if (p == NULL) {
+        return SL_OK;
+    }
+    for (uint32_t i = 0; i < N_BURSTS * N_AT_ONCE && st == SL_OK; i++) {
         starpu_data_handle_t handle = p->small[i % N_AT_ONCE];
-        st = p->first ? sl_ranks_send(handle, p->other, i % N_AT_ONCE)
-                      : sl_ranks_receive(handle, p->other, i % N_AT_ONCE);
+        if (p->first) {
+            st = sl_ranks_send(handle, p->other, i % N_AT_ONCE);
+        } else {
+            st = sl_ranks_receive(handle, p->other, i % N_AT_ONCE);
+        }
     }
     return st;
 }
 
-/* Seconds until all ranks have what was submitted since `start_s`. */
+/* The seconds from `start_s` until all ranks have completed their submitted messages. */
 static enum sl_status finish(enum sl_status submitted, double start_s, double *out)
 {
     enum sl_status st = submitted;
     if (st == SL_OK) {
         sl_ranks_drain();
-        st = sl_ranks_meet();
+        st = sl_ranks_barrier();
         *out = sl_clock_s() - start_s;
     }
     return st;
 }
 
-/* p NULL: a rank that looks on. */
+/* p NULL: an idle rank; only takes part in barriers. */
 static enum sl_status measure(const struct pair *p, double seconds[3])
 {
     starpu_data_handle_t small = p != NULL ? p->small[0] : NULL;
@@ -120,7 +134,10 @@ static enum sl_status measure_started(double seconds[3])
     struct pair pair;
     void *memory = NULL;
     bool looks_on = sl_rank() % 2 == 0 && sl_rank() + 1 == sl_n_ranks();
-    enum sl_status st = looks_on ? SL_OK : open_pair(&pair, &memory);
+    enum sl_status st = SL_OK;
+    if (!looks_on) {
+        st = open_pair(&pair, &memory);
+    }
     if (st == SL_OK) {
         st = measure(looks_on ? NULL : &pair, seconds);
     }
@@ -131,7 +148,7 @@ static enum sl_status measure_started(double seconds[3])
     return st;
 }
 
-/* Of the pairs' seconds, added up. */
+/* seconds: sums over the pairs. */
 static struct sl_link link_of(const double seconds[3], double n_pairs)
 {
     struct sl_link link = {.latency_s = seconds[0] / n_pairs / (2 * N_ROUNDS),
@@ -158,7 +175,9 @@ enum sl_status sl_messages_measure(struct sl_link *out)
     for (int i = 0; i < 3; i++) {
         seconds[i] = sl_rank() % 2 == 0 && sl_rank() + 1 < sl_n_ranks() ? seconds[i] : 0;
     }
-    SL_TRY(st, st, stop);
+    if (st != SL_OK) {
+        goto stop;
+    }
     SL_TRY(st, sl_ranks_sum(3, seconds), stop);
     *out = link_of(seconds, sl_n_ranks() / 2);
 stop:

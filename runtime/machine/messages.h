@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What messages take: of a cluster that is described, or measured between the ranks that are there.
+ * The cost of messages, described for a cluster or measured between ranks.
  */
 #ifndef SL_RUNTIME_MACHINE_MESSAGES_H
 #define SL_RUNTIME_MACHINE_MESSAGES_H
@@ -9,15 +9,19 @@
 #include "support/status.h"
 
 struct sl_link {
-    double latency_s;   /* from the task that has written a small message to the one that reads it */
-    double message_s;   /* between two small ones that leave one after the other */
-    double bytes_per_s; /* of long ones; 0: bytes take no time */
+    /* for a small message: time from the end of the writing task to the start of the reading task */
+    double latency_s;
+    /* time between two small messages in a burst */
+    double message_s;
+    /* bandwidth of long messages; 0: bytes take no time */
+    double bytes_per_s;
 };
 
-/* Measure, with one CPU worker a rank, by messages of the kind that runs send (codelets/ranks.h), in all pairs of ranks 2 k and
- * 2 k + 1 at once; the last of an odd number looks on. Rank 0 gets the average over the pairs, the others what means nothing.
- * Takes a second or so. All ranks call, after sl_ranks_open; StarPU is down, before and after. SL_EINVAL: there is one rank.
- * The statuses of sl_machine_start; SL_ESTARPU, SL_EIO. */
+/* Measure with the messages of codelets/ranks.h and one CPU worker per rank. Ranks 2 k and 2 k + 1 form pairs, and
+ * all pairs measure at once. With an odd number of ranks the last rank is idle. Rank 0 gets the average over the
+ * pairs; the output of other ranks is undefined. Takes about a second. Collective, after sl_ranks_open. StarPU is
+ * down before and after.
+ * SL_EINVAL: a single rank. SL_ESTARPU, SL_EIO, and the statuses of sl_machine_start. */
 enum sl_status sl_messages_measure(struct sl_link *out);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Free lists by size class. Sizes differ a little from step to step, so that a class that has run out borrows from the larger
- * ones; each block knows the class it goes back to. Of the blocks of a class a worker takes first the one that it gave back last, which
- * its core's caches have: what another core wrote has to be fetched from there first, over the processor where they share no cache.
+ * Free lists by size class. Sizes vary from step to step, so an empty class borrows from larger classes. Each block
+ * remembers its own class. A worker first takes its last freed block of a class, because its core's caches hold
+ * this block.
  *
- * Blocks larger than a huge page have huge pages of their own; smaller ones lie side by side in arenas of them, but for those of the
- * reserve, which have memory of their own so that they take up none before they are used. A core finds far fewer small pages at a time,
- * and copies into them, of rows that travel above all, take longer. */
+ * Blocks larger than a huge page have huge pages of their own. Smaller blocks share huge pages in arenas. Huge
+ * pages save TLB misses: with small pages, copies of travelling rows above all take longer. Blocks of the reserve
+ * are not in arenas: reserved blocks must use no memory before the first use. */
 #include "runtime/machine/pool.h"
 
 #include <errno.h>
@@ -22,49 +22,49 @@
 
 #include "codelets/ranks.h"
 
-#define NEAR_CLASSES 16      /* a block of up to four times the size serves too */
-#define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
-#define NEAR_CLASSES_LARGE 8 /* one of up to twice, */
-#define NEAR_CLASSES_LEAST 2 /* or of a quarter more (sl_pool_borrow_near_only) */
-#define N_HOMES 16           /* free lists of a class; workers beyond share them */
+#define NEAR_CLASSES 16      /* small requests: a block of up to four times the size serves */
+#define LARGE_CLASS 144      /* 256 KiB: larger requests waste less */
+#define NEAR_CLASSES_LARGE 8 /* large requests: up to twice the size */
+#define NEAR_CLASSES_LEAST 2 /* large requests in near-only mode: up to a quarter more (sl_pool_borrow_near_only) */
+#define N_HOMES 16           /* free lists per class; more workers share lists */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
-#define ARENA_BYTES ((size_t)16 << 20) /* of address space; only what is used of it is memory, huge page by huge page */
+#define ARENA_BYTES ((size_t)16 << 20) /* address space; memory is used huge page by huge page */
 
-/* jemalloc's, where the program was linked with it. */
+/* jemalloc's function, if the program is linked with jemalloc. */
 extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes) __attribute__((weak));
 
-/* Huge pages that blocks are cut from, one after the other. */
+/* Huge pages, cut into blocks in sequence. */
 struct arena {
     struct arena *next;
     char *memory;
     size_t used;
-    uint32_t n_blocks, n_free; /* n_free: while blocks are given back */
+    uint32_t n_blocks, n_free; /* n_free: used only while blocks are released */
 };
 
-/* What stands in the line before each block. */
+/* The header of a block, in the preceding cache line. */
 struct header {
     struct header *next; /* in its free list */
-    struct arena *arena; /* NULL: memory of its own */
-    size_t bytes;        /* without this line */
+    struct arena *arena; /* NULL: the block has its own memory */
+    size_t bytes;        /* without the header's line */
     unsigned class;
-    bool used; /* only then it takes up memory */
+    bool used; /* only a used block takes memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by who gave them back */
-static struct header *reserve_lists[SL_POOL_CLASSES];       /* never, or not since their pages were given back */
+static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by freeing worker */
+static struct header *reserve_lists[SL_POOL_CLASSES];       /* blocks without memory pages */
 static struct arena *arenas;                                /* blocks are cut from the first */
 static bool lends_near;
 static bool keeps = true;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
-static uint64_t n_free_bytes;                         /* of these, on the free lists */
+static uint64_t n_free_bytes;                         /* bytes on the free lists */
 static uint32_t n_unmatched[SL_POOL_CLASSES];         /* blocks taken since the last reserve */
-static struct sl_failure *failure;                    /* NULL: no memory is told to StarPU */
-static _Alignas(LINE_BYTES) char nowhere[LINE_BYTES]; /* where buffers lie that there is no memory for */
+static struct sl_failure *failure;                    /* NULL: StarPU is told about missing memory */
+static _Alignas(LINE_BYTES) char nowhere[LINE_BYTES]; /* the address of buffers without memory */
 
-/* Eight steps to a power of two, and one class for all that is small. */
+/* Eight classes per power of two, and one class for all small sizes. */
 unsigned sl_pool_class(size_t bytes, size_t *rounded)
 {
     size_t n = bytes < SL_POOL_SMALLEST_BYTES ? SL_POOL_SMALLEST_BYTES : bytes;
@@ -103,7 +103,7 @@ static void *block_of(struct header *header)
     return (char *)header + LINE_BYTES;
 }
 
-/* Of all of jemalloc's arenas (their number is 4096), or of the C library's. */
+/* 4096 stands for all arenas of jemalloc. */
 void sl_pool_purge(void)
 {
     if (mallctl != NULL) {
@@ -124,7 +124,7 @@ static struct header *own_block(unsigned class, size_t bytes)
     return header;
 }
 
-/* One more arena, the first. The lock is held. */
+/* Add an arena in front of the list. The lock is held. */
 static bool add_arena(void)
 {
     void *memory = NULL;
@@ -139,7 +139,7 @@ static bool add_arena(void)
     return true;
 }
 
-/* A block that is smaller than a huge page, out of an arena, or NULL. The lock is held. */
+/* Cut a block smaller than a huge page from an arena; NULL: no memory. The lock is held. */
 static struct header *cut_block(unsigned class, size_t bytes)
 {
     size_t whole = bytes + LINE_BYTES;
@@ -153,16 +153,23 @@ static struct header *cut_block(unsigned class, size_t bytes)
     return header;
 }
 
-/* A block that will be used at once. What is never touched of it takes memory in a huge page alone: not where little is to be wasted, nor
- * where its pages are to go as soon as it is free. The lock is held. */
+/* A new block for immediate use; NULL: no memory. Untouched bytes of a block take memory only inside a huge page.
+ * So arenas are not used in near-only mode, nor if free blocks return their pages. The lock is held. */
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
     bool beside = bytes + LINE_BYTES < HUGE_PAGE && !lends_near && keeps;
-    struct header *header = beside ? cut_block(class, bytes) : NULL;
-    return header != NULL ? header : own_block(class, bytes);
+    struct header *header = NULL;
+    if (beside) {
+        header = cut_block(class, bytes);
+    }
+    if (header == NULL) {
+        header = own_block(class, bytes);
+    }
+    return header;
 }
 
-/* A block is about to be used: only now it may take up huge pages, of which one would hold a whole unused block's header. */
+/* Mark a block as used. Only used blocks may take huge pages: otherwise the header of an unused block would take a
+ * whole huge page. */
 static void put_to_use(struct header *header)
 {
     size_t whole = header->bytes + LINE_BYTES;
@@ -172,7 +179,7 @@ static void put_to_use(struct header *header)
     header->used = true;
 }
 
-/* The lists that the calling thread gives blocks back to: a worker's, or that of all other threads. */
+/* The lists of the calling thread: a worker's own, or the common one of all other threads. */
 static unsigned home(void)
 {
     return (unsigned)(starpu_worker_get_id() + 1) % N_HOMES;
@@ -187,29 +194,33 @@ static struct header *pop(struct header **list)
     return header;
 }
 
-/* The smallest block that will do, of several as small the calling thread's own, or NULL. The lock is held. */
+/* Take the smallest fitting used block, the calling thread's own first; NULL: none fits. The lock is held. */
 static struct header *take_used(unsigned class)
 {
     const unsigned own = home();
-    struct header *header = NULL;
-    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
-        for (unsigned i = 0; header == NULL && i < N_HOMES; i++) {
-            header = pop(&free_lists[(own + i) % N_HOMES][c]);
+    for (unsigned c = class; c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
+        for (unsigned i = 0; i < N_HOMES; i++) {
+            struct header *header = pop(&free_lists[(own + i) % N_HOMES][c]);
+            if (header != NULL) {
+                return header;
+            }
         }
     }
-    return header;
+    return NULL;
 }
 
 static struct header *take_reserved(unsigned class)
 {
-    struct header *header = NULL;
-    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
-        header = pop(&reserve_lists[c]);
+    for (unsigned c = class; c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
+        struct header *header = pop(&reserve_lists[c]);
+        if (header != NULL) {
+            return header;
+        }
     }
-    return header;
+    return NULL;
 }
 
-/* A free block, or NULL; one of the reserve, which then takes up memory, where there is no other. The lock is held. */
+/* Take a free block, from the reserve only if no other fits; NULL: none fits. The lock is held. */
 static struct header *take_free(unsigned class)
 {
     struct header *header = take_used(class);
@@ -220,7 +231,7 @@ static struct header *take_free(unsigned class)
     return header;
 }
 
-/* How many blocks of each arena are on the lists. */
+/* Count the blocks of each arena on the lists. */
 static void count_free(struct header *const *lists)
 {
     for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
@@ -232,7 +243,7 @@ static void count_free(struct header *const *lists)
     }
 }
 
-/* Give the pages that a block alone lies in back to the system; it is as if it had never been used. */
+/* Return a block's own pages to the system. Afterwards the block counts as never used. */
 static void empty_block(struct header *header)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -244,8 +255,8 @@ static void empty_block(struct header *header)
     header->used = false;
 }
 
-/* Give the blocks of these lists back to the system. Of those in an arena that others are in use of, only the pages go: they come into
- * reserve. The lock is held. */
+/* Return the blocks of these lists to the system. If an arena still has blocks in use, its free blocks return only
+ * their pages and join the reserve. The lock is held. */
 static void release_lists(struct header **lists)
 {
     struct header *stay = NULL;
@@ -273,23 +284,23 @@ static void release_lists(struct header **lists)
     }
 }
 
-/* Arenas of which all blocks have been given back go, too. The lock is held. */
+/* Free the arenas without blocks. The lock is held. */
 static void release_arenas(void)
 {
-    for (struct arena **at = &arenas; *at != NULL;) {
-        struct arena *arena = *at;
+    for (struct arena **link = &arenas; *link != NULL;) {
+        struct arena *arena = *link;
         if (arena->n_free == arena->n_blocks) {
-            *at = arena->next;
+            *link = arena->next;
             free(arena->memory);
             free(arena);
         } else {
             arena->n_free = 0;
-            at = &arena->next;
+            link = &arena->next;
         }
     }
 }
 
-/* The reserve. The lock is held. */
+/* Release the reserve. The lock is held. */
 static void release_reserve(void)
 {
     count_free(reserve_lists);
@@ -298,7 +309,7 @@ static void release_reserve(void)
     sl_pool_purge();
 }
 
-/* All free blocks. The lock is held. */
+/* Release all free blocks. The lock is held. */
 static void release_free_blocks(void)
 {
     for (unsigned h = 0; h < N_HOMES; h++) {
@@ -314,7 +325,7 @@ static void release_free_blocks(void)
     sl_pool_purge();
 }
 
-/* A block from the system; where it has no more, the free blocks of other sizes go first. The lock is held. */
+/* Take a block from the system. On failure release the free blocks of all sizes and try again. The lock is held. */
 static struct header *take_fresh(unsigned class, size_t bytes)
 {
     struct header *header = fresh_block(class, bytes);
@@ -397,7 +408,10 @@ static __attribute__((unused)) int system_malloc(unsigned node, void **out, size
     (void)node;
     (void)flags;
     *out = malloc(bytes);
-    return *out == NULL ? without_memory(bytes, out) : 0;
+    if (*out == NULL) {
+        return without_memory(bytes, out);
+    }
+    return 0;
 }
 
 static __attribute__((unused)) int system_free(unsigned node, void *block, size_t bytes, int flags)
@@ -414,7 +428,7 @@ static __attribute__((unused)) int system_free(unsigned node, void *block, size_
 void sl_pool_install(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    starpu_malloc_set_hooks(system_malloc, system_free); /* a pool would hide what runs over a block's end */
+    starpu_malloc_set_hooks(system_malloc, system_free); /* a pool would hide overruns of buffers */
 #else
     starpu_malloc_set_hooks(pool_malloc, pool_free);
 #endif
@@ -427,7 +441,7 @@ void sl_pool_remove(void)
     release_free_blocks();
     sl_pool_borrow_near_only(false);
     sl_pool_keep(true);
-    /* What StarPU keeps, with CUDA 32 MB, is lost, and so are free blocks in one arena with it. */
+    /* Buffers never freed by StarPU (32 MB with CUDA) are leaked, with the free blocks in their arenas. */
     memset(reserve_lists, 0, sizeof reserve_lists);
     arenas = NULL;
     n_blocks = 0;
@@ -444,7 +458,7 @@ void sl_pool_trim(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Put one more block on the free list of a class. The lock is held. */
+/* Add a block to the reserve of a class. The lock is held. */
 static bool add_block(unsigned class)
 {
     size_t bytes = (size_t)(8 + class % 8) << (class / 8 - 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What programs see of ranks. */
+ * The public functions about ranks. */
 #include "codelets/ranks.h"
 #include "runtime/starling.h"
 

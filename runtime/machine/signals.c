@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Standard streams; and interrupts: a flag, and default actions from the second signal on. Training asks for the flag after each step. Slurm's
- * --signal=USR1@60 gives a job a minute to save. */
+ * Standard streams and signals. The first signal sets a flag, which training reads after each step; the second ends
+ * the program. Slurm's --signal=USR1@60 gives a job a minute to save. */
 #include "runtime/starling.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ void sl_streams_open(void)
 {
     for (int fd = 0; fd < 3; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) {
-            return; /* the lowest free number is this one's: the system allows no file at all */
+            return; /* the lowest free descriptor is fd, so open has failed */
         }
     }
 }
@@ -28,12 +28,13 @@ void sl_streams_open(void)
 static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1};
 
 static struct sigaction before[N_SIGNALS];
-static bool caught[N_SIGNALS]; /* ours is in place of before[i] */
+static bool caught[N_SIGNALS]; /* our handler has replaced before[i] */
 static bool installed;
 static atomic_int seen; /* lock-free, hence safe in a handler */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
 
-/* Note the signal, and let the next one of any of the three end the process. Only async-signal-safe calls. */
+/* Note the signal, and restore default actions, so that the next signal ends the process. Only async-signal-safe
+ * calls. */
 static void note(int number)
 {
     int saved = errno;
@@ -52,7 +53,7 @@ static enum sl_status refused(int number)
     return sl_fail(SL_EIO, "cannot catch signal %d: %s", number, strerror(errno));
 }
 
-/* Put our handler in place of signal i's, unless that is to ignore it. */
+/* Install our handler for signal i, unless the signal is ignored. */
 static enum sl_status catch_signal(int i)
 {
     struct sigaction ours = {.sa_handler = note, .sa_flags = SA_RESTART};

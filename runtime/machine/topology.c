@@ -7,7 +7,7 @@
 #include <hwloc.h>
 #include <unistd.h>
 
-/* Memory of the allowed nodes. The system's count is larger where memory was added after the start, but knows of no cpuset. */
+/* Memory of the allowed nodes. The system's count includes memory added after the start, but ignores cpusets. */
 static uint64_t machine_memory(hwloc_topology_t topology)
 {
     uint64_t nodes = hwloc_get_root_obj(topology)->total_memory;
@@ -26,7 +26,8 @@ static uint32_t count_inside(hwloc_topology_t topology, hwloc_const_cpuset_t set
     return n < 1 ? 1 : (uint32_t)n;
 }
 
-/* The next NUMA node, after `node` (NULL: the first), that has at least one hardware thread of the set; NULL: none is left. */
+/* The next NUMA node after `node` (NULL: the first) with at least one hardware thread of the set; NULL: no further
+ * node. */
 static hwloc_obj_t next_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_t node)
 {
     do {
@@ -44,7 +45,7 @@ static uint32_t count_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
     return n == 0 ? 1 : n;
 }
 
-/* hwloc's view, and the hardware threads that this process is bound to and allowed to use. */
+/* Open hwloc's view of the machine, and the set of this process's hardware threads: bound and allowed. */
 static enum sl_status open_machine(hwloc_topology_t *topology_out, hwloc_cpuset_t *set_out)
 {
     hwloc_topology_t topology;
@@ -73,7 +74,7 @@ static void close_machine(hwloc_topology_t topology, hwloc_cpuset_t set)
     hwloc_topology_destroy(topology);
 }
 
-/* One per core, since idle workers spin; fewer where that would use up the granted processor time. */
+/* One worker per core, because idle workers spin. Fewer under a quota of processor time. */
 static uint32_t count_workers(const struct sl_topology *t)
 {
     double granted = t->limits.processors < 1 ? 1 : t->limits.processors;
@@ -101,7 +102,7 @@ enum sl_status sl_topology_read(struct sl_topology *out)
 
 /* ---- placement ---- */
 
-/* The node number `wanted` of the cpuset, or all of them. */
+/* Node number `wanted` of the cpuset, or all nodes. */
 static void choose_nodes(hwloc_topology_t topology, hwloc_const_cpuset_t set, uint32_t wanted, hwloc_nodeset_t out)
 {
     uint32_t i = 0;
@@ -113,14 +114,14 @@ static void choose_nodes(hwloc_topology_t topology, hwloc_const_cpuset_t set, ui
     }
 }
 
-static int place(hwloc_topology_t topology, const struct sl_place *place, hwloc_const_nodeset_t nodes)
+static int place(hwloc_topology_t topology, const struct sl_memory_range *range, hwloc_const_nodeset_t nodes)
 {
-    hwloc_membind_policy_t policy = place->node == SL_NUMA_ALL ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
-    return !hwloc_bitmap_iszero(nodes) && hwloc_set_area_membind(topology, place->memory, place->bytes, nodes, policy,
+    hwloc_membind_policy_t policy = range->node == SL_NUMA_ALL ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
+    return !hwloc_bitmap_iszero(nodes) && hwloc_set_area_membind(topology, range->memory, range->bytes, nodes, policy,
                                                                  HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_MIGRATE) == 0;
 }
 
-uint32_t sl_topology_place(const struct sl_place *places, uint32_t n)
+uint32_t sl_topology_place(const struct sl_memory_range *ranges, uint32_t n)
 {
     hwloc_topology_t topology;
     hwloc_cpuset_t set;
@@ -129,9 +130,10 @@ uint32_t sl_topology_place(const struct sl_place *places, uint32_t n)
         return 0;
     }
     hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
-    for (uint32_t i = 0; nodes != NULL && i < n; i++) {
-        choose_nodes(topology, set, places[i].node, nodes);
-        n_granted += places[i].bytes == 0 || place(topology, &places[i], nodes);
+    n = nodes != NULL ? n : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        choose_nodes(topology, set, ranges[i].node, nodes);
+        n_granted += ranges[i].bytes == 0 || place(topology, &ranges[i], nodes);
     }
     hwloc_bitmap_free(nodes);
     close_machine(topology, set);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What of the machine this process may use: cores, NUMA nodes, memory; by hwloc, the control groups and ulimit, so that Slurm's
- * cpusets and a container's limits count, not the machine's size. And where in its memory large tables lie.
+ * The resources of this process: cores, NUMA nodes, memory. The sources are hwloc, control groups and ulimit, so
+ * cpusets of Slurm and limits of a container count instead of the machine's size. Also the placement of large
+ * tables on NUMA nodes.
  */
 #ifndef SL_RUNTIME_MACHINE_TOPOLOGY_H
 #define SL_RUNTIME_MACHINE_TOPOLOGY_H
@@ -15,29 +16,32 @@
 
 struct sl_topology {
     uint32_t n_cores; /* physical cores in the process's cpuset, at least 1 */
-    uint32_t n_pus;   /* hardware threads in it, at least 1 */
+    uint32_t n_pus;   /* hardware threads in the cpuset, at least 1 */
     uint32_t n_numa;  /* NUMA nodes with a core of the cpuset, at least 1 */
-    uint32_t
-        n_workers; /* worth starting: the cores, or as many whole processors as a control group grants; at least 1 */
-    uint64_t memory_bytes;   /* what may be used: that of the allowed NUMA nodes, or the limit where that is smaller */
-    struct sl_limits limits; /* beside the cpuset */
+    /* CPU workers worth starting: one per core, at most the whole processors granted by a control group; at least
+     * 1 */
+    uint32_t n_workers;
+    /* memory of the allowed NUMA nodes, or a smaller limit */
+    uint64_t memory_bytes;
+    /* limits besides the cpuset */
+    struct sl_limits limits;
 };
 
-/* Ask the machine. SL_EINTERNAL: hwloc cannot read it. */
+/* Read the machine. SL_EINTERNAL: hwloc fails. */
 enum sl_status sl_topology_read(struct sl_topology *out);
 
 #define SL_NUMA_ALL UINT32_MAX
 
-/* A range of memory and the NUMA node it should lie on: 0 .. n_numa - 1, in the order of the cpuset; SL_NUMA_ALL: its pages on
- * all of them in turn. */
-struct sl_place {
+/* A range of memory and its NUMA node: 0 .. n_numa - 1, in the order of the cpuset. SL_NUMA_ALL: interleave the pages
+ * over all nodes. */
+struct sl_memory_range {
     const void *memory;
     size_t bytes;
     uint32_t node;
 };
 
-/* Ask the system to put n ranges where they should be, pages that are there already too. Ranges that share a page: the later
- * one's wish counts. Returns how many were granted: a wish changes speed, not results, and a container may forbid it. */
-uint32_t sl_topology_place(const struct sl_place *places, uint32_t n);
+/* Ask the system to put n ranges on their nodes; existing pages move. If ranges share a page, the later range wins.
+ * Returns the number of granted ranges. A container may forbid placement. Placement affects speed only, not results. */
+uint32_t sl_topology_place(const struct sl_memory_range *ranges, uint32_t n);
 
 #endif

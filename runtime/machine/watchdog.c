@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Numbers that move, looked at a few times a second. */
+ * Counters are compared a few times a second. */
 #include "runtime/machine/watchdog.h"
 
 #include <pthread.h>
@@ -28,9 +28,9 @@ static struct {
     atomic_bool ends, rests;
 } watch;
 
-/* What moves. */
+/* Counters of progress. */
 struct signs {
-    int n_submitted, n_ready; /* tasks that have not ended; those that could run */
+    int n_submitted, n_ready; /* unfinished tasks; ready tasks */
     uint64_t n_messages;
 };
 
@@ -50,7 +50,7 @@ static bool waits_for_nothing(const struct signs *now)
     return atomic_load(&watch.rests) || (sl_n_ranks() == 1 && now->n_submitted == 0);
 }
 
-/* SIGTERM may be a launcher's, as another rank has died: a rank whose workers are at nothing then waits in vain. */
+/* A launcher sends SIGTERM when another rank has died. A rank without a running task then waits in vain. */
 static bool waits_in_vain(void)
 {
     char at_work[600];
@@ -74,7 +74,7 @@ static void *guard(void *unused)
 {
     struct signs last = look();
     double last_s = sl_clock_s();
-    double vain_s = last_s; /* since when it waits in vain, if it does */
+    double vain_s = last_s; /* begin of the wait in vain */
     (void)unused;
     while (!atomic_load(&watch.ends)) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
@@ -103,7 +103,10 @@ enum sl_status sl_watchdog_start(uint32_t seconds, bool in_step, const struct sl
     atomic_store(&watch.ends, false);
     atomic_store(&watch.rests, false);
     watch.started = pthread_create(&watch.thread, NULL, guard, NULL) == 0;
-    return watch.started ? SL_OK : sl_fail(SL_ENOMEM, "the system gives no thread for --watchdog");
+    if (!watch.started) {
+        return sl_fail(SL_ENOMEM, "the system gives no thread for --watchdog");
+    }
+    return SL_OK;
 }
 
 void sl_watchdog_suspend(bool rests)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A step's layers: the model's, over the step's blocks, and what becomes of their gradients. */
+ * The model's layers over the step's blocks, and the update of their parameters. */
 #include "runtime/minibatch/layer.h"
 
 #include "runtime/model/run.h"
@@ -17,7 +17,8 @@ done:
     return st;
 }
 
-/* All of this layer is done with, but GH of its input, which is the next layer's output. */
+/* Release the layer's rows and its input. The layer above has already released H, as its own input. GH of the input
+ * stays: the layer below reads it. */
 static void step_down(const struct sl_layer_pass *lp)
 {
     for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Steps as a schedule, and what they add up to in an epoch. */
+ * Steps as a schedule, and the sums over an epoch's steps. */
 #include "runtime/minibatch/minibatch.h"
 
 #include <string.h>
 
 #include "codelets/ranks.h"
 #include "runtime/minibatch/sampled.h"
+#include "runtime/report/metrics.h"
 #include "support/memory.h"
 
 /* ---- sums ---- */
 
-/* One number of the epoch in hand, or one for each layer, by the name that checkpoints know it by. */
+/* A number of the epoch in hand, or one number per layer, with its name in checkpoints. */
 struct sum {
     const char *name;
-    uint32_t n; /* 0: a number */
+    uint32_t n; /* 0: a scalar */
     uint64_t *data;
 };
 #define N_SUMS 7
@@ -50,7 +51,8 @@ static void turn(void *own)
 
 #define MAX_NUMBERS (N_SUMS * (SL_MAX_LAYERS + 1))
 
-/* As doubles, which hold them up to 2^53. */
+/* Sum over the ranks into rank 0; ranks above 0 restart at zero. Numbers travel as doubles, which are exact up to
+ * 2^53. */
 static enum sl_status gather_sums(struct sl_minibatch *own)
 {
     struct sum sums[N_SUMS];
@@ -78,7 +80,7 @@ done:
     return st;
 }
 
-/* What the feature caches of all ranks were asked for. */
+/* Sum the feature caches' tallies over all ranks. */
 static enum sl_status gather_wanted(struct sl_minibatch *m)
 {
     struct sl_hot_tally mine;
@@ -100,7 +102,7 @@ done:
     return st;
 }
 
-/* Rank 0 goes on with the checkpoint's. */
+/* Rank 0 continues with the checkpoint's sums, summed over all ranks. */
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
     struct sum sums[N_SUMS];
@@ -160,7 +162,8 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     return st;
 }
 
-/* The slot that a step's sample waited for was free. */
+/* Submitting a step waits for the previous step in the same slot, `depth` steps earlier. So the loss of this earlier
+ * step exists. */
 static uint32_t in_flight(const void *own)
 {
     return ((const struct sl_minibatch *)own)->steps.settings->depth;
@@ -168,8 +171,8 @@ static uint32_t in_flight(const void *own)
 
 /* ---- open, close ---- */
 
-/* What all but the features takes of one GPU: its PEs' share of the slots, too. */
-static uint64_t others(const struct sl_work *work, const struct sl_steps *steps)
+/* Bytes of one GPU that everything except features takes, including its PEs' share of the slots. */
+static uint64_t other_bytes(const struct sl_work *work, const struct sl_steps *steps)
 {
     uint64_t n_gpus = work->run->n_gpus;
     uint64_t n_own = work->plan->end_pe - work->plan->first_pe;
@@ -185,7 +188,7 @@ static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_
     *out = (struct sl_schedule){.kind = &sl_minibatch, .own = m};
     SL_TRY(st, sl_steps_open(work, &sl_sampled, first_step, &m->steps), done);
     SL_TRY(st,
-           sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, others(work, &m->steps),
+           sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, other_bytes(work, &m->steps),
                                  &m->steps.cache),
            done);
     work->settings->feature_cache = m->steps.cache.n_rows;
@@ -204,7 +207,7 @@ static void close_minibatch(void *own)
     sl_free(m);
 }
 
-/* What a step is; and features that do not fit a GPU. */
+/* Print the shape of a step, and a note if the features do not fit the GPUs. */
 static void describe(const void *own, FILE *stream)
 {
     const struct sl_steps *steps = &((const struct sl_minibatch *)own)->steps;

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The sampled minibatch as a schedule (runtime/schedule/schedule.h): a step is P B seeds and what is sampled around them
- * (runtime/minibatch/step.h); the ring of slots keeps --depth of them in flight.
+ * The sampled minibatch as a schedule (runtime/plan/schedule.h). A step is P x B seeds and the neighbours sampled
+ * around them (runtime/minibatch/step.h). The ring of slots keeps --depth steps in flight.
  */
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
 
 #include "runtime/minibatch/step.h"
-#include "runtime/schedule/schedule.h"
+#include "runtime/plan/schedule.h"
 
-/* What the schedule owns. */
+/* The schedule's own state. */
 struct sl_minibatch {
     struct sl_steps steps;
-    struct sl_step_sizes sums;  /* of the epoch in hand; this rank's, and at rank 0 what it has taken over */
-    struct sl_hot_tally wanted; /* of the feature caches in the epoch that was gathered last; of all ranks at rank 0 */
+    /* Sizes summed over the steps of the epoch in hand: this rank's, and at rank 0 also the gathered sums of all
+     * ranks. */
+    struct sl_step_sizes sums;
+    /* Rows looked up in the feature caches, and hits, in the last gathered epoch. Rank 0 has the sum over all ranks. */
+    struct sl_hot_tally wanted;
 };
 
 extern const struct sl_schedule_kind sl_minibatch;
-
-/* Those of an open schedule of this kind, for tests and benches that look inside. */
-static inline struct sl_steps *sl_minibatch_steps(const struct sl_schedule *schedule)
-{
-    return &((struct sl_minibatch *)schedule->own)->steps;
-}
 
 #endif

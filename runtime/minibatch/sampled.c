@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows packed, aggregated and sent back, over the blocks of a slot. Rows get their shape just before their writer and are kept for a
- * later step just after their last reader. */
+ * Rows are packed, sent and aggregated over the blocks of a slot; gradients return the same way. A matrix gets its
+ * shape just before its writer is submitted, and is kept for a later step just after its last reader is. */
 #include "runtime/minibatch/sampled.h"
 
 #include "codelets/aggregate.h"
@@ -26,7 +26,7 @@ static struct sl_block *block_of(const struct sl_layer_pass *lp, uint32_t p)
     return &slot_of(lp, p)->block[lp->level];
 }
 
-/* The positions where each owner's ids begin in PE p's request of this hop, and how many it asks of owner q. */
+/* The position of each owner's first id in PE p's request of this hop; the number of ids requested from owner q. */
 static const uint32_t *first_source(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
@@ -37,26 +37,26 @@ static uint32_t n_asked(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
     return sl_list_count(first_source(lp, p), q);
 }
 
-/* Sampled edges of PE p's block. */
+/* Number of sampled edges in PE p's block. */
 static uint64_t n_edges_of(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
     return s->pe[p].counts[sl_counts_edges(s->plan->n_layers, lp->level)];
 }
 
-/* A pair of this hop: what a PE, or its team, gets from owner, or team, number q of its group, or returns to it. */
+/* Index of a pair of this hop: a PE with owner q of its group, or a PE's team with the group's team q. */
 static size_t pair_of(const struct sl_layer_pass *lp, uint32_t q)
 {
     return (size_t)lp->level * lp->pass->plan->n_parts + q;
 }
 
-/* The PE that stands for the team of PE `peer` of p's group: its first. */
+/* The first PE of the team of PE `peer` of p's group. This PE holds the team's handles. */
 static uint32_t team_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t peer)
 {
     return sl_plan_peer(lp->pass->plan, p, peer - peer % steps_of(lp)->team);
 }
 
-/* What PE p's team reads of the rows of owner q's, and the gradients that it returns to it, once packed. */
+/* The packed rows that PE p's team gets from owner q's team; the packed gradients to return. */
 static starpu_data_handle_t *packed_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
     uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
@@ -68,17 +68,22 @@ static starpu_data_handle_t *sent_of(const struct sl_layer_pass *lp, uint32_t p,
     return &steps_of(lp)->pe[team].sent[pair_of(lp, q / steps_of(lp)->team)];
 }
 
-/* PE p's own rows of those: from, or to, owner q. */
+static starpu_data_handle_t *pair_handle(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
+{
+    return back ? sent_of(lp, p, q) : packed_of(lp, p, q);
+}
+
+/* PE p's part of these matrices: its rows from, or to, owner q. */
 static struct sl_slice slice_of(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
 {
     const struct sl_step_pe *pe = &steps_of(lp)->pe[p];
     uint32_t n = q == sl_plan_part(lp->pass->plan, p) ? 0 : n_asked(lp, p, q);
-    return (struct sl_slice){.handle = n == 0 ? NULL : *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)),
+    return (struct sl_slice){.handle = n == 0 ? NULL : *pair_handle(lp, back, p, q),
                              .row0 = (back ? pe->sent_row : pe->packed_row)[pair_of(lp, q)],
                              .n_rows = n};
 }
 
-/* What the team of PE p asks of that of owner q. */
+/* Number of rows that PE p's team requests from owner q's team. */
 static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
     const struct sl_plan *plan = lp->pass->plan;
@@ -88,13 +93,15 @@ static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint
     uint32_t n = 0;
     for (uint32_t i = first_p; i < first_p + team && i < plan->n_parts; i++) {
         for (uint32_t j = first_q; j < first_q + team && j < plan->n_parts; j++) {
-            n += i == j ? 0 : n_asked(lp, sl_plan_peer(plan, p, i), j);
+            if (i != j) {
+                n += n_asked(lp, sl_plan_peer(plan, p, i), j);
+            }
         }
     }
     return n;
 }
 
-/* The weights of PE p's block, into *out; NULL: means. */
+/* The edge weights of PE p's block, filled into *out. NULL: the layer takes means, or attention. */
 static const struct sl_edge_weights *weights_of(const struct sl_layer_pass *lp, uint32_t p, struct sl_edge_weights *out)
 {
     *out = (struct sl_edge_weights){.factors = lp->pass->shards->factors,
@@ -122,7 +129,7 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
-/* The matrix for what the teams of PE p and owner q have for each other, if anything. */
+/* Shape the matrix that the teams of PE p and owner q exchange, if any. */
 static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
     struct sl_steps *s = steps_of(lp);
@@ -134,13 +141,13 @@ static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint
     if (n_rows > 0) {
         SL_TRY(st, sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept), done);
         SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, s->shards->row_element, kept), done);
-        *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)) = *kept;
+        *pair_handle(lp, back, p, q) = *kept;
     }
 done:
     return st;
 }
 
-/* Matrices for all that PEs of this rank will write. */
+/* Shape all matrices that PEs of this rank will write. */
 static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uint32_t n_columns)
 {
     const struct sl_steps *s = steps_of(lp);
@@ -148,23 +155,25 @@ static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uin
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < plan->n_pes; p++) {
         bool stands = team_of(lp, p, sl_plan_part(plan, p)) == p;
-        for (uint32_t q = 0; st == SL_OK && stands && q < plan->n_parts; q += s->team) {
-            if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
-                st = shape_pair(lp, back, p, q, n_columns);
+        if (stands) {
+            for (uint32_t q = 0; st == SL_OK && q < plan->n_parts; q += s->team) {
+                if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
+                    st = shape_pair(lp, back, p, q, n_columns);
+                }
             }
         }
     }
     return st;
 }
 
-/* PE p's rows of the input level, as its own inverse counts them. */
+/* PE p's rows of the input level. `inverse` indexes these rows: the part's table if features are read in place. */
 static const struct sl_rows *own_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
     return lp->i == 0 && sl_step_in_place(s, p) ? &s->tables[p] : sl_layer_pass_travels(lp, p);
 }
 
-/* PE `owner` packs the rows that the other PEs of its group asked it for. */
+/* PE `owner` packs the rows that PEs of its group requested. */
 static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
 {
     struct sl_steps *s = steps_of(lp);
@@ -178,12 +187,13 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
         requester[n] = peer;
         n += packed[n].n_rows > 0;
     }
-    return n == 0 ? SL_OK
-                  : sl_pack_submit(&head, own_rows(lp, owner), n_parts, block_of(lp, owner)->inverse, n, requester,
-                                   packed);
+    if (n == 0) {
+        return SL_OK;
+    }
+    return sl_pack_submit(&head, own_rows(lp, owner), n_parts, block_of(lp, owner)->inverse, n, requester, packed);
 }
 
-/* What the teams of PE p and owner q have for each other, if anything: one more parcel. */
+/* Add a parcel for the matrix that the teams of PE p and owner q exchange, if there is one. */
 static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t *n)
 {
     struct sl_steps *s = steps_of(lp);
@@ -194,7 +204,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
         s->parcels[(*n)++] =
             (struct sl_parcel){.from = back ? p : owner,
                                .to = back ? owner : p,
-                               .what = back ? sent_of(lp, p, q) : packed_of(lp, p, q),
+                               .handle = pair_handle(lp, back, p, q),
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
                                .n_columns = sl_layer_pass_order(lp)->travels,
@@ -202,9 +212,9 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
     }
 }
 
-/* What batch norm adds up of PE p is read by all who train its replica. */
+/* Every rank that trains PE p's replica reads its partials of batch norm. */
 static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
-                            starpu_data_handle_t what)
+                            starpu_data_handle_t partial)
 {
     struct sl_steps *s = steps_of(lp);
     struct sl_task_args head = {.step = lp->pass->step};
@@ -212,11 +222,11 @@ static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool bac
                                .number = number,
                                .to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, p)),
                                .from = p,
-                               .what = what};
+                               .handle = partial};
     return sl_transport_share(s->transport, &head, &shared);
 }
 
-/* All that was packed travels, group by group. */
+/* Send all packed matrices, group by group. */
 static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
 {
     struct sl_steps *s = steps_of(lp);
@@ -235,14 +245,16 @@ static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
     return st;
 }
 
-/* Rows go to the PEs of the group that asked for them. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     enum sl_status st = shape_pairs(lp, false, sl_layer_pass_order(lp)->travels);
     for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
         st = pack(lp, p);
     }
-    return st == SL_OK ? travel(lp, false) : st;
+    if (st == SL_OK) {
+        st = travel(lp, false);
+    }
+    return st;
 }
 
 static bool attends(const struct sl_layer_pass *lp)
@@ -250,23 +262,26 @@ static bool attends(const struct sl_layer_pass *lp)
     return lp->layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* Nobody reads any more what was exchanged at this hop, forward or back: the slot's next step will write it anew. */
+/* The last readers of this hop's exchanged matrices are submitted, forward or backward. Keep the handles for the
+ * slot's next step. */
 static void keep(const struct sl_layer_pass *lp, bool back)
 {
     struct sl_steps *s = steps_of(lp);
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         struct sl_slot_pe *slot = slot_of(lp, p);
         bool stands = team_of(lp, p, sl_plan_part(s->plan, p)) == p;
-        for (uint32_t q = 0; stands && q < s->plan->n_parts; q += s->team) {
-            size_t pair = pair_of(lp, q / s->team);
-            *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)) = NULL;
-            sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair]);
-            sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair]);
+        if (stands) {
+            for (uint32_t q = 0; q < s->plan->n_parts; q += s->team) {
+                size_t pair = pair_of(lp, q / s->team);
+                *pair_handle(lp, back, p, q) = NULL;
+                sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair]);
+                sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair]);
+            }
         }
     }
 }
 
-/* Attention reads it again on the way back. */
+/* Attention reads the exchanged rows again in the backward pass. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (!attends(lp)) {
@@ -275,7 +290,7 @@ static void arrived(const struct sl_layer_pass *lp)
     }
 }
 
-/* The sources of PE p's block. packed: room for G. */
+/* The source rows of PE p's block. packed: room for G slices. */
 static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint32_t p,
                                            const struct sl_edge_weights *weights, struct sl_slice *packed)
 {
@@ -293,7 +308,7 @@ static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint3
                                       .weights = weights};
 }
 
-/* Sampled edges of the destinations of chunk c, about. */
+/* Estimated number of sampled edges into chunk c: its share of the block's edges. */
 static uint64_t chunk_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     const struct sl_split *split = &lp->pass->pe[p].split[lp->level];
@@ -308,22 +323,26 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c
     struct sl_slice packed[SL_MAX_PES];
     struct sl_source_handles sources = sources_of(lp, p, weights_of(lp, p, &weights), packed);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    return attends(lp) ? sl_attend_forward_submit(&head, block, row, chunk_edges(lp, p, c), &sources, beta, out,
-                                                  sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c])
-                       : sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row,
-                                                     chunk_edges(lp, p, c), &sources, beta, out);
+    if (attends(lp)) {
+        return sl_attend_forward_submit(&head, block, row, chunk_edges(lp, p, c), &sources, beta, out,
+                                        sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c]);
+    }
+    return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row, chunk_edges(lp, p, c),
+                                       &sources, beta, out);
 }
 
 /* ---- backward ---- */
 
-/* Columns of the gradients that go back. */
+/* Columns of the returning gradients. */
 static uint32_t width_back(const struct sl_layer_pass *lp)
 {
-    return attends(lp) ? sl_layer_pass_order(lp)->travels
-                       : sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
+    if (attends(lp)) {
+        return sl_layer_pass_order(lp)->travels;
+    }
+    return sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
 }
 
-/* PE p packs, for each other owner, the gradients of the rows it got from there. */
+/* PE p packs, for each other owner, the gradients of this owner's rows. */
 static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_steps *s = steps_of(lp);
@@ -331,13 +350,13 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     const uint32_t *first = first_source(lp, p);
     uint32_t n_parts = s->plan->n_parts;
     struct sl_edge_weights weights;
-    struct sl_returned what = {.edge_offsets = block->edge_offsets,
-                               .back_offsets = block->back_offsets,
-                               .back_rows = block->back_rows,
-                               .gm = sl_layer_pass_returns(lp, p),
-                               .n_parts = n_parts,
-                               .weights = weights_of(lp, p, &weights)};
-    struct sl_attend_gradients gradients = {what.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
+    struct sl_returned edges = {.edge_offsets = block->edge_offsets,
+                                .back_offsets = block->back_offsets,
+                                .back_rows = block->back_rows,
+                                .gm = sl_layer_pass_returns(lp, p),
+                                .n_parts = n_parts,
+                                .weights = weights_of(lp, p, &weights)};
+    struct sl_attend_gradients gradients = {edges.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
     uint32_t t0[SL_MAX_PES];
     struct sl_slice packed[SL_MAX_PES];
     struct sl_slice sent[SL_MAX_PES];
@@ -353,14 +372,17 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
         n += sent[n].n_rows > 0;
     }
     if (n > 0) {
-        what.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
-        st = attends(lp) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
-                         : sl_aggregate_backward_submit(&head, &what, n, t0, sent);
+        edges.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
+        if (attends(lp)) {
+            st = sl_attend_backward_submit(&head, block, &gradients, edges.n_edges, n, t0, packed, sent);
+        } else {
+            st = sl_aggregate_backward_submit(&head, &edges, n, t0, sent);
+        }
     }
     return st;
 }
 
-/* Attention: what sources have to know of each of PE p's destinations. */
+/* Attention: compute the numbers of each destination of PE p that its sources' gradients need. */
 static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_slice packed[SL_MAX_PES];
@@ -381,18 +403,24 @@ done:
     return st;
 }
 
-/* The gradients of rows go back to their owners. */
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && attends(lp) && p < lp->pass->plan->end_pe; p++) {
-        st = sides(lp, p);
+    if (attends(lp)) {
+        for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
+            st = sides(lp, p);
+        }
     }
-    st = st == SL_OK ? shape_pairs(lp, true, width_back(lp)) : st;
+    if (st == SL_OK) {
+        st = shape_pairs(lp, true, width_back(lp));
+    }
     for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
         st = pack_gradients(lp, p);
     }
-    return st == SL_OK ? travel(lp, true) : st;
+    if (st == SL_OK) {
+        st = travel(lp, true);
+    }
+    return st;
 }
 
 static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struct sl_rows *out)
@@ -429,11 +457,14 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width_back(lp), sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
-        SL_TRY(st,
-               attends(lp) ? sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c],
-                                                         out->chunk[c])
-                           : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
-               done);
+        if (attends(lp)) {
+            SL_TRY(st,
+                   sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c],
+                                               out->chunk[c]),
+                   done);
+        } else {
+            SL_TRY(st, sl_accumulate_submit(&head, &shares, row, out->chunk[c]), done);
+        }
     }
 done:
     return st;

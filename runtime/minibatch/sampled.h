@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Blocks of a sampled minibatch as the source of a pass (runtime/model/pass.h): rows are packed for the PEs of the group that asked
- * for them, go through the transport (runtime/exchange/transport.h), and are aggregated over the sampled edges.
+ * The block source (runtime/model/pass.h) of a sampled minibatch. Owners pack the requested rows for the PEs of their
+ * group. The transport (runtime/exchange/transport.h) carries the rows. The requesting PEs aggregate them over the
+ * sampled edges.
  */
 #ifndef SL_RUNTIME_MINIBATCH_SAMPLED_H
 #define SL_RUNTIME_MINIBATCH_SAMPLED_H

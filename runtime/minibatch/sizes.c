@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A step taken in hand: its counts, and what they add up to. */
+ * The counts of the step in hand, and the sizes computed from them. */
 #include "runtime/minibatch/sizes.h"
 
 #include <string.h>
 
 #include "codelets/exchange.h"
 
+/* Split each level into chunks. A level's chunks are no smaller than the chunks of the level below. */
 static void split_levels(const struct sl_steps *s, uint32_t p)
 {
     struct sl_pass_pe *pe = &s->pass.pe[p];
@@ -18,7 +19,7 @@ static void split_levels(const struct sl_steps *s, uint32_t p)
     }
 }
 
-/* The layer that aggregates over a hop's edges. */
+/* The layer that aggregates over the edges of a hop. */
 static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t hop)
 {
     const struct sl_layer *layer = s->model->layer;
@@ -28,7 +29,7 @@ static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t ho
     return layer;
 }
 
-/* Bytes of the feature rows that PE p's sample has: dense rows, or the sparse rows' columns and values. */
+/* Bytes of the feature rows in PE p's sample: dense rows, or columns and values of sparse rows. */
 static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
 {
     const uint32_t *counts = s->pe[p].counts;
@@ -55,13 +56,16 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
-        sizes->row_gradient_bytes += layer != s->model->layer || layer->training.project_first ? n_ids * row : 0;
+        if (layer != s->model->layer || layer->training.project_first) {
+            sizes->row_gradient_bytes += n_ids * row;
+        }
     }
     sizes->feature_bytes += feature_bytes(s, p);
 }
 
-/* Of the PEs of one group that are in two teams, and hop, where the rows that the one asks of the other are. What one PE writes is
- * side by side. */
+/* Assign rows in the exchange matrices of two teams of one group, for one hop. `asking` and `asked` are the teams'
+ * first PEs in the group. packed_row counts owner by owner, sent_row requester by requester, so that a PE writes
+ * consecutive rows. */
 static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe *pe, uint32_t asking, uint32_t asked)
 {
     const uint32_t n_parts = s->plan->n_parts;
@@ -72,14 +76,18 @@ static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe
     for (uint32_t q = asked; q < end_asked; q++) {
         for (uint32_t p = asking; p < end_asking; p++) {
             pe[p].packed_row[(size_t)hop * n_parts + q] = row;
-            row += p == q ? 0 : sl_list_count(pe[p].counts + request, q);
+            if (p != q) {
+                row += sl_list_count(pe[p].counts + request, q);
+            }
         }
     }
     row = 0;
     for (uint32_t p = asking; p < end_asking; p++) {
         for (uint32_t q = asked; q < end_asked; q++) {
             pe[p].sent_row[(size_t)hop * n_parts + q] = row;
-            row += p == q ? 0 : sl_list_count(pe[p].counts + request, q);
+            if (p != q) {
+                row += sl_list_count(pe[p].counts + request, q);
+            }
         }
     }
 }
@@ -98,7 +106,7 @@ static void place_all(const struct sl_steps *s)
     }
 }
 
-void sl_step_take(struct sl_steps *s, uint64_t step)
+void sl_step_begin(struct sl_steps *s, uint64_t step)
 {
     uint64_t first = step % s->settings->depth * s->plan->n_pes;
     s->pe = s->slot_pe + first;

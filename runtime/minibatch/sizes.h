@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A step taken in hand, and its sizes.
+ * Makes a step the step in hand, and reads the sizes of its sample.
  */
 #ifndef SL_RUNTIME_MINIBATCH_SIZES_H
 #define SL_RUNTIME_MINIBATCH_SIZES_H
 
 #include "runtime/minibatch/steps.h"
 
-/* What a step's sample turned out to be, summed over this rank's PEs; what is of no PE but the step's (seeds on a ring, weights) is
- * rank 0's. */
+/* Sizes of a step's sample, summed over the PEs of this rank. Rank 0 also counts bytes of the step that belong to no
+ * PE: seeds on a ring, and weights. */
 struct sl_step_sizes {
-    uint32_t n_seeds;                                               /* m, of all ranks */
-    uint64_t vertices[SL_MAX_LAYERS + 1];                           /* by level */
-    uint64_t edges[SL_MAX_LAYERS];                                  /* by hop */
-    uint64_t id_bytes, row_bytes, row_gradient_bytes, weight_bytes; /* between PEs */
-    uint64_t feature_bytes;                                         /* gathered */
+    /* Seeds of all ranks. */
+    uint32_t n_seeds;
+    /* By level. */
+    uint64_t vertices[SL_MAX_LAYERS + 1];
+    /* By hop. */
+    uint64_t edges[SL_MAX_LAYERS];
+    /* Bytes exchanged between PEs. */
+    uint64_t id_bytes, row_bytes, row_gradient_bytes, weight_bytes;
+    /* Bytes of the feature rows read. */
+    uint64_t feature_bytes;
 };
 
-/* Take the step in hand: what sl_step_sizes and the layers work on. */
-void sl_step_take(struct sl_steps *steps, uint64_t step);
+/* Make `step` the step in hand, which sl_step_sizes and the layers work on. */
+void sl_step_begin(struct sl_steps *steps, uint64_t step);
 
-/* Wait for the counts of the step in hand, copy them, split the levels of every PE whose replica this rank trains into chunks, and add
- * up the sizes. The rounds of the
- * step are planned. */
+/* Wait for the counts of the step in hand and copy them. Split the levels of each PE whose replica this rank trains
+ * into chunks. Assign each PE its rows in the teams' exchange buffers. Add up the sizes. Call sl_replicas_plan first.
+ * The failure of an earlier task, SL_ESTARPU. */
 enum sl_status sl_step_sizes(struct sl_steps *steps, uint64_t step, struct sl_step_sizes *sizes_out);
 
 #endif

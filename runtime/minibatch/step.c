@@ -1,8 +1,25 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The spine of a minibatch: the order of the submissions is the order of the stages, and nothing else happens here. Layers are
- * in runtime/minibatch/layer.c, the ring in runtime/minibatch/steps.c. */
+ * A whole minibatch as task submissions, in the order of its stages. The submitting thread waits for the sizes of the
+ * sample, and for rows that the slot's previous step still uses.
+ *
+ *   sampling phase, `depth` steps ahead
+ *      3  permute   the training ids, once an epoch
+ *         seed      each PE picks the seeds that it owns: frontier S^0
+ *      3  sample    for each hop l: draw the in-edges of S^l
+ *      4  exchange  for each hop l: send the sources' ids to their owners, which merge the ids into S^(l+1)
+ *         counts    send the sizes to other ranks
+ *   compute phase
+ *      5  gather    feature rows of the last frontier
+ *    6-8  forward   for each layer: exchange rows, aggregate over the sampled edges, dense, activate
+ *      9  loss      of the seeds, and the gradient of their logits
+ *     10  backward  for each layer, last to first: the adjoints
+ *  11-12  update    of this layer: sum the partial gradients, Adam
+ *
+ * Read from sl_step_submit at the end of the file. Stages 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
+ * ring of slots is in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
+ * between PEs. */
 #include "runtime/minibatch/step.h"
 
 #include <string.h>
@@ -16,7 +33,7 @@
 
 /* ---- sampling phase ---- */
 
-/* The training ids of an epoch in their order, once. */
+/* Permute the training ids of an epoch. A ring uses the order of epoch 0 in all epochs. */
 static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
     struct sl_task_args head = sl_step_head(s, epoch * s->plan->n_per_epoch, 0, 0);
@@ -25,6 +42,7 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
+/* The handles of PE p's frontier, for tasks that extend it. */
 static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
 {
     const struct sl_shard *part = sl_step_shard(s, p);
@@ -36,7 +54,7 @@ static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const st
                                         .end = part->end};
 }
 
-/* Give each PE the seeds of its group that it owns. */
+/* A group's seeds are a range of the permutation. Each PE of the group picks the seeds that it owns: frontier S_p^0. */
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
@@ -49,7 +67,8 @@ static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *sl
     return st;
 }
 
-/* Draw the in-edges of every PE's frontier. */
+/* Draw the in-edges of each PE's frontier. The result is the block of this hop, with the list of its distinct sources
+ * by owner: the PE's request. */
 static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     struct sl_sample_rule rule = sl_step_rule(s, hop);
@@ -65,8 +84,8 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     return st;
 }
 
-/* Every PE's request goes to the owners, which are its group. */
-static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
+/* Send each PE's request to all ranks of its group. The PEs of the group are the owners of the sources. */
+static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
@@ -76,13 +95,15 @@ static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const
                                     .of_slot = true,
                                     .from = p,
                                     .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
-                                    .what = slot->pe[p].block[hop].request};
+                                    .handle = slot->pe[p].block[hop].request};
         st = sl_transport_share(s->transport, &head, &request);
     }
     return st;
 }
 
-/* Every owner takes the ids its group asks of it into its frontier; a team in one task. */
+/* Each owner adds the requested ids to its frontier, S_p^(hop+1), and notes which row answers each request
+ * (`inverse`). One task serves a team of owners. If features are read in place, the rows of the last hop are rows of
+ * the part (`of_part`). */
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
@@ -105,11 +126,11 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
     return st;
 }
 
-/* Count what every owner will read of its sparse features. */
-static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
+/* Count the nonzeros that each owner will read from its sparse features. */
+static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && s->shards->is_sparse && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, s->plan->n_layers);
         st = sl_nonzeros_submit(&head, s->plan->n_parts, slot->pe[p].frontier, part->first, part->sparse.offsets,
@@ -118,14 +139,15 @@ static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot
     return st;
 }
 
-/* The ranks that train its replica get to know the sizes of a PE's sample, and whether its rank was asked to stop. */
-static enum sl_status tell(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
+/* Send the sizes of each PE's sample to the ranks that train its replica. The counts also say whether the PE's rank
+ * was asked to stop. */
+static enum sl_status share_counts(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
 {
     struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true};
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
     enum sl_status st = SL_OK;
     for (counts.from = 0; counts.from < s->plan->n_pes; counts.from++) {
-        counts.what = slot->pe[counts.from].counts;
+        counts.handle = slot->pe[counts.from].counts;
         counts.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, counts.from));
         SL_TRY(st, sl_transport_share(s->transport, &head, &counts), done);
     }
@@ -133,13 +155,15 @@ done:
     return st;
 }
 
-/* What was held back goes to StarPU; st: what was submitted before. */
-static enum sl_status settled(const struct sl_steps *s, enum sl_status st)
+/* Submit the tasks that bundles hold back (codelets/bundle.h). st: the status so far, which takes precedence. */
+static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
 {
     enum sl_status own = sl_bundles_settle(s->run);
     return st == SL_OK ? own : st;
 }
 
+/* Sample a step into its slot. A slot's buffers are written anew once the readers of its previous step are done;
+ * StarPU orders this. */
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
@@ -151,39 +175,45 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     SL_TRY(st, seed(s, step, slot), done);
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         SL_TRY(st, sample(s, step, hop, slot), done);
-        SL_TRY(st, ask(s, step, hop, slot), done);
+        SL_TRY(st, send_requests(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
-    SL_TRY(st, nonzeros(s, step, slot), done);
-    SL_TRY(st, s->plan->n_ranks > 1 ? tell(s, step, slot) : SL_OK, done);
+    if (s->shards->is_sparse) {
+        SL_TRY(st, count_nonzeros(s, step, slot), done);
+    }
+    if (s->plan->n_ranks > 1) {
+        SL_TRY(st, share_counts(s, step, slot), done);
+    }
     s->n_sampled = step + 1;
 done:
-    return settled(s, st);
+    return flush_bundles(s, st);
 }
 
 /* ---- compute phase ---- */
 
-/* The PE's cache of feature rows learns what is wanted of it. */
-static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, const struct sl_hotrows_handles *hot)
+/* Tell the PE's feature cache which rows this step reads. */
+static enum sl_status update_cache(struct sl_steps *s, const struct sl_task_args *head,
+                                   const struct sl_hotrows_handles *hot)
 {
     const struct sl_shard *part = sl_step_shard(s, head->pe);
     return sl_hotrows_want_submit(head, hot, s->cache.policy, s->pass.pe[head->pe].split[head->hop].n_rows,
                                   sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
 }
 
-/* The rows of PE p's last frontier that are copied: all, or those of the destinations, which are its first. */
+/* The rows of PE p's last frontier to copy: all rows, or only the destinations' rows, which come first, if the first
+ * layer reads features in place. */
 static struct sl_split gathered(const struct sl_steps *s, uint32_t p)
 {
     const struct sl_split *split = &s->pass.pe[p].split[s->plan->n_layers];
     return sl_step_in_place(s, p) ? sl_split_first(split, split[-1].n_rows) : *split;
 }
 
-/* Every owner reads the features of its last frontier. */
+/* Each owner copies the feature rows of its last frontier from its part's table or from its cache. */
 static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
     uint32_t level = s->plan->n_layers;
     enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; !s->shards->is_sparse && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_pass_pe *pe = &s->pass.pe[p];
         struct sl_split split = gathered(s, p);
         const struct sl_shard *part = sl_step_shard(s, p);
@@ -197,7 +227,9 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
         SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_element, &pe->features), done);
-        SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
+        if (hot != NULL) {
+            SL_TRY(st, update_cache(s, &head, hot), done);
+        }
         for (uint32_t c = 0; c < split.n_chunks; c++) {
             SL_TRY(st, sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]), done);
         }
@@ -206,7 +238,8 @@ done:
     return st;
 }
 
-/* The seeds' loss and the gradient of their logits. */
+/* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses
+ * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     struct sl_task_args head;
@@ -229,20 +262,24 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .losses = &s->losses, .total = total};
+    struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .partials = &s->losses, .total = total};
     st = sl_transport_loss(s->transport, &head, &losses);
 done:
     return st;
 }
 
+/* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a
+ * layer's update follows its gradients at once, so that sums travel while earlier layers still compute. */
 enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st;
-    sl_step_take(s, step);
+    sl_step_begin(s, step);
     SL_TRY(st, sl_replicas_plan(&s->replicas, step), done);
     SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
-    SL_TRY(st, gather(s, step), done);
+    if (!s->shards->is_sparse) {
+        SL_TRY(st, gather(s, step), done);
+    }
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
         SL_TRY(st, sl_layer_forward(s, i), done);
     }
@@ -252,20 +289,21 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
         SL_TRY(st, sl_layer_update(s, i, adam), done);
     }
 done:
-    st = settled(s, st);
+    st = flush_bundles(s, st);
     sl_step_drop(s);
     return st;
 }
 
+/* The first call samples `depth` steps ahead. Each later call computes one step and samples the step that takes over
+ * its slot. */
 enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st = SL_OK;
     uint64_t ahead = step + s->settings->depth;
-    while (st == SL_OK && s->n_sampled < ahead && s->n_sampled < s->plan->n_steps) {
-        st = sl_step_sample(s, s->n_sampled);
+    while (s->n_sampled < ahead && s->n_sampled < s->plan->n_steps) {
+        SL_TRY(st, sl_step_sample(s, s->n_sampled), done);
     }
-    SL_TRY(st, st, done);
     SL_TRY(st, sl_step_compute(s, step, adam, loss_total, sizes_out), done);
     if (s->n_sampled == ahead && ahead < s->plan->n_steps) {
         SL_TRY(st, sl_step_sample(s, ahead), done);

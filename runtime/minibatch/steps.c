@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What steps stand on: the ring of slots, and the clearing up. */
+ * The ring of slots and all state of minibatches: opened, emptied after a step, closed. */
 #include "runtime/minibatch/steps.h"
 
 #include <string.h>
@@ -29,13 +29,13 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 
 /* ---- clearing up ---- */
 
-/* Lists of partial gradients. */
+/* Number of lists of partial gradients. */
 static uint32_t n_gradients(const struct sl_steps *s)
 {
     return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->transport->n_sums;
 }
 
-/* Call `end` for all rows of a PE. */
+/* Call `end` (sl_rows_keep or sl_rows_drop) for all rows of a PE. */
 static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
 {
     end(&pe->features);
@@ -49,10 +49,12 @@ static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
 void sl_step_drop(struct sl_steps *s)
 {
     size_t n_pairs = (size_t)s->plan->n_layers * s->plan->n_parts;
-    for (uint32_t p = 0; s->pe != NULL && p < s->plan->n_pes; p++) {
-        end_rows(&s->pass.pe[p], sl_rows_keep);
-        memset(s->pe[p].packed, 0, n_pairs * sizeof *s->pe->packed);
-        memset(s->pe[p].sent, 0, n_pairs * sizeof *s->pe->sent);
+    if (s->pe != NULL) {
+        for (uint32_t p = 0; p < s->plan->n_pes; p++) {
+            end_rows(&s->pass.pe[p], sl_rows_keep);
+            memset(s->pe[p].packed, 0, n_pairs * sizeof *s->pe->packed);
+            memset(s->pe[p].sent, 0, n_pairs * sizeof *s->pe->sent);
+        }
     }
     for (uint32_t k = 0; k < n_gradients(s); k++) {
         s->gradients[k].n = 0;
@@ -82,8 +84,10 @@ done:
 
 static void close_partials(struct sl_steps *s)
 {
-    for (uint32_t k = 0; s->gradients != NULL && k < n_gradients(s); k++) {
-        sl_partials_close(&s->gradients[k]);
+    if (s->gradients != NULL) {
+        for (uint32_t k = 0; k < n_gradients(s); k++) {
+            sl_partials_close(&s->gradients[k]);
+        }
     }
     sl_free(s->gradients);
     sl_partials_close(&s->losses);
@@ -146,17 +150,21 @@ done:
 
 static void close_pes(struct sl_steps *s)
 {
-    for (uint32_t i = 0; s->slot_pe != NULL && i < s->settings->depth * s->plan->n_pes; i++) {
-        struct sl_step_pe *pe = &s->slot_pe[i];
-        sl_free(pe->counts);
-        sl_free(pe->packed);
-        sl_free(pe->sent);
-        sl_free(pe->packed_row);
-        sl_free(pe->sent_row);
+    if (s->slot_pe != NULL) {
+        for (uint32_t i = 0; i < s->settings->depth * s->plan->n_pes; i++) {
+            struct sl_step_pe *pe = &s->slot_pe[i];
+            sl_free(pe->counts);
+            sl_free(pe->packed);
+            sl_free(pe->sent);
+            sl_free(pe->packed_row);
+            sl_free(pe->sent_row);
+        }
     }
     sl_free(s->slot_pe);
-    for (uint32_t i = 0; s->slot_rows != NULL && i < s->settings->depth * s->plan->n_pes; i++) {
-        end_rows(&s->slot_rows[i], sl_rows_drop);
+    if (s->slot_rows != NULL) {
+        for (uint32_t i = 0; i < s->settings->depth * s->plan->n_pes; i++) {
+            end_rows(&s->slot_rows[i], sl_rows_drop);
+        }
     }
     sl_free(s->slot_rows);
 }
@@ -182,7 +190,10 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;
-    shape.lock = !s->run->has_cuda ? SL_SLOT_LOCK_NONE : s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
+    shape.lock = SL_SLOT_LOCK_NONE;
+    if (s->run->has_cuda) {
+        shape.lock = s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
+    }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         shape.fanout[hop] = sl_step_rule(s, hop).fanout;
     }
@@ -203,7 +214,7 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
     return bytes;
 }
 
-#define TEAMS_OF_A_WORKER 2 /* fewer hold up workers, more cost StarPU more than they spare */
+#define TEAMS_OF_A_WORKER 2 /* with fewer teams workers wait; with more, StarPU's cost per task exceeds the gain */
 
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
 {
@@ -212,14 +223,18 @@ uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
     return together ? (plan->n_parts + most - 1) / most : 1;
 }
 
-/* Lots of PEs, of whole teams, as many as there may be teams of one group. What moves data between memories by itself, and who looks at
- * tasks, has them one by one. */
+/* A bundle holds back the tasks of several PEs and submits them as one. A bundle consists of whole teams, and there
+ * are at most as many bundles as a group may have teams. Runs with several ranks, homes or GPUs, and traced runs,
+ * need each task by itself. */
 static enum sl_status open_bundles(const struct sl_steps *s)
 {
     const uint32_t most = TEAMS_OF_A_WORKER * s->run->n_workers;
     const uint32_t n = (s->plan->n_pes + most - 1) / most;
     const bool together = s->plan->n_ranks == 1 && s->run->homes == NULL && !s->run->has_cuda && !s->run->traced;
-    return together && n > 1 ? sl_bundles_open(s->run, s->plan->n_pes, (n + s->team - 1) / s->team * s->team) : SL_OK;
+    if (together && n > 1) {
+        return sl_bundles_open(s->run, s->plan->n_pes, (n + s->team - 1) / s->team * s->team);
+    }
+    return SL_OK;
 }
 
 static void open_pass(struct sl_steps *s, const struct sl_block_source *source)
@@ -253,8 +268,12 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                                          .transport = work->transport};
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
-    for (uint32_t hop = 0; work->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {
-        out->max_fanout = work->settings->fanout[hop] > out->max_fanout ? work->settings->fanout[hop] : out->max_fanout;
+    if (work->settings->sampler == SL_SAMPLER_LABOR) {
+        for (uint32_t hop = 0; hop < plan->n_layers; hop++) {
+            if (work->settings->fanout[hop] > out->max_fanout) {
+                out->max_fanout = work->settings->fanout[hop];
+            }
+        }
     }
     open_pass(out, source);
     SL_TRY(st, open_bundles(out), undo);
@@ -275,8 +294,10 @@ undo:
 void sl_steps_close(struct sl_steps *steps)
 {
     sl_feature_cache_close(&steps->cache);
-    for (uint32_t i = 0; steps->slot != NULL && i < steps->settings->depth; i++) {
-        sl_slot_close(&steps->slot[i]);
+    if (steps->slot != NULL) {
+        for (uint32_t i = 0; i < steps->settings->depth; i++) {
+            sl_slot_close(&steps->slot[i]);
+        }
     }
     sl_free(steps->slot);
     for (int i = 0; i < 2; i++) {
@@ -287,8 +308,10 @@ void sl_steps_close(struct sl_steps *steps)
     close_pes(steps);
     sl_free(steps->tables);
     close_partials(steps);
-    for (uint32_t r = 0; steps->pass.group != NULL && r < steps->plan->n_groups; r++) {
-        close_group(&steps->pass.group[r]);
+    if (steps->pass.group != NULL) {
+        for (uint32_t r = 0; r < steps->plan->n_groups; r++) {
+            close_group(&steps->pass.group[r]);
+        }
     }
     sl_free(steps->pass.group);
     sl_free(steps->parcels);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What the minibatches of a run share: the ring of slots, rows and partial gradients, and the step in hand.
+ * State shared by the minibatches of a run: the ring of slots, rows, partial gradients, and the step in hand.
  *
- * Level l of a PE is its frontier S_p^l: level 0 the seeds, level L the input rows; layer i of the model takes level L - i to level
- * L - i - 1, hop l joins level l + 1 to level l.
+ * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Aggregating layer i turns
+ * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
 #define SL_RUNTIME_MINIBATCH_STEPS_H
@@ -13,87 +13,104 @@
 #include "runtime/exchange/transport.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
-#include "runtime/schedule/schedule.h"
+#include "runtime/plan/schedule.h"
 #include "runtime/store/feature_cache.h"
 #include "runtime/store/slot.h"
 #include "runtime/sync/replicas.h"
 
-/* Fewest rows of a chunk, as a power of two: smaller tasks cost more than they do. */
+/* Fewest rows of a chunk, as a power of two: a smaller task takes less time than StarPU needs to run it. */
 #define SL_MIN_CHUNK_SHIFT 6
 
-/* What one PE exchanges in a step; its rows are the pass'. */
+/* The exchange of one PE in a step. (Its rows belong to the pass.) */
 struct sl_step_pe {
-    uint32_t *counts; /* the host's copy (codelets/sample.h); zero of PEs whose replica this rank does not train */
-    /* [hop][G], NULL where none, of the first PE of a team: the team's rows from each team of owners, row gradients to each; the
-     * slot's */
+    /* The host's copy (codelets/sample.h). Zero if this rank does not train the PE's replica. */
+    uint32_t *counts;
+    /* [hop][G], used in the first PE of a team: rows that the team gets from each team of owners, and row gradients
+     * that it returns to each. NULL if nothing is exchanged. The slot owns the handles. */
     starpu_data_handle_t *packed, *sent;
-    /* [hop][G]: the rows of those where this PE's from, and to, each owner begin */
+    /* [hop][G]: in these matrices, the first row from, or to, each owner that is this PE's. */
     uint32_t *packed_row, *sent_row;
 };
 
-/* What all steps of a run share. */
 struct sl_steps {
-    const struct sl_settings *settings; /* borrowed, down to the transport */
+    /* Borrowed, as are all members down to `transport`. */
+    const struct sl_settings *settings;
     const struct sl_plan *plan;
     struct sl_run *run;
     struct sl_shards *shards;
-    struct sl_model *model; /* the plan's replicas of it (runtime/sync/replicas.h); shapes are read off the first */
+    /* The plan's replicas (runtime/sync/replicas.h). Shapes are read off the first replica. */
+    struct sl_model *model;
     struct sl_transport *transport;
-    struct sl_feature_cache cache; /* empty, or opened and closed by who opens the steps */
-    struct sl_rows *tables; /* the features of each PE's part as rows of one chunk, whose handles are the shards' */
-    uint32_t max_fanout;    /* of any hop */
-    uint64_t n_sampled;     /* steps whose sampling phase has been submitted */
-    struct sl_slot *slot;   /* depth of them; step i samples into slot i mod depth */
-    sl_vertex *order[2];    /* training ids of even and odd epochs, in their order */
+    /* Empty, or opened by the caller of sl_steps_open. */
+    struct sl_feature_cache cache;
+    /* The feature table of each PE's part as rows of one chunk. The shards own the handles. */
+    struct sl_rows *tables;
+    /* Largest fanout of any hop with --sampler labor; otherwise 0. */
+    uint32_t max_fanout;
+    /* Number of steps with a submitted sampling phase. */
+    uint64_t n_sampled;
+    /* `depth` slots. Step i samples into slot i mod depth. */
+    struct sl_slot *slot;
+    /* Permuted training ids of even and of odd epochs. */
+    sl_vertex *order[2];
     starpu_data_handle_t order_handle[2];
-    starpu_data_handle_t keys;    /* scratch of the permutation */
-    uint64_t n_ordered;           /* epochs whose order has been submitted */
-    struct sl_step_pe *slot_pe;   /* [slot][PE]: what compute phases use */
-    struct sl_pass_pe *slot_rows; /* [slot][PE] */
-    struct sl_step_pe *pe;        /* those of the step in hand */
-    struct sl_pass pass;          /* of the step in hand */
-    struct sl_partials
-        *gradients;              /* [layer][replica][parameter][list of the transport]: of a replica's PEs and chunks */
-    struct sl_partials losses;   /* of all PEs and chunks */
-    struct sl_replicas replicas; /* its rounds are those of the step in hand */
-    struct sl_parcel *parcels;   /* of one group: at most G^2 */
-    uint32_t team; /* PEs of a team: neighbours in a group that live together, and whose rows travel together. Buffers
-                                      are for pairs of teams, of which there are few, so that what a step costs grows with P and not
-                                      with its square. The last team may have fewer */
+    /* Scratch of the permutation. */
+    starpu_data_handle_t keys;
+    /* Number of epochs with a submitted permutation. */
+    uint64_t n_ordered;
+    /* [slot][PE]: exchange and rows of the compute phase. */
+    struct sl_step_pe *slot_pe;
+    struct sl_pass_pe *slot_rows;
+    /* The step in hand: its entries of slot_pe; its pass. */
+    struct sl_step_pe *pe;
+    struct sl_pass pass;
+    /* [layer][replica][parameter][list of the transport]: partial gradients of the replica's PEs and chunks. */
+    struct sl_partials *gradients;
+    /* Partial losses of all PEs and chunks. */
+    struct sl_partials losses;
+    /* With the rounds of the step in hand. */
+    struct sl_replicas replicas;
+    /* Room for the parcels of one group: at most G^2. */
+    struct sl_parcel *parcels;
+    /* PEs of a team: neighbours in a group, in one memory, whose rows travel together. There is a buffer per pair of
+     * teams. Teams are few, so the cost of a step grows with P and not with P^2. The last team may be smaller. */
+    uint32_t team;
 };
 
-/* PEs of a team: rows of PEs that live together are in one memory, that of this process, where no PE is bound to one of several places.
- * Two teams a worker, so that all have work; 1: each PE by itself. */
+/* The number of PEs in a team. PEs form teams if one process holds all rows in one memory and no PE is bound to a
+ * worker or GPU. There are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of
+ * its own. */
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);
 
-/* Prepare the ring for the steps from first_step on. source: of blocks. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+/* Prepare the ring for the steps from first_step on. SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
                              struct sl_steps *out);
 
-/* Wait for the tasks, release. An empty struct is allowed. */
+/* Wait for the tasks, free everything. An empty struct is allowed. */
 void sl_steps_close(struct sl_steps *steps);
 
 /* Bytes of all slots' buffers. */
 uint64_t sl_steps_slot_bytes(const struct sl_steps *steps);
 
-/* Keep the rows that are left for the slot's next step, and begin the lists of partials anew, after success or failure. */
+/* End the step in hand, after success or failure: keep its remaining rows for the slot's next step, empty the lists
+ * of partials. */
 void sl_step_drop(struct sl_steps *steps);
 
-/* The head of a task's arguments. */
+/* Common arguments of a task. */
 static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uint64_t step, uint32_t pe, uint32_t hop)
 {
     return (struct sl_task_args){.run = steps->run, .step = step, .pe = pe, .hop = hop};
 }
 
-/* Whether PE p's first layer, and who asks PE p for rows of it, read features in the part's table: a mean of sampled in-neighbours reads
- * few rows more than once, which are not worth a copy. Then those of the destinations alone are gathered. Not where features are dropped
- * on the way, or come out of a cache. The same for all steps. */
+/* Whether the first layer reads the features of PE p's part in place, in the part's table. A mean over sampled
+ * in-neighbours reads most rows once, so a copy does not pay. PE p then gathers the destinations' rows only. Features
+ * are not read in place if they have dropout or come out of a cache. The answer is the same for all steps. */
 bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
-/* How hop is sampled: hop 0, at the seeds, uses the last entry of --fanout. */
+/* The sampling rule of a hop. Hop 0, at the seeds, uses the last entry of --fanout. */
 struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
 
-/* The part PE p holds; its share of the step's slot. */
+/* PE p's part; PE p's buffers in the step's slot. */
 static inline struct sl_shard *sl_step_shard(const struct sl_steps *steps, uint32_t p)
 {
     return &steps->shards->part[sl_plan_part(steps->plan, p)];
@@ -103,7 +120,7 @@ static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint
     return &steps->slot[step % steps->settings->depth].pe[p];
 }
 
-/* The partial gradients of a parameter of layer i and a replica: the transport's n_sums lists. */
+/* The partial gradients of a replica's parameter in layer i: the first of n_sums lists (struct sl_transport). */
 static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps, uint32_t i, uint32_t replica,
                                                    int parameter)
 {

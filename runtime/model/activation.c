@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Activation as loops of submissions over groups, PEs and chunks. */
+ * Activation: submissions over groups, PEs and chunks. */
 #include "runtime/model/activation.h"
 
 #include "codelets/activate.h"
@@ -9,7 +9,7 @@
 
 /* ---- batch norm's sums ---- */
 
-/* The PEs of group r: first .. end - 1. */
+/* The PEs of a group: first .. end - 1. */
 struct members {
     uint32_t first, end;
 };
@@ -20,38 +20,46 @@ static struct members group_of(const struct sl_layer_pass *lp, uint32_t r)
     return (struct members){r * n, (r + 1) * n};
 }
 
-/* Whether this rank trains the replica that group r does. */
+/* Whether this rank trains group r's replica. */
 static bool trains_group(const struct sl_layer_pass *lp, uint32_t r)
 {
     return sl_plan_trains(lp->pass->plan, sl_plan_replica(lp->pass->plan, group_of(lp, r).first));
 }
 
-/* The handle of a matrix of two rows that is kept for the run. */
+/* Register a matrix of two rows, which is kept for the run, unless it is registered. */
 static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, starpu_data_handle_t *handle)
 {
-    return *handle != NULL ? SL_OK : sl_matrix_register(2, lp->layer->n_out, element, handle);
+    if (*handle != NULL) {
+        return SL_OK;
+    }
+    return sl_matrix_register(2, lp->layer->n_out, element, handle);
 }
 
-/* The split of PE p's rows of the output level: known of PEs of other ranks, too. */
+/* The split of PE p's rows of the output level. Also known for remote PEs. */
 static const struct sl_split *split_of(const struct sl_layer_pass *lp, uint32_t p)
 {
     return &lp->pass->pe[p].split[lp->level];
 }
 
-/* A partial of PE p's has been submitted, if p is of this rank. */
+/* Send PE p's last partial of the list to all ranks that train p's replica. */
 static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, const struct sl_partials *list)
 {
     const struct sl_block_source *source = lp->pass->source;
-    return source->share == NULL ? SL_OK : source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
+    if (source->share == NULL) {
+        return SL_OK;
+    }
+    return source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
-/* Where group r's partials begin: at the same place in every rank, which need not know how many those before it have. */
+/* Index of group r's first partial. It is the same in every rank, since a rank may not know the number of partials in
+ * earlier groups. */
 static uint32_t place_of(const struct sl_layer_pass *lp, const struct sl_partials *list, uint32_t r)
 {
     return r * (list->room / lp->pass->plan->n_groups);
 }
 
-/* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
+/* Mean and variance of z over the rows of group r, and the group's unbiased statistics. A group without rows has
+ * neither. */
 static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_pass_moments *batch = &lp->pass->batch;
@@ -71,11 +79,10 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
             batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
             group->n_rows[lp->i] += batch->chunk_rows[batch->moments.n];
             SL_TRY(st, sl_partials_next(&batch->moments, 2, width, sizeof(double), &pair), done);
-            SL_TRY(st,
-                   sl_plan_here(lp->pass->plan, p)
-                       ? sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair)
-                       : SL_OK,
-                   done);
+            if (sl_plan_here(lp->pass->plan, p)) {
+                SL_TRY(st, sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair),
+                       done);
+            }
             SL_TRY(st, share(lp, p, false, &batch->moments), done);
         }
     }
@@ -92,7 +99,7 @@ done:
     return st;
 }
 
-/* Statistics of every group, and each replica's running ones over its groups. */
+/* Statistics of each group; each replica's running statistics over its groups. */
 static enum sl_status batch_statistics(const struct sl_layer_pass *lp)
 {
     struct sl_partials *unbiased = &lp->pass->batch.unbiased;
@@ -115,7 +122,7 @@ done:
     return st;
 }
 
-/* The running statistics in the place of a batch's. */
+/* Evaluation: the running statistics in place of a batch's. */
 static enum sl_status fixed_statistics(const struct sl_layer_pass *lp)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, 0);
@@ -129,23 +136,25 @@ done:
 
 /* ---- forward ---- */
 
-/* The rows that an activation is of, and their level. */
-struct what {
+/* The rows of an activation: its roles, and their level. */
+struct activation {
     uint32_t level, width;
     enum sl_role z, h, gate, gh, gz;
     bool residual;
     int norm; /* enum sl_norm */
     double dropout;
-    uint32_t hop; /* that masks of dropout belong to */
+    uint32_t hop; /* the key of dropout masks */
 };
 
-/* What activate needs to know of the layer, for PE p. */
-static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const struct what *what, uint32_t p)
+/* The arguments of the activation codelets, for PE p. */
+static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const struct activation *activation,
+                                         uint32_t p)
 {
     static const enum sl_activate_norm norms[] = {
         [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
     const struct sl_pass *pass = lp->pass;
-    struct sl_activate_layer layer = {.norm = norms[what->norm], .dropout = what->dropout, .seed = pass->seed};
+    struct sl_activate_layer layer = {
+        .norm = norms[activation->norm], .dropout = activation->dropout, .seed = pass->seed};
     layer.frontier = pass->source->ids(pass, p).ids;
     layer.dataset_ids = pass->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
@@ -158,72 +167,73 @@ static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const s
     return layer;
 }
 
-/* Masks belong to a hop: those of an output to its level, and so those of the input of a layer without any of its own; all others to
- * one that no level has. */
+/* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose
+ * output has no masks. In a layer that aggregates they have the layer's level. All other masks have a hop that no
+ * level has. */
 static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
 {
     return own && lp->from != lp->level ? lp->level : lp->pass->model->layer[0].from + 1;
 }
 
-static struct what end_of(const struct sl_layer_pass *lp)
+static struct activation end_of(const struct sl_layer_pass *lp)
 {
-    return (struct what){.level = lp->level,
-                         .width = lp->layer->n_out,
-                         .z = SL_ROWS_Z,
-                         .h = SL_ROWS_H,
-                         .gate = SL_ROWS_GATE,
-                         .gh = SL_ROWS_GH,
-                         .gz = SL_ROWS_GZ,
-                         .residual = lp->layer->residual,
-                         .norm = lp->layer->norm,
-                         .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
-                         .hop = hop_of(lp, true)};
+    return (struct activation){.level = lp->level,
+                               .width = lp->layer->n_out,
+                               .z = SL_ROWS_Z,
+                               .h = SL_ROWS_H,
+                               .gate = SL_ROWS_GATE,
+                               .gh = SL_ROWS_GH,
+                               .gz = SL_ROWS_GZ,
+                               .residual = lp->layer->residual,
+                               .norm = lp->layer->norm,
+                               .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
+                               .hop = hop_of(lp, true)};
 }
 
-static struct what begin_of(const struct sl_layer_pass *lp)
+static struct activation begin_of(const struct sl_layer_pass *lp)
 {
-    return (struct what){.level = lp->from,
-                         .width = lp->layer->n_in,
-                         .z = SL_ROWS_INPUT,
-                         .h = SL_ROWS_BEFORE,
-                         .gate = SL_ROWS_GATE_BEFORE,
-                         .gh = SL_ROWS_GBEFORE,
-                         .gz = SL_ROWS_GINPUT,
-                         .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
-                         .dropout = lp->pass->dropout,
-                         .hop = hop_of(lp, !lp->layer->hidden)};
+    return (struct activation){.level = lp->from,
+                               .width = lp->layer->n_in,
+                               .z = SL_ROWS_INPUT,
+                               .h = SL_ROWS_BEFORE,
+                               .gate = SL_ROWS_GATE_BEFORE,
+                               .gh = SL_ROWS_GBEFORE,
+                               .gz = SL_ROWS_GINPUT,
+                               .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
+                               .dropout = lp->pass->dropout,
+                               .hop = hop_of(lp, !lp->layer->hidden)};
 }
 
-static struct sl_task_args head_of(const struct sl_layer_pass *lp, const struct what *what, uint32_t p)
+static struct sl_task_args head_of(const struct sl_layer_pass *lp, const struct activation *activation, uint32_t p)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    head.hop = what->hop;
+    head.hop = activation->hop;
     return head;
 }
 
 static enum sl_status activate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
-                                     const struct what *what, uint32_t p, uint32_t c)
+                                     const struct activation *activation, uint32_t p, uint32_t c)
 {
-    uint32_t row = sl_layer_pass_chunk_row(lp, p, what->level, c);
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, activation->level, c);
     uint32_t id = row + lp->pass->source->ids(lp->pass, p).base;
     struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
-    struct sl_task_args head = head_of(lp, what, p);
+    struct sl_task_args head = head_of(lp, activation, p);
     starpu_data_handle_t residual =
-        what->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
-    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, what->z)->chunk[c], residual,
-                                      place.row, sl_layer_pass_rows(lp, p, what->gate)->chunk[c],
-                                      sl_layer_pass_rows(lp, p, what->h)->chunk[c]);
+        activation->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
+    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, activation->z)->chunk[c], residual,
+                                      place.row, sl_layer_pass_rows(lp, p, activation->gate)->chunk[c],
+                                      sl_layer_pass_rows(lp, p, activation->h)->chunk[c]);
 }
 
-static enum sl_status activate(const struct sl_layer_pass *lp, const struct what *what)
+static enum sl_status activate(const struct sl_layer_pass *lp, const struct activation *activation)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(lp, what, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, what->gate, what->level, what->width), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, what->h, what->level, what->width), done);
-        for (uint32_t c = 0; c < lp->pass->pe[p].split[what->level].n_chunks; c++) {
-            SL_TRY(st, activate_chunk(lp, &layer, what, p, c), done);
+        struct sl_activate_layer layer = layer_of(lp, activation, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gate, activation->level, activation->width), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->h, activation->level, activation->width), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
+            SL_TRY(st, activate_chunk(lp, &layer, activation, p, c), done);
         }
     }
 done:
@@ -232,14 +242,20 @@ done:
 
 enum sl_status sl_activate(const struct sl_layer_pass *lp)
 {
-    struct what what = end_of(lp);
+    struct activation activation = end_of(lp);
     enum sl_status st = SL_OK;
     if (lp->layer->norm == SL_NORM_BATCH) {
-        SL_TRY(st, lp->pass->training ? batch_statistics(lp) : fixed_statistics(lp), done);
+        if (lp->pass->training) {
+            SL_TRY(st, batch_statistics(lp), done);
+        } else {
+            SL_TRY(st, fixed_statistics(lp), done);
+        }
     }
-    SL_TRY(st, activate(lp, &what), done);
-    for (uint32_t k = 0, p = 0; what.norm == SL_NORM_NONE && sl_layer_pass_pe(lp, k, &p); k++) {
-        sl_layer_pass_done(lp, p, SL_ROWS_Z); /* the way back needs the gate alone */
+    SL_TRY(st, activate(lp, &activation), done);
+    if (activation.norm == SL_NORM_NONE) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            sl_layer_pass_done(lp, p, SL_ROWS_Z); /* backward reads the gate only */
+        }
     }
 done:
     return st;
@@ -247,16 +263,16 @@ done:
 
 enum sl_status sl_activate_input(const struct sl_layer_pass *lp)
 {
-    struct what what = begin_of(lp);
-    return activate(lp, &what);
+    struct activation activation = begin_of(lp);
+    return activate(lp, &activation);
 }
 
 /* ---- backward ---- */
 
-/* Of one chunk. */
+/* One chunk's part of [sum GY zhat | sum GY]. */
 static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t out)
 {
-    struct what end = end_of(lp);
+    struct activation end = end_of(lp);
     struct sl_activate_layer layer = layer_of(lp, &end, p);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     return sl_activate_batch_sums_submit(&head, &layer, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c],
@@ -264,7 +280,8 @@ static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uin
                                          sl_layer_pass_rows(lp, p, SL_ROWS_GH)->chunk[c], out);
 }
 
-/* [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
+/* [sum GY zhat | sum GY] of group r. The two sums are also the group's contribution to the gradients of the norm's
+ * parameters. */
 static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_partials *sums = &lp->pass->batch.sums;
@@ -278,7 +295,9 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
     for (uint32_t p = pes.first; p < pes.end; p++) {
         for (uint32_t c = 0; c < split_of(lp, p)->n_chunks; c++) {
             SL_TRY(st, sl_partials_next(sums, 2, lp->layer->n_out, sizeof(double), &partial), done);
-            SL_TRY(st, sl_plan_here(lp->pass->plan, p) ? chunk_sums(lp, p, c, partial) : SL_OK, done);
+            if (sl_plan_here(lp->pass->plan, p)) {
+                SL_TRY(st, chunk_sums(lp, p, c, partial), done);
+            }
             SL_TRY(st, share(lp, p, true, sums), done);
         }
     }
@@ -292,7 +311,7 @@ done:
     return st;
 }
 
-/* Sums of every group, and each replica's gradients of the norm over its groups. */
+/* Sums of each group; each replica's gradients of the norm, summed over its groups. */
 static enum sl_status batch_sums(const struct sl_layer_pass *lp)
 {
     starpu_data_handle_t of_groups[SL_MAX_PES];
@@ -305,47 +324,49 @@ static enum sl_status batch_sums(const struct sl_layer_pass *lp)
     for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
         const struct sl_parameter *parameter = lp->pass->model[v].layer[lp->i].parameter;
         struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
-        SL_TRY(st,
-               sl_plan_trains(lp->pass->plan, v)
-                   ? sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
-                                                  parameter[SL_NORM_WEIGHT].gradient_handle,
-                                                  parameter[SL_NORM_BIAS].gradient_handle)
-                   : SL_OK,
-               done);
+        if (sl_plan_trains(lp->pass->plan, v)) {
+            SL_TRY(st,
+                   sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
+                                                parameter[SL_NORM_WEIGHT].gradient_handle,
+                                                parameter[SL_NORM_BIAS].gradient_handle),
+                   done);
+        }
     }
 done:
     return st;
 }
 
 static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
-                                       const struct what *what, uint32_t p, uint32_t c)
+                                       const struct activation *activation, uint32_t p, uint32_t c)
 {
-    const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
-    bool batch = layer->norm == SL_ACTIVATE_BATCH;
-    struct sl_task_args head = head_of(lp, what, p);
-    struct sl_activate_sums_handles sums = {.group = batch ? group->sums[lp->i] : NULL,
-                                            .n_group = batch ? group->n_rows[lp->i] : 0};
+    struct sl_task_args head = head_of(lp, activation, p);
+    struct sl_activate_sums_handles sums = {0};
     enum sl_status st = SL_OK;
+    if (layer->norm == SL_ACTIVATE_BATCH) {
+        const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
+        sums.group = group->sums[lp->i];
+        sums.n_group = group->n_rows[lp->i];
+    }
     if (layer->norm == SL_ACTIVATE_LAYER) {
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw), done);
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb), done);
     }
     st = sl_activate_backward_submit(
-        &head, layer, layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, what->z)->chunk[c],
-        sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->gh)->chunk[c], &sums,
-        sl_layer_pass_rows(lp, p, what->gz)->chunk[c]);
+        &head, layer, layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, activation->z)->chunk[c],
+        sl_layer_pass_rows(lp, p, activation->gate)->chunk[c], sl_layer_pass_rows(lp, p, activation->gh)->chunk[c],
+        &sums, sl_layer_pass_rows(lp, p, activation->gz)->chunk[c]);
 done:
     return st;
 }
 
-static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct what *what)
+static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct activation *activation)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(lp, what, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, what->gz, what->level, what->width), done);
-        for (uint32_t c = 0; c < lp->pass->pe[p].split[what->level].n_chunks; c++) {
-            SL_TRY(st, deactivate_chunk(lp, &layer, what, p, c), done);
+        struct sl_activate_layer layer = layer_of(lp, activation, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gz, activation->level, activation->width), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
+            SL_TRY(st, deactivate_chunk(lp, &layer, activation, p, c), done);
         }
     }
 done:
@@ -354,16 +375,18 @@ done:
 
 enum sl_status sl_deactivate(const struct sl_layer_pass *lp)
 {
-    struct what what = end_of(lp);
+    struct activation activation = end_of(lp);
     enum sl_status st;
-    SL_TRY(st, lp->layer->norm == SL_NORM_BATCH ? batch_sums(lp) : SL_OK, done);
-    st = deactivate(lp, &what);
+    if (lp->layer->norm == SL_NORM_BATCH) {
+        SL_TRY(st, batch_sums(lp), done);
+    }
+    st = deactivate(lp, &activation);
 done:
     return st;
 }
 
 enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp)
 {
-    struct what what = begin_of(lp);
-    return deactivate(lp, &what);
+    struct activation activation = begin_of(lp);
+    return deactivate(lp, &activation);
 }

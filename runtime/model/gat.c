@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Graph attention (Velickovic et al. 2018): u = h W in heads; z = sum over in-neighbours and the vertex itself of a u, heads side by
- * side, + b, a the softmax of LeakyReLU(attn_dst . u_dst + attn_src . u_src) (codelets/attend.h).
+ * Graph attention (Velickovic et al. 2018). u = h W, cut into heads. Per head, z = sum of a u over the in-neighbours
+ * and the vertex itself; then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst
+ * + attn_src . u_src) (codelets/attend.h).
  *
- *   W' = [W | W attn_src | W attn_dst] is derived once a step, so that one product gives u and both of its scores.
- *   forward   U = h W' travels; z = b + attention of U        backward: what belongs to U travels back; gU; gh = gU W'^T */
+ *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
+ *   forward   U = h W' travels; z = b + attention of U
+ *   backward  the gradients of U travel back; gh = gU W'^T */
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
@@ -70,7 +72,9 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)), done);
         SL_TRY(st, sl_project_back(lp, p, SL_DERIVED), done);
-        SL_TRY(st, lp->layer->residual && lp->i > 0 ? sl_residual_back(lp, p) : SL_OK, done);
+        if (lp->layer->residual && lp->i > 0) {
+            SL_TRY(st, sl_residual_back(lp, p), done);
+        }
     }
 done:
     return st;
@@ -84,7 +88,7 @@ static void shape(const struct sl_settings *settings, struct sl_layer *layer)
         (struct sl_layer_order){.project_first = true, .travels = layer->n_out + 2 * layer->n_heads};
 }
 
-/* Names and shapes as in both libraries' GATConv. */
+/* Names and shapes as in GATConv of both libraries. */
 const struct sl_layer_kind sl_gat = {
     .name = "gat",
     .parameter =

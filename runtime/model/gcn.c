@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Graph convolution (Kipf, Welling 2017): z = P h W + b, P = D^-1/2 (A + I) D^-1/2; of a sample an unbiased estimate of P
- * (codelets/aggregate.h).
+ * Graph convolution (Kipf, Welling 2017): z = P h W + b with P = D^-1/2 (A + I) D^-1/2. A sample gives an unbiased
+ * estimate of P (codelets/aggregate.h).
  *
- *   not projecting first   forward: h travels; s = P h; z = s W + b         backward: ga = gz W^T travels back; gh = P^T ga
- *   projecting first       forward: y = h W travels; z = b + P y            backward: gz travels back; gy = P^T gz; gh = gy W^T */
+ *   summing first      forward: h travels; s = P h; z = s W + b
+ *                      backward: ga = gz W^T travels back; gh = P^T ga
+ *   projecting first   forward: y = h W travels; z = b + P y
+ *                      backward: gz travels back; gy = P^T gz; gh = gy W^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
@@ -14,8 +16,10 @@
 
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_layer_pass_order(lp)->project_first ? sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
-                                                  : SL_OK;
+    if (sl_layer_pass_order(lp)->project_first) {
+        return sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    }
+    return SL_OK;
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -47,20 +51,35 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? SL_OK : sl_sum_back(lp, WEIGHT), done);
-    SL_TRY(st, wanted ? lp->pass->source->send_back(lp) : SL_OK, done);
-    SL_TRY(st, project_first ? sl_bias_back(lp) : sl_sum_gradient(lp, WEIGHT, true), done);
-    for (uint32_t k = 0, p = 0; wanted && sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)), done);
-        SL_TRY(st, project_first ? sl_project_back(lp, p, WEIGHT) : SL_OK, done);
-        SL_TRY(st, lp->layer->residual && lp->i > 0 ? sl_residual_back(lp, p) : SL_OK, done);
+    if (!project_first) {
+        SL_TRY(st, sl_sum_back(lp, WEIGHT), done);
+    }
+    if (wanted) {
+        SL_TRY(st, lp->pass->source->send_back(lp), done);
+    }
+    if (project_first) {
+        SL_TRY(st, sl_bias_back(lp), done);
+    } else {
+        SL_TRY(st, sl_sum_gradient(lp, WEIGHT, true), done);
+    }
+    if (wanted) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
+            SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
+                   done);
+            if (project_first) {
+                SL_TRY(st, sl_project_back(lp, p, WEIGHT), done);
+            }
+            if (lp->layer->residual && lp->i > 0) {
+                SL_TRY(st, sl_residual_back(lp, p), done);
+            }
+        }
     }
 done:
     return st;
 }
 
-/* Names and shapes as in DGL's GraphConv, whose matrices are input by output, and PyTorch Geometric's GCNConv. */
+/* Names and shapes as in DGL's GraphConv, with matrices [n_in x n_out], and PyTorch Geometric's GCNConv. */
 const struct sl_layer_kind sl_gcn = {
     .name = "gcn",
     .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, 0},

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * GCNII (Chen et al. 2020): s = (1 - alpha) P h + alpha h0, z = (1 - beta) s + beta s W = s W', beta = ln(lambda / l + 1) for layer
- * l = 1, 2, ..; P as in gcn.c, h0 the first layer's output, before dropout: the first of these layers drops what it takes in of it,
- * all others get it as it is. W' = (1 - beta) I + beta W is derived once a step.
+ * GCNII (Chen et al. 2020): s = (1 - alpha) P h + alpha h0 and z = (1 - beta) s + beta s W = s W'. For layer l = 1,
+ * 2, .., beta = ln(lambda / l + 1). P is as in gcn.c. h0 is the output of the model's first layer, without dropout;
+ * the first GCNII layer applies dropout to its input h = h0 itself.
  *
+ *   derive    W' = (1 - beta) I + beta W, once a step
  *   forward   h travels; s = alpha h0 on the self rows, += (1 - alpha) P h; z = s W'
  *   backward  gs = gz W'^T travels back; gh = (1 - alpha) P^T gs; gh0 += alpha gs on the self rows */
 #include <math.h>
@@ -21,7 +22,7 @@ static double alpha_of(const struct sl_layer_pass *lp)
     return 1 - lp->layer->scale;
 }
 
-/* The rows of h0, or of its gradient, that are rows of chunk c. */
+/* The rows of h0, or of its gradient, for the vertices of chunk c. */
 static struct sl_blend_rows initial_rows(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role role)
 {
     const struct sl_rows *rows = &lp->pass->pe[p].layer[0][role];
@@ -75,7 +76,9 @@ done:
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, lp->layer->activates_input ? sl_activate_input(lp) : SL_OK, done);
+    if (lp->layer->activates_input) {
+        SL_TRY(st, sl_activate_input(lp), done);
+    }
     st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
     return st;
@@ -83,7 +86,7 @@ done:
 
 /* ---- backward ---- */
 
-/* What the first layer's output gets back from all these layers, beginning with the last. */
+/* Clear the sum of h0's gradients over all layers. The last layer, which runs backward first, calls this. */
 static enum sl_status open_initial(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -99,12 +102,15 @@ done:
     return st;
 }
 
+/* Add this layer's gradient of h0. */
 static enum sl_status return_initial(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    SL_TRY(st, lp->level == 0 ? open_initial(lp, p) : SL_OK, done);
+    if (lp->level == 0) {
+        SL_TRY(st, open_initial(lp, p), done);
+    }
     for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
         struct sl_blend_rows from = {ga->chunk[c], 0};
         SL_TRY(st,
@@ -116,16 +122,18 @@ done:
     return st;
 }
 
-/* The first of these layers hands what has come together to the layer below. */
+/* The first GCNII layer adds the summed gradient of h0 to the gradient of its input, which is h0 too. */
 static enum sl_status hand_down(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_rows *g = &lp->pass->pe[p].layer[0][SL_ROWS_GINITIAL];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    for (uint32_t c = 0; lp->i == 1 && c < g->split.n_chunks; c++) {
-        struct sl_blend_rows from = {g->chunk[c], 0};
-        struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
-        SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
+    if (lp->i == 1) {
+        for (uint32_t c = 0; c < g->split.n_chunks; c++) {
+            struct sl_blend_rows from = {g->chunk[c], 0};
+            struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
+            SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
+        }
     }
 done:
     return st;
@@ -145,7 +153,9 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
                                                        : sl_layer_pass_input_gradient(lp, p);
         SL_TRY(st, lp->pass->source->sum_back(lp, p, g), done);
     }
-    SL_TRY(st, lp->layer->activates_input ? sl_deactivate_input(lp) : SL_OK, done);
+    if (lp->layer->activates_input) {
+        SL_TRY(st, sl_deactivate_input(lp), done);
+    }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, hand_down(lp, p), done);
     }
@@ -155,12 +165,12 @@ done:
 
 static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 {
-    layer->activates_input = layer->number == 0; /* h0 comes without dropout */
+    layer->activates_input = layer->number == 0; /* h0 has no dropout */
     layer->scale = 1 - settings->alpha;
     layer->identity = log(settings->lambda / (layer->number + 1) + 1);
 }
 
-/* Names and shapes as in both libraries' GCN2Conv with shared weights, whose matrices are input by output. */
+/* Names and shapes as in GCN2Conv of both libraries with shared weights. Its matrices are [n_in x n_out]. */
 const struct sl_layer_kind sl_gcnii = {
     .name = "gcnii",
     .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.weight1", 0}, {"convs.#.weight1", 0}}, .by_derived = true},

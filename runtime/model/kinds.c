@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The table of models. */
+ * The table of models: the layer in the middle, and the layers at the ends. */
 #include "runtime/model/kinds.h"
 
 const struct sl_model_kind *sl_model_kind(int model)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a model is made of: parameters in StarPU's hands, layers, and their kinds, each a table in a file of its own
- * (runtime/model/kinds.h). What is made of a layer's parameters (initial values, names and shapes in files, checkpoints, gossip,
- * estimates, Adam) is read off its table; nobody else knows a parameter by name.
+ * The parts of a model: parameters with their StarPU handles, layers, and kinds of layers. A kind is a table in a
+ * file of its own (runtime/model/kinds.h). Initial values, names and shapes in files, checkpoints, gossip, estimates
+ * and Adam all read this table. No other code knows a parameter by name.
  */
 #ifndef SL_RUNTIME_MODEL_LAYER_H
 #define SL_RUNTIME_MODEL_LAYER_H
@@ -16,17 +16,20 @@
 
 /* ---- parameters ---- */
 
-/* One trained array: rows x columns, row major, of sl_real, and the arrays that follow it. Memory is the model's. */
+/* One array [n_rows x n_columns] of sl_real, row-major, with its gradient and Adam's moments of the same shape. The
+ * model owns the memory. */
 struct sl_parameter {
-    uint32_t n_rows, n_columns; /* 0: this layer has none */
+    /* 0: this layer has no such parameter. */
+    uint32_t n_rows, n_columns;
     sl_real *value, *gradient, *moment1, *moment2;
     starpu_data_handle_t value_handle, gradient_handle, moment1_handle, moment2_handle;
-    sl_real *spare; /* of a replica among several: where its values or gradients are mixed; else NULL */
+    /* With several replicas: room to mix values or gradients of replicas. Otherwise NULL. */
+    sl_real *spare;
     starpu_data_handle_t spare_handle;
 };
 
-/* Of a layer; which of them it has, its kind says: one weight matrix is SL_NEIGH. SL_DERIVED is not trained, but computed from those
- * that are, once a step. */
+/* The parameters of a layer. The kind says which parameters exist. A kind with one weight matrix calls it SL_NEIGH.
+ * SL_DERIVED is not trained: its value is computed once a step from the trained parameters. */
 enum {
     SL_SELF,
     SL_NEIGH,
@@ -39,7 +42,7 @@ enum {
     SL_N_PARAMETERS
 };
 
-/* Whether a layer has this parameter, and it is trained. */
+/* Whether the layer has this parameter and trains it. */
 static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
 {
     return parameter->moment1_handle != NULL;
@@ -50,96 +53,132 @@ static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
 struct sl_layer;
 struct sl_layer_pass; /* runtime/model/pass.h */
 
-/* A trained array of a layer. */
+/* Shape and initial values of a parameter. */
 enum sl_parameter_shape {
-    SL_SHAPE_NONE,   /* this kind has no such parameter */
-    SL_SHAPE_MATRIX, /* n_in x n_out: Xavier uniform with gain sqrt 2 */
-    SL_SHAPE_VECTOR, /* 1 x n_out: zero */
-    SL_SHAPE_HEADS,  /* 1 x n_out, heads side by side: the same bound */
-    SL_SHAPE_DERIVED /* n_in x n_out, or what travels where that is projected: not trained */
+    /* This kind has no such parameter. */
+    SL_SHAPE_NONE,
+    /* n_in x n_out, Xavier uniform with gain sqrt 2. */
+    SL_SHAPE_MATRIX,
+    /* 1 x n_out, zero. */
+    SL_SHAPE_VECTOR,
+    /* 1 x n_out, heads side by side, Xavier uniform by head. */
+    SL_SHAPE_HEADS,
+    /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. */
+    SL_SHAPE_DERIVED
 };
 
-/* A parameter in files. Heads have an axis of one in front. */
+/* A parameter in files. Heads have a leading axis of length one in files. */
 struct sl_parameter_name {
-    const char *text; /* # stands for the layer's number */
-    bool transposed;  /* files hold the matrix output by input */
+    /* # stands for the layer's number. */
+    const char *text;
+    /* Files hold the matrix as n_out x n_in. */
+    bool transposed;
 };
 
 struct sl_parameter_kind {
     enum sl_parameter_shape shape;
-    struct sl_parameter_name
-        name[SL_N_NAMES]; /* as the state dicts of DGL's and of PyTorch Geometric's layers have it */
-    bool by_derived;      /* its gradient comes of SL_DERIVED's */
+    /* Name in the state dicts of DGL's and of PyTorch Geometric's layers. */
+    struct sl_parameter_name name[SL_N_NAMES];
+    /* The gradient is computed from SL_DERIVED's gradient. */
+    bool by_derived;
 };
 
-/* What a sum over in-neighbours is weighed by. */
+/* The edge weights of a sum over in-neighbours. */
 enum sl_weigh {
     SL_WEIGH_MEAN,
-    SL_WEIGH_SYMMETRIC, /* the graph convolution's (struct sl_shards, factors): codelets/aggregate.h */
-    SL_WEIGH_ATTENTION  /* codelets/attend.h */
+    /* The graph convolution's weights (`factors` in struct sl_shards): codelets/aggregate.h. */
+    SL_WEIGH_SYMMETRIC,
+    /* codelets/attend.h. */
+    SL_WEIGH_ATTENTION
 };
 
 struct sl_layer_kind {
     const char *name;
-    struct sl_parameter_kind parameter[SL_N_PARAMETERS]; /* but for the norm's, which all hidden layers may have */
+    /* All parameters except the norm's; any hidden layer may have a norm. */
+    struct sl_parameter_kind parameter[SL_N_PARAMETERS];
     enum sl_weigh weigh;
-    bool linear;      /* no activation follows */
-    bool reads_first; /* the first layer's output, again */
-    bool norms_input; /* layer norm, of its input rows, before they are activated */
+    /* No activation follows. */
+    bool linear;
+    /* Reads the first layer's output again. */
+    bool reads_first;
+    /* Applies layer norm and activation to its input rows first. */
+    bool norms_input;
 
-    /* What else follows of the settings for a layer whose place is known: heads, scale, what travels; or NULL. */
+    /* Set what else the settings imply for a layer with a known place: heads, scale, travelling width. May be NULL. */
     void (*shape)(const struct sl_settings *settings, struct sl_layer *layer);
 
-    /* Submit, for all PEs: Z of the output level from the input rows; and from GZ the partial gradients of the parameters and, but
-     * for the first layer, GH of the input rows. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+    /* Submit, for all PEs in hand. forward: Z of the output level from the input rows. backward: from GZ the partial
+     * gradients of the parameters and, except in the first layer, GH of the input rows. SL_EINVAL, SL_ESTARPU,
+     * SL_ENOMEM. */
     enum sl_status (*forward)(const struct sl_layer_pass *lp);
     enum sl_status (*backward)(const struct sl_layer_pass *lp);
 
-    /* Submit, for one replica: SL_DERIVED from the parameters; from its gradient those of the parameters. NULL: there is none. */
+    /* Submit, for one replica: SL_DERIVED from the parameters; the parameters' gradients from SL_DERIVED's gradient.
+     * NULL if the kind has no SL_DERIVED. */
     enum sl_status (*derive)(const struct sl_layer_pass *lp, uint32_t replica);
     enum sl_status (*derive_back)(const struct sl_layer_pass *lp, uint32_t replica);
 };
 
-/* A model: --model NAME, and what its layers are. */
+/* A model (--model NAME) and its layers. */
 struct sl_model_kind {
     const char *name;
-    const struct sl_layer_kind *layer;        /* --layers of them */
-    const struct sl_layer_kind *first, *last; /* before and after those, or NULL */
+    /* The aggregating layer, --layers times. */
+    const struct sl_layer_kind *layer;
+    /* The first and the last layer, or NULL. */
+    const struct sl_layer_kind *first, *last;
 };
 
 /* ---- layers ---- */
 
-#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* those that aggregate, one before and one after */
+#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* aggregating layers, a first and a last layer */
 
-/* In which order a layer multiplies and sums. */
+/* The order in which a layer multiplies and sums. */
 struct sl_layer_order {
-    bool project_first; /* rows are multiplied by their weights before they travel to the PEs that sum them */
-    bool in_place;      /* means of features are taken where those lie (runtime/minibatch/steps.h) */
-    uint32_t travels;   /* width of the rows that travel */
+    /* Rows are multiplied by the weights before the rows travel to the aggregating PEs. */
+    bool project_first;
+    /* Means of features read the part's table in place (runtime/minibatch/steps.h). */
+    bool in_place;
+    /* Width of the travelling rows. */
+    uint32_t travels;
 };
 
 struct sl_layer {
     const struct sl_layer_kind *kind;
     uint32_t n_in, n_out;
-    uint32_t from, level; /* L at the input, 0 at the seeds: of the rows it takes in, and of those it gives */
-    bool hidden;          /* ends in activation */
-    bool last;            /* gives the logits */
-    int norm;             /* enum sl_norm, of its activation */
-    bool bias_vanishes;   /* batch norm takes out again what SL_BIAS adds: its gradient is zero, and is not computed */
-    bool activates_input; /* its input rows are activated, and have dropout, before it takes them in */
-    bool keeps;           /* its output has no dropout: later layers read it as it is */
+    /* Level of the input rows and of the output rows: L at the model's input, 0 at the seeds. */
+    uint32_t from, level;
+    /* Ends in an activation. */
+    bool hidden;
+    /* Computes the logits. */
+    bool last;
+    /* enum sl_norm of the activation. */
+    int norm;
+    /* Batch norm subtracts whatever SL_BIAS adds, so the bias's gradient is zero and not computed. */
+    bool bias_vanishes;
+    /* The layer applies activation and dropout to its input rows first. */
+    bool activates_input;
+    /* The output has no dropout, because later layers need the plain output. */
+    bool keeps;
     struct sl_layer_order training, evaluation;
-    double identity;  /* GCNII's beta */
-    uint32_t n_heads; /* of attention */
-    double scale;     /* of symmetric sums */
-    uint32_t number;  /* among the layers that aggregate, for names; of one after them how many those are */
-    bool residual;    /* hidden, asked for, and n_in == n_out */
-    struct sl_parameter parameter[SL_N_PARAMETERS]; /* matrices: n_in x n_out; the others: 1 x n_out */
-    sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
+    /* GCNII's beta. */
+    double identity;
+    /* Attention heads. */
+    uint32_t n_heads;
+    /* Factor of symmetric sums. */
+    double scale;
+    /* Index among the aggregating layers, for names. A last layer has the number of aggregating layers. */
+    uint32_t number;
+    /* The layer is hidden, --residual is on, and n_in == n_out. */
+    bool residual;
+    /* Matrices: n_in x n_out; all further parameters: 1 x n_out. */
+    struct sl_parameter parameter[SL_N_PARAMETERS];
+    /* Batch norm: 2 x n_out, the row of means and the row of variances. Otherwise NULL. */
+    sl_real *running;
     starpu_data_handle_t running_handle;
 };
 
-/* Bytes of a number of its output, which has the rows' precision where it was activated: what is handed on without is summed up. */
+/* Bytes of an output number: the rows' dtype after an activation, otherwise sl_real, because later layers add to such
+ * rows. */
 static inline size_t sl_layer_element(const struct sl_layer *layer, size_t row_element)
 {
     return layer->hidden ? row_element : sizeof(sl_real);
@@ -147,9 +186,12 @@ static inline size_t sl_layer_element(const struct sl_layer *layer, size_t row_e
 
 struct sl_model {
     uint32_t n_layers;
-    int norm;         /* enum sl_norm, of the layers that --norm is for */
-    bool is_replica;  /* one of several (runtime/sync/replicas.h): */
-    uint32_t replica; /* its tensors' names begin with "replica.N." */
+    /* enum sl_norm of the layers that --norm applies to. */
+    int norm;
+    /* One of several replicas (runtime/sync/replicas.h). Names of its tensors begin with "replica.N.", N being
+     * `replica`. */
+    bool is_replica;
+    uint32_t replica;
     struct sl_layer layer[SL_MAX_MODEL_LAYERS];
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Layers at the ends of a model, which do not aggregate: z = h W + b of every row, linear, or activated afterwards, or of rows that
- * layer norm, ReLU and dropout come before. */
+ * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends
+ * in an activation, or applies layer norm, ReLU and dropout to its input first. */
 #include "codelets/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 
-/* ---- of the input rows ---- */
+/* ---- on the input rows as they are ---- */
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
@@ -31,7 +31,9 @@ static enum sl_status backward_rows(const struct sl_layer_pass *lp, uint32_t p)
     const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    SL_TRY(st, lp->i > 0 ? sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT, lp->from, lp->layer->n_in) : SL_OK, done);
+    if (lp->i > 0) {
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT, lp->from, lp->layer->n_in), done);
+    }
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
         SL_TRY(st, sl_multiply_back(lp, p, row, SL_NEIGH, true, gz->chunk[c]), done);
@@ -55,7 +57,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     return st;
 }
 
-/* The same names in both libraries: PyTorch's Linear. */
+/* Names of PyTorch's Linear, which both libraries use. */
 #define WEIGHT(end) SL_SHAPE_MATRIX, {{end ".weight", true}, {end ".weight", true}}, 0
 #define BIAS(end) SL_SHAPE_VECTOR, {{end ".bias", 0}, {end ".bias", 0}}, 0
 
@@ -75,7 +77,7 @@ const struct sl_layer_kind sl_linear_in = {.name = "in",
                                            .forward = forward,
                                            .backward = backward};
 
-/* ---- after layer norm and ReLU ---- */
+/* ---- on the input rows after layer norm, ReLU and dropout ---- */
 
 static enum sl_status forward_normed(const struct sl_layer_pass *lp)
 {

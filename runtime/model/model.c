@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Parameters: made, named, read and written. We hold matrices input by output; files may hold them the other way round. */
+ * Parameters: created, named, read and written. Matrices are [n_in x n_out] in memory; files may have them
+ * transposed. */
 #include "runtime/model/model.h"
 
 #include <math.h>
@@ -16,10 +17,10 @@
 
 /* ---- making ---- */
 
-static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *what, sl_real **array_out,
+static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *name, sl_real **array_out,
                                  starpu_data_handle_t *handle_out)
 {
-    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, what, array_out);
+    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, name, array_out);
     if (st == SL_OK) {
         starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
                                     sizeof **array_out);
@@ -27,7 +28,7 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
     return st;
 }
 
-/* Of the shape it has. */
+/* Allocate and register a parameter's arrays; its shape is set. A derived parameter has no moments. */
 static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
 {
     uint32_t n_rows = p->n_rows;
@@ -61,7 +62,7 @@ static void initialise_matrix(uint64_t seed, uint32_t layer, uint32_t which, str
     }
 }
 
-/* An attention vector of n_heads heads side by side: the same bound, of a head's width and one. */
+/* An attention vector, n_heads heads side by side: Xavier uniform of a [head width x 1] matrix. */
 static void initialise_heads(uint64_t seed, uint32_t layer, uint32_t which, uint32_t n_heads, struct sl_parameter *p)
 {
     struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
@@ -114,20 +115,21 @@ static struct sl_layer_order order_of(const struct sl_layer *layer, bool project
                                    .travels = project_first ? layer->n_out : layer->n_in};
 }
 
-/* A layer that narrows sums the fewer numbers if it multiplies first, but multiplies the rows of its in-neighbours and not those of
- * its destinations. Over all vertices these are as many. In a sample they are several times as many, and the product is what takes
- * long; only features, the widest rows of all, are then still multiplied first. Sparse ones are never summed. */
+/* Choose the order of product and sum. A layer that narrows sums fewer numbers if it multiplies first. But then it
+ * multiplies the source rows instead of the destination rows. Over all vertices the two numbers are equal. In a
+ * sample, sources are several times as many, and the product takes most of the time, so only features, the widest
+ * rows, are multiplied first. Sparse features are never summed. */
 static void order_layer(const struct sl_settings *settings, bool first, bool sparse, struct sl_layer *layer)
 {
     bool narrows = layer->n_in > layer->n_out || (first && sparse);
-    bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all rows that travel are then as wide as the hidden ones */
+    bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all travelling rows have the hidden width */
     layer->training = order_of(layer, first && (narrows || pipe));
     layer->training.in_place = first && !layer->training.project_first && layer->from != layer->level &&
                                layer->kind->weigh == SL_WEIGH_MEAN && settings->input_dropout == 0;
     layer->evaluation = pipe ? layer->training : order_of(layer, narrows);
 }
 
-/* What a layer is by its place in the model. */
+/* Describe layer i, except for its parameters. */
 static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
                         bool sparse, struct sl_layer *layer)
 {
@@ -136,16 +138,27 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     uint32_t n_layers = sl_model_layers(settings);
     bool aggregates = i >= before && i < before + settings->layers;
     layer->last = i + 1 == n_layers;
-    layer->kind = i < before ? model->first : aggregates ? model->layer : model->last;
-    layer->number = i < before ? 0 : i - before;
-    layer->from = i < before ? settings->layers : settings->layers - (i - before);
-    layer->level = aggregates ? layer->from - 1 : layer->from;
+    layer->kind = model->last;
+    layer->number = i - before;
+    layer->from = settings->layers - layer->number;
+    layer->level = layer->from;
+    if (i < before) {
+        layer->kind = model->first;
+        layer->number = 0;
+        layer->from = layer->level = settings->layers;
+    } else if (aggregates) {
+        layer->kind = model->layer;
+        layer->level = layer->from - 1;
+    }
     layer->n_in = i == 0 ? n_features : settings->hidden;
     layer->n_out = layer->last ? n_classes : settings->hidden;
     layer->hidden = !layer->last && !layer->kind->linear;
-    layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
-                  : layer->hidden && aggregates ? settings->norm
-                                                : SL_NORM_NONE;
+    layer->norm = SL_NORM_NONE;
+    if (layer->kind->norms_input) {
+        layer->norm = SL_NORM_LAYER;
+    } else if (layer->hidden && aggregates) {
+        layer->norm = settings->norm;
+    }
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
     order_layer(settings, i == 0, sparse, layer);
@@ -190,7 +203,9 @@ static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i,
     for (int k = 0; k < SL_N_PARAMETERS; k++) {
         SL_TRY(st, open_by_kind(settings->seed, i, k, layer), done);
     }
-    st = layer->norm != SL_NORM_NONE ? open_norm(layer) : SL_OK;
+    if (layer->norm != SL_NORM_NONE) {
+        st = open_norm(layer);
+    }
 done:
     return st;
 }
@@ -253,17 +268,18 @@ void sl_model_free(struct sl_model *model)
 
 /* ---- every array of a model, one after the other ---- */
 
-/* An array that is saved: `entry` of the parameter, or the running statistics. */
+/* An array in a file: values or moments of a parameter, or running statistics. */
 struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
-    uint32_t n_rows, n_columns; /* as we hold it */
-    /* In files; of heads the latter have an axis of one in front. */
+    uint32_t n_rows, n_columns; /* in memory */
+    /* In the file. FRAMED_HEADS have a leading axis of length one. */
     enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS } layout;
     uint32_t n_heads;
 };
 
-/* The name in the table with the layer's number for #, between what replica and what state it is of. */
+/* Build an item's name: the replica's prefix, the table's name with the layer's number for #, the suffix of the
+ * state. */
 static void name_item(const struct sl_model *model, struct item *item, const char *name, uint32_t number,
                       const char *state)
 {
@@ -297,16 +313,19 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names
     }
 }
 
-static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, enum sl_tensors_for what,
+static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, enum sl_tensors_for purpose,
                                struct item *out)
 {
     const struct sl_parameter *p = &model->layer[i].parameter[k];
     struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
-    bool state = what == SL_TENSORS_FOR_CHECKPOINT;
-    enum sl_names names = what == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
+    bool state = purpose == SL_TENSORS_FOR_CHECKPOINT;
+    enum sl_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
-    uint32_t n = !sl_parameter_trained(p) ? 0 : state ? 3 : 1;
+    uint32_t n = state ? 3 : 1;
+    if (!sl_parameter_trained(p)) {
+        return 0;
+    }
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
         out[j].layout = layout_of(&kind, names, state);
@@ -316,24 +335,27 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     return n;
 }
 
-static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for what, struct item *out)
+static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for purpose, struct item *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            n += list_parameter(model, i, k, what, out + n);
+            n += list_parameter(model, i, k, purpose, out + n);
         }
-        for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
-            out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
-            out[n].n_columns = layer->n_out;
-            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number, "");
+        if (layer->running != NULL) {
+            for (uint32_t row = 0; row < 2; row++) {
+                out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
+                out[n].n_columns = layer->n_out;
+                name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number,
+                          "");
+            }
         }
     }
     return n;
 }
 
-/* The other order of a matrix, n_rows x n_columns in. */
+/* in: [n_rows x n_columns]. */
 static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl_real *out)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -345,7 +367,7 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
 
 /* ---- files ---- */
 
-/* An axis of one in front. */
+/* Prepend an axis of length one. */
 static struct sl_tensor framed(struct sl_tensor t)
 {
     t.shape[2] = t.shape[1];
@@ -355,18 +377,21 @@ static struct sl_tensor framed(struct sl_tensor t)
     return t;
 }
 
-/* What a file has of it. */
+/* The item as a tensor of a file. */
 static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
 {
-    bool turned = item->layout == TRANSPOSED;
     if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
         struct sl_tensor heads =
             sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
         return item->layout == HEADS ? heads : framed(heads);
     }
-    return item->layout == VECTOR ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data)
-                                  : sl_tensor_make(item->name, SL_TENSOR_REAL, turned ? item->n_columns : item->n_rows,
-                                                   turned ? item->n_rows : item->n_columns, data);
+    if (item->layout == VECTOR) {
+        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data);
+    }
+    if (item->layout == TRANSPOSED) {
+        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, data);
+    }
+    return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_rows, item->n_columns, data);
 }
 
 static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
@@ -386,11 +411,11 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
     return SL_OK;
 }
 
-enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
-                                uint32_t *n_out)
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for purpose,
+                                struct sl_tensor *tensors_out, uint32_t *n_out)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, what, items);
+    uint32_t n = list_items(model, purpose, items);
     enum sl_status st = SL_OK;
     uint32_t i = 0;
     for (; i < n; i++) {
@@ -403,10 +428,10 @@ undo:
     return st;
 }
 
-uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for what)
+uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for purpose)
 {
     struct item items[SL_MODEL_TENSORS];
-    return list_items(model, what, items);
+    return list_items(model, purpose, items);
 }
 
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
@@ -416,7 +441,8 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
     }
 }
 
-/* Of each item, replace what the file calls otherwise, and heads that it has without the axis of one. */
+/* Adapt the items to the file: take the alternative in `others` if the file has only this name, and HEADS if it lacks
+ * the axis of one. */
 static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -447,7 +473,7 @@ done:
     return st;
 }
 
-/* Bytes of the name before `end`, all of them where it does not end so. */
+/* Length of the name without the suffix `end`. A name without this suffix: its full length. */
 static size_t bytes_before(const char *name, const char *end)
 {
     size_t n = strlen(name);
@@ -455,13 +481,15 @@ static size_t bytes_before(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0 ? n - m : n;
 }
 
-/* The name is an item's, or of what stands beside one: Adam's moments in a checkpoint, in a state dict PyTorch's count of the batches
- * that a batch norm has seen. */
+/* Whether a name belongs to the model: it is an item's name, or stands beside one. Checkpoints have Adam's moments
+ * beside parameters. State dicts of PyTorch have a count of batches beside batch norms. */
 static bool belongs(const char *name, const struct item *items, uint32_t n)
 {
     size_t counted = bytes_before(name, ".num_batches_tracked");
     size_t whole = bytes_before(name, ".moment1");
-    whole = name[whole] != '\0' ? whole : bytes_before(name, ".moment2");
+    if (name[whole] == '\0') {
+        whole = bytes_before(name, ".moment2");
+    }
     for (uint32_t i = 0; i < n; i++) {
         const char *own = items[i].name;
         size_t norm = bytes_before(own, ".running_mean");
@@ -473,7 +501,8 @@ static bool belongs(const char *name, const struct item *items, uint32_t n)
     return false;
 }
 
-/* Every tensor of the file is one of the model's: else it is of another model, whose scores this one would not give. */
+/* Check that the file has no tensor beyond the model's. A surplus tensor shows that the file is of another model,
+ * with different scores. */
 static enum sl_status check_surplus(const struct sl_tensors *tensors, const struct item *items, uint32_t n)
 {
     for (uint32_t i = 0; i < tensors->n; i++) {
@@ -499,7 +528,7 @@ static enum sl_status check_finite(const struct sl_tensors *tensors, const char 
     return SL_OK;
 }
 
-/* Read every array into one block first, so that a bad file leaves the model alone. */
+/* Read all arrays into one block first, so that a bad file leaves the model unchanged. */
 static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
 {
     enum sl_status st = SL_OK;
@@ -523,7 +552,9 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
     sl_real *all = NULL;
     enum sl_status st;
     SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
-    SL_TRY(st, !state && !sl_is_checkpoint(tensors) ? check_surplus(tensors, items, n) : SL_OK, done);
+    if (!state && !sl_is_checkpoint(tensors)) {
+        SL_TRY(st, check_surplus(tensors, items, n), done);
+    }
     for (uint32_t i = 0; i < n; i++) {
         n_entries += (size_t)items[i].n_rows * items[i].n_columns;
     }
@@ -565,7 +596,7 @@ uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl
 #define PARAMETER_HANDLES 4
 #define LAYER_HANDLES (SL_N_PARAMETERS * PARAMETER_HANDLES + 1)
 
-/* The model's i-th handle; NULL where it has no such array. */
+/* The model's i-th handle. NULL if the model has no such array. */
 static starpu_data_handle_t handle_of(const struct sl_model *model, uint32_t i)
 {
     const struct sl_layer *layer = &model->layer[i / LAYER_HANDLES];
@@ -615,7 +646,9 @@ uint64_t sl_model_trained_bytes(const struct sl_model *model)
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *parameter = &model->layer[i].parameter[k];
-            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
+            if (sl_parameter_trained(parameter)) {
+                n += (uint64_t)parameter->n_rows * parameter->n_columns;
+            }
         }
     }
     return n * sizeof(sl_real);

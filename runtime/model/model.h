@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A model: its shape, its parameters in StarPU's hands, and their names in files, read off the tables of its layers' kinds
- * (runtime/model/kinds.h). Hidden layers end in dropout(ReLU(norm(z))) (+ h).
+ * A model: its shape, its parameters with StarPU handles, and their names in files. All of this follows from the
+ * tables of the layers' kinds (runtime/model/kinds.h). Hidden layers end in dropout(ReLU(norm(z))) (+ h).
  */
 #ifndef SL_RUNTIME_MODEL_MODEL_H
 #define SL_RUNTIME_MODEL_MODEL_H
@@ -10,60 +10,70 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/model/layer.h"
 
-/* The layers and the parameters' shapes of the model that the settings describe: no array, no handle, nothing to free. */
+/* Fill in layers and parameter shapes of the model that the settings describe. Allocates nothing; there is nothing to
+ * free. */
 void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
                     struct sl_model *out);
 
-/* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for matrices (Glorot, Bengio 2010), biases
- * zero, norms one and zero, moments zero. Each entry is a function of (seed, parameter, row, column). StarPU is up.
- * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+/* Create the model that the settings describe. Matrices are Xavier uniform with gain sqrt 2 (Glorot, Bengio 2010),
+ * biases zero, norms one (weight) and zero (bias), moments zero. Each entry is a function of (seed, parameter, row,
+ * column). StarPU must be initialised. SL_EINVAL: a matrix is too large for StarPU. SL_ENOMEM. On failure *out is
+ * empty. */
 enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
                              struct sl_model *out);
 
-/* Make a fresh model replica number `replica` of several: spare arrays, and names of its own. SL_ENOMEM. */
+/* Make a fresh model replica number `replica` of several: allocate the spare arrays, prefix the names. SL_ENOMEM. */
 enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
 
-/* Unregister the handles (waits for the tasks that use them) and release the memory. An empty model is allowed. */
+/* Unregister the handles, waiting for tasks that use the parameters, and free the memory. An empty model is allowed. */
 void sl_model_free(struct sl_model *model);
 
-/* The most tensors that sl_model_tensors lists for one model. */
+/* Most tensors that sl_model_tensors may list. */
 #define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_N_PARAMETERS + 2))
 
-/* What a model's tensors are listed for. */
+/* The purpose of a list of tensors. */
 enum sl_tensors_for {
-    SL_TENSORS_FOR_DGL = SL_NAMES_DGL, /* names and shapes of DGL's layers, in a ModuleList `layers` */
-    SL_TENSORS_FOR_PYG = SL_NAMES_PYG, /* of PyTorch Geometric's, in `convs` */
-    SL_TENSORS_FOR_CHECKPOINT /* DGL's names, heads without an axis of one, and Adam's moments (.moment1, .moment2) */
+    /* Names and shapes of DGL's layers in a ModuleList `layers`. */
+    SL_TENSORS_FOR_DGL = SL_NAMES_DGL,
+    /* Names and shapes of PyTorch Geometric's layers in a ModuleList `convs`. */
+    SL_TENSORS_FOR_PYG = SL_NAMES_PYG,
+    /* DGL's names, heads without the axis of one, and Adam's moments (.moment1, .moment2). */
+    SL_TENSORS_FOR_CHECKPOINT
 };
 
-/* List the model's tensors with the names and shapes that the tables of its layers' kinds give (runtime/model), and of norms
- * norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var. Data are copies, to be released with
- * sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
-enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
-                                uint32_t *n_out);
-uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for what);
+/* List the model's tensors. Names and shapes come from the tables of the layers' kinds (runtime/model). Norms are
+ * called norms.I.weight, norms.I.bias, norms.I.running_mean and norms.I.running_var. Data are copies; free the copies
+ * with sl_model_tensors_free. No task may write the model meanwhile: call sl_model_acquire first. SL_ENOMEM. */
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for purpose,
+                                struct sl_tensor *tensors_out, uint32_t *n_out);
+uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for purpose);
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
 
-/* Fill the model from a checkpoint's tensors (`state`), or from a file's with either library's names: each tensor is looked for by
- * DGL's, then by the other. Heads may lack their axis of one. SL_EFILE: a tensor is missing, or its shape is not this model's
- * (message: both shapes), or an entry is no finite number, or the file has a tensor that is not the model's (a checkpoint, given as
- * a model's file, may have more: its options tell whether it fits). On failure the model is as it was. The same rule of acquiring. */
+/* Fill the model from the tensors of a checkpoint (`state`) or of a model file. A model file may use DGL's or PyTorch
+ * Geometric's names; DGL's are tried first. Heads may lack the axis of one. Call sl_model_acquire first. On failure
+ * the model is unchanged. SL_EFILE: a tensor is missing or has another shape (the message gives both shapes), an
+ * entry is not finite, or a model file has a tensor that this model lacks. A checkpoint passed as a model file may
+ * have further tensors, since a checkpoint's options tell whether it fits. SL_ENOMEM. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 
-/* The classes that a file's model tells apart, by the bias of its last layer; 0: it has none of that name. */
+/* The number of classes of a file's model, by the bias of its last layer. 0: the file has no such tensor. */
 uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors);
 
-/* Wait until no task writes the parameters any more, so that the host may read or write the arrays; pair with a release. */
+/* Wait until the host may read (STARPU_R) or write (STARPU_RW) the arrays. Pair with sl_model_release. SL_ESTARPU. */
 enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);
 void sl_model_release(struct sl_model *model);
 
-/* Copies of all values and running statistics, for keeping the best; the array has sl_model_entries elements. */
+/* Number of values of the model, running statistics included. */
 size_t sl_model_entries(const struct sl_model *model);
 
-/* What is trained: the bytes of one set of values, or of gradients. */
+/* Bytes of all trained values, equal to the bytes of all gradients. */
 uint64_t sl_model_trained_bytes(const struct sl_model *model);
-uint32_t
-sl_model_trained_arrays(const struct sl_model *model); /* in so many arrays, of which each travels on its own */
+
+/* Number of trained arrays. Each array is a message of its own. */
+uint32_t sl_model_trained_arrays(const struct sl_model *model);
+
+/* Copy all values and running statistics to or from an array of sl_model_entries elements. Call sl_model_acquire
+ * first. */
 void sl_model_read(const struct sl_model *model, sl_real *values_out);
 void sl_model_write(struct sl_model *model, const sl_real *values);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What layers are written with: rows by layer and role, products with the input rows, partial sums. */
+ * The building blocks of layers: rows by layer and role, products with the input rows, sums over chunks, bias and
+ * residual. */
 #include "runtime/model/pass.h"
 
 #include "codelets/activate.h"
@@ -76,8 +77,9 @@ const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint
                               sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
 }
 
-/* Rows that products and other PEs read have the precision of the features; what is added up, what an activation is before (so
- * is the output of a layer without one), and gradients but those that chunks read of each other are sl_real. */
+/* Rows that products or other PEs read have the dtype of the features. All remaining rows are sl_real: rows that
+ * tasks add to, rows before an activation (also the output of a layer without activation), and gradients. GBACK is
+ * the exception among gradients. */
 static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
 {
     switch (role) {
@@ -101,13 +103,21 @@ enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, e
     if (lp->pass->keeps) {
         return sl_rows_reshape(split, width, element, rows);
     }
-    bool there = rows->chunk != NULL; /* to be computed again */
-    return there ? SL_OK : sl_rows_register(split, width, element, rows);
+    bool there = rows->chunk != NULL; /* the layer runs again */
+    if (there) {
+        return SL_OK;
+    }
+    return sl_rows_register(split, width, element, rows);
 }
 
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
 {
-    (lp->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_layer_pass_rows(lp, p, role));
+    struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
+    if (lp->pass->keeps) {
+        sl_rows_keep(rows);
+    } else {
+        sl_rows_drop(rows);
+    }
 }
 
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c)
@@ -136,11 +146,14 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
                             sizeof(sl_real), out);
 }
 
-/* A further partial of the bias's gradient; NULL where it is not wanted, or zero. */
+/* The next partial of the bias's gradient. NULL if it is not wanted, or always zero. */
 static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, bool wanted, starpu_data_handle_t *out)
 {
     *out = NULL;
-    return wanted && !lp->layer->bias_vanishes ? sl_layer_pass_partial(lp, p, SL_BIAS, out) : SL_OK;
+    if (wanted && !lp->layer->bias_vanishes) {
+        return sl_layer_pass_partial(lp, p, SL_BIAS, out);
+    }
+    return SL_OK;
 }
 
 /* ---- products with the layer's input rows, dense or sparse ---- */
@@ -150,7 +163,7 @@ static bool sparse_input(const struct sl_layer_pass *lp)
     return lp->i == 0 && lp->pass->shards->is_sparse;
 }
 
-/* *row: of the input level, becomes an entry of the ids. */
+/* The sparse input rows. *row: in, a row of the input level; out, its entry in the ids. */
 static struct sl_sparse sparse_rows(const struct sl_layer_pass *lp, uint32_t p, uint32_t *row)
 {
     const struct sl_shards *shards = lp->pass->shards;
@@ -206,7 +219,7 @@ done:
     return st;
 }
 
-/* y of one PE, and what may begin of each chunk beside it. */
+/* y of one PE. beside: called after each chunk, or NULL. */
 static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int parameter, sl_chunk_work *beside)
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
@@ -215,7 +228,9 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
         SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]),
                done);
-        SL_TRY(st, beside != NULL ? beside(lp, p, c) : SL_OK, done);
+        if (beside != NULL) {
+            SL_TRY(st, beside(lp, p, c), done);
+        }
     }
 done:
     return st;
@@ -263,16 +278,18 @@ void sl_project_done(const struct sl_layer_pass *lp)
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; lp->i > 0 && sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
-        const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
-        struct sl_task_args head = sl_layer_pass_head(lp, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
-        for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
-            SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                  ga->chunk[c], 0),
-                   done);
+    if (lp->i > 0) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
+            const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
+            struct sl_task_args head = sl_layer_pass_head(lp, p);
+            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
+            for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
+                SL_TRY(st,
+                       sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
+                                                      ga->chunk[c], 0),
+                       done);
+            }
         }
     }
 done:
@@ -307,7 +324,8 @@ done:
     return st;
 }
 
-/* The next slice of the columns that travel is in hand, or none. Before the first it is empty. */
+/* Take the next slice of the travelling columns in hand. The caller starts with an empty slice. False: no further
+ * slice. */
 static bool next_slice(struct sl_layer_pass *lp)
 {
     uint32_t all = sl_layer_pass_order(lp)->travels;
@@ -319,7 +337,7 @@ static bool next_slice(struct sl_layer_pass *lp)
     return lp->columns.n > 0;
 }
 
-/* What a layer sums into, and its result. */
+/* Shape the result and, unless the layer projects first, the sums. */
 static enum sl_status shape_sums(const struct sl_layer_pass *lp, uint32_t p, enum sl_role result)
 {
     enum sl_status st = SL_OK;
@@ -331,36 +349,40 @@ done:
     return st;
 }
 
-/* How a layer goes over its chunks. begun: their rows have their shape, and what comes before the sums is under way. */
-struct sums {
+/* A layer's work over its chunks. */
+struct summation {
     enum sl_role result;
+    /* The chunks' rows have their shape, and `begin` has been called. */
     bool begun;
     sl_chunk_work *begin, *combine;
 };
 
-/* The slice of columns in hand. */
-static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct sums *sums)
+static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct summation *summation)
 {
-    bool begins = lp->columns.first == 0 && !sums->begun;
+    bool begins = lp->columns.first == 0 && !summation->begun;
     enum sl_status st;
     SL_TRY(st, lp->pass->source->send(lp), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, begins ? shape_sums(lp, p, sums->result) : SL_OK, done);
+        if (begins) {
+            SL_TRY(st, shape_sums(lp, p, summation->result), done);
+        }
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, begins && sums->begin != NULL ? sums->begin(lp, p, c) : SL_OK, done);
-            SL_TRY(st, sums->combine(lp, p, c), done);
+            if (begins && summation->begin != NULL) {
+                SL_TRY(st, summation->begin(lp, p, c), done);
+            }
+            SL_TRY(st, summation->combine(lp, p, c), done);
         }
     }
 done:
     return st;
 }
 
-static enum sl_status sum_slices(const struct sl_layer_pass *lp, const struct sums *sums)
+static enum sl_status sum_slices(const struct sl_layer_pass *lp, const struct summation *summation)
 {
     struct sl_layer_pass slice = *lp;
     enum sl_status st = SL_OK;
     while (next_slice(&slice)) {
-        SL_TRY(st, sum_slice(&slice, sums), done);
+        SL_TRY(st, sum_slice(&slice, summation), done);
     }
     lp->pass->source->arrived(lp);
 done:
@@ -370,12 +392,12 @@ done:
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
                              sl_chunk_work *combine)
 {
-    struct sums sums = {.result = result, .begin = begin, .combine = combine};
-    return sum_slices(lp, &sums);
+    struct summation summation = {.result = result, .begin = begin, .combine = combine};
+    return sum_slices(lp, &summation);
 }
 
-/* With all rows at every level, as they are without a way back, a chunk's input is done with when it has been projected, and what is added
- * to its sums has begun. */
+/* Without a backward pass every level has all rows. Then a chunk's input is free once it has been projected and
+ * `begin` has read it, so do both chunk by chunk. */
 static enum sl_status project_and_begin(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin)
 {
     enum sl_status st = SL_OK;
@@ -390,14 +412,14 @@ done:
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    struct sums sums = {SL_ROWS_Z, project_first && !lp->pass->training, begin, combine};
+    struct summation summation = {SL_ROWS_Z, project_first && !lp->pass->training, begin, combine};
     enum sl_status st = SL_OK;
-    if (sums.begun) {
+    if (summation.begun) {
         SL_TRY(st, project_and_begin(lp, parameter, begin), done);
-    } else {
-        SL_TRY(st, project_first ? sl_project(lp, parameter) : SL_OK, done);
+    } else if (project_first) {
+        SL_TRY(st, sl_project(lp, parameter), done);
     }
-    st = sum_slices(lp, &sums);
+    st = sum_slices(lp, &summation);
 done:
     return st;
 }
@@ -413,13 +435,15 @@ enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_h
 enum sl_status sl_bias_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; !lp->layer->bias_vanishes && sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
-        struct sl_task_args head = sl_layer_pass_head(lp, p);
-        for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-            starpu_data_handle_t gb;
-            SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
-            SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
+    if (!lp->layer->bias_vanishes) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
+            struct sl_task_args head = sl_layer_pass_head(lp, p);
+            for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+                starpu_data_handle_t gb;
+                SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
+                SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
+            }
         }
     }
 done:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Residual graph convolutions (Li et al. 2020's res+ blocks): h' = h + P x W + b, x = dropout(ReLU(layer norm(h))), P as in gcn.c.
+ * Residual graph convolutions (the res+ blocks of Li et al. 2020): h' = h + P x W + b with x = dropout(ReLU(layer
+ * norm(h))). P is as in gcn.c.
  *
  *   forward   x travels; s = P x; h' = s W + b + h on the self rows
  *   backward  gs = gh' W^T travels back; gx = P^T gs; gh from gx, then += gh' on the self rows */

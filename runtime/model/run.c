@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Forward, activate; and back. */
+ * A layer's forward pass is its kind's and then the activation; the backward pass reverses this. */
 #include "runtime/model/run.h"
 
 #include "runtime/model/activation.h"
@@ -9,8 +9,12 @@
 enum sl_status sl_layer_derive(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t v = 0; st == SL_OK && lp->layer->kind->derive != NULL && v < lp->pass->plan->n_replicas; v++) {
-        st = sl_plan_trains(lp->pass->plan, v) ? lp->layer->kind->derive(lp, v) : SL_OK;
+    if (lp->layer->kind->derive != NULL) {
+        for (uint32_t v = 0; st == SL_OK && v < lp->pass->plan->n_replicas; v++) {
+            if (sl_plan_trains(lp->pass->plan, v)) {
+                st = lp->layer->kind->derive(lp, v);
+            }
+        }
     }
     return st;
 }
@@ -19,7 +23,9 @@ enum sl_status sl_layer_run(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
     SL_TRY(st, lp->layer->kind->forward(lp), done);
-    st = lp->layer->hidden ? sl_activate(lp) : SL_OK;
+    if (lp->layer->hidden) {
+        st = sl_activate(lp);
+    }
 done:
     return st;
 }
@@ -27,7 +33,9 @@ done:
 enum sl_status sl_layer_run_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, lp->layer->hidden ? sl_deactivate(lp) : SL_OK, done);
+    if (lp->layer->hidden) {
+        SL_TRY(st, sl_deactivate(lp), done);
+    }
     st = lp->layer->kind->backward(lp);
 done:
     return st;

@@ -3,26 +3,30 @@
  *
  * GraphSAGE with the mean aggregator (Hamilton et al. 2017): z = h_self W_self + mean(h) W_neigh + b.
  *
- *   not projecting first   forward: h travels; m = mean(h); z = h_self W_self + b + m W_neigh
- *                          backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the self rows
- *   projecting first       forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
- *                          backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
+ *   summing first      forward: h travels; m = mean(h); z = h_self W_self + b + m W_neigh
+ *                      backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the
+ *                      self rows
+ *   projecting first   forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
+ *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 
 /* ---- forward ---- */
 
-/* z of one chunk, but for its sum. Without a way back a sum that does not go there is taken first: z needs memory only when that is done. */
+/* z = h_self W_self + b. Without a backward pass, a layer that sums first skips this: `finish` does it after the sum,
+ * so that z takes memory later. */
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
-    return first ? sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF,
-                               sl_layer_pass_value(lp, p, SL_BIAS), 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
-                 : SL_OK;
+    if (first) {
+        return sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF,
+                           sl_layer_pass_value(lp, p, SL_BIAS), 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    }
+    return SL_OK;
 }
 
-/* z from the sum. */
+/* z from the complete sum. */
 static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t sum)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -33,7 +37,9 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     enum sl_status st;
     SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, SL_BIAS), begun, z),
            done);
-    st = begun ? SL_OK : sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
+    if (!begun) {
+        st = sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
+    }
 done:
     return st;
 }
@@ -47,7 +53,9 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     }
     sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
     SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
-    st = sl_layer_pass_ends(lp) ? finish(lp, p, c, sum) : SL_OK;
+    if (sl_layer_pass_ends(lp)) {
+        st = finish(lp, p, c, sum);
+    }
 done:
     return st;
 }
@@ -59,7 +67,7 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 
 /* ---- backward ---- */
 
-/* Gradients of W_self and the bias, chunk by chunk. */
+/* The gradients of W_self and of the bias. */
 static enum sl_status self_gradient(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
@@ -74,7 +82,7 @@ done:
     return st;
 }
 
-/* gh += gz W_self^T, then += gh of the residual, on the self rows. */
+/* On the self rows: gh += gz W_self^T; then, with a residual, += gh of the output. */
 static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
@@ -88,7 +96,9 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
             sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_SELF), 1, gh, place.row),
             done);
     }
-    st = lp->layer->residual ? sl_residual_back(lp, p) : SL_OK;
+    if (lp->layer->residual) {
+        st = sl_residual_back(lp, p);
+    }
 done:
     return st;
 }
@@ -98,21 +108,35 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? SL_OK : sl_sum_back(lp, SL_NEIGH), done);
-    SL_TRY(st, wanted ? lp->pass->source->send_back(lp) : SL_OK, done);
-    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(lp, SL_NEIGH, false), done);
+    if (!project_first) {
+        SL_TRY(st, sl_sum_back(lp, SL_NEIGH), done);
+    }
+    if (wanted) {
+        SL_TRY(st, lp->pass->source->send_back(lp), done);
+    }
+    if (!project_first) {
+        SL_TRY(st, sl_sum_gradient(lp, SL_NEIGH, false), done);
+    }
     SL_TRY(st, self_gradient(lp), done);
-    for (uint32_t k = 0, p = 0; wanted && sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)), done);
-        SL_TRY(st, project_first ? sl_project_back(lp, p, SL_NEIGH) : SL_OK, done);
-        SL_TRY(st, lp->i > 0 ? self_rows(lp, p) : SL_OK, done);
+    if (wanted) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
+            SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
+                   done);
+            if (project_first) {
+                SL_TRY(st, sl_project_back(lp, p, SL_NEIGH), done);
+            }
+            if (lp->i > 0) {
+                SL_TRY(st, self_rows(lp, p), done);
+            }
+        }
     }
 done:
     return st;
 }
 
-/* Names and shapes as in both libraries' SAGEConv; the bias is with DGL's self matrix, with PyTorch Geometric's other one. */
+/* Names and shapes as in SAGEConv of both libraries. DGL puts the bias with the self matrix, PyTorch Geometric with
+ * the neighbour matrix. */
 const struct sl_layer_kind sl_sage = {
     .name = "sage",
     .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Marked, listed, numbered. */
+ * Finds and lists the boundary vertices, and numbers all neighbours by the rows that a chunk reads. */
 #include "runtime/pipe/boundary.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@
 
 /* ---- which vertices ---- */
 
-/* place[v]: where v is among those on a boundary, or NOT_THERE. Both ends of an edge that crosses are. */
+/* place[v]: v's index among the boundary vertices, or NOT_THERE. Both ends of an edge between chunks are boundary
+ * vertices. Returns the number of boundary vertices. */
 static uint32_t find_places(const struct sl_partition *partition, uint32_t *place)
 {
     const struct sl_graph *graph = &partition->graph;
@@ -33,7 +34,9 @@ static uint32_t find_places(const struct sl_partition *partition, uint32_t *plac
         }
     }
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        place[v] = place[v] == NOT_THERE ? NOT_THERE : n++;
+        if (place[v] != NOT_THERE) {
+            place[v] = n++;
+        }
     }
     return n;
 }
@@ -69,7 +72,7 @@ done:
     return st;
 }
 
-/* ---- by number ---- */
+/* ---- tables and lists by number ---- */
 
 static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t *part_of, struct sl_pipe_boundary *b)
 {
@@ -89,7 +92,7 @@ done:
     return st;
 }
 
-/* The graph's neighbours, by number. */
+/* Copy the graph's neighbour lists with numbers in place of ids. */
 static enum sl_status number_neighbours(const struct sl_graph *graph, const uint16_t *part_of, const uint32_t *place,
                                         sl_vertex **out)
 {
@@ -103,7 +106,7 @@ static enum sl_status number_neighbours(const struct sl_graph *graph, const uint
     return st;
 }
 
-/* In-neighbours of the vertices that have no place. */
+/* In-neighbours of the inner vertices. Boundary vertices get empty lists. */
 static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *place, struct sl_pipe_boundary *b)
 {
     uint64_t n = 0;
@@ -111,7 +114,9 @@ static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *p
     SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *b->inner_offsets, "offsets", &b->inner_offsets), done);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         b->inner_offsets[v] = n;
-        n += place[v] == NOT_THERE ? graph->offsets[v + 1] - graph->offsets[v] : 0;
+        if (place[v] == NOT_THERE) {
+            n += graph->offsets[v + 1] - graph->offsets[v];
+        }
     }
     b->inner_offsets[graph->n_vertices] = n;
     SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_sources, "neighbours within chunks", &b->inner_sources), done);
@@ -140,7 +145,7 @@ static struct sl_pipe_lists inner_lists(const struct sl_pipe_boundary *b, const 
         sl_pipe_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n};
 }
 
-/* A list for one who asks: positions 0 and n, then n rows of the chunk. */
+/* Chunk q's boundary rows as a list with one requester: positions 0 and n, then n rows of the chunk. */
 static starpu_data_handle_t list_rows(const struct sl_pipe_boundary *b, uint32_t q, sl_vertex first_id)
 {
     uint32_t n = sl_pipe_boundary_rows(b, q);
@@ -190,7 +195,9 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     SL_TRY(st, fill_tables(shards, graph->in.part_of, b), done);
     SL_TRY(st, number_neighbours(in, graph->in.part_of, place, &b->sources), done);
     SL_TRY(st, list_inner(in, place, b), done);
-    st = out->offsets == NULL ? SL_OK : number_neighbours(out, graph->in.part_of, place, &b->destinations);
+    if (out->offsets != NULL) {
+        st = number_neighbours(out, graph->in.part_of, place, &b->destinations);
+    }
 done:
     return st;
 }
@@ -217,14 +224,16 @@ done:
 
 void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
 {
-    for (uint32_t q = 0; b->chunk != NULL && q < b->n_chunks; q++) {
-        sl_handle_close(b->chunk[q].first);
-        sl_handle_close(b->chunk[q].rows);
-        sl_handle_close(b->chunk[q].in.vertices);
-        sl_handle_close(b->chunk[q].inner.offsets);
-        sl_handle_close(b->chunk[q].inner.vertices);
-        if (b->destinations != NULL) {
-            sl_handle_close(b->chunk[q].out.vertices);
+    if (b->chunk != NULL) {
+        for (uint32_t q = 0; q < b->n_chunks; q++) {
+            sl_handle_close(b->chunk[q].first);
+            sl_handle_close(b->chunk[q].rows);
+            sl_handle_close(b->chunk[q].in.vertices);
+            sl_handle_close(b->chunk[q].inner.offsets);
+            sl_handle_close(b->chunk[q].inner.vertices);
+            if (b->destinations != NULL) {
+                sl_handle_close(b->chunk[q].out.vertices);
+            }
         }
     }
     sl_handle_close(b->parts);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Boundary vertices: those with a neighbour, one way or the other, in another chunk. Chunks read of each other these rows alone. Where
- * there are several slots and --recompute is on, they are packed (codelets/exchange.h) as soon as a layer has them, and only they are kept
- * for later slots, as history, and of the gradients for earlier slots; a chunk's other rows are computed again when it needs them.
- * So are in some epochs the sums of its other vertices alone, whose neighbours are its own: those of boundary vertices are kept. Of
- * ogbn-arxiv in 32 chunks that METIS made 56 % of the vertices are on a boundary.
+ * Boundary vertices: vertices with an in-neighbour or out-neighbour in another chunk. Chunks read only boundary rows
+ * of each other.
  *
- * In the lists here a chunk's neighbours have the numbers of what it reads: its own vertices their ids, those of others N + i where i is
- * the vertex' place among all on a boundary. So lists keep their order, and sums their bits.
+ * With several pipeline slots and --recompute, a layer's boundary rows are packed (codelets/exchange.h) as soon as
+ * they exist. Only packed rows are kept: for later slots, as history, and, as gradients, for earlier slots. When a
+ * chunk needs its remaining rows, it computes the rows again. In an epoch that makes a new history, the sums of
+ * boundary vertices are kept as well, and only the sums of inner vertices are computed again; all neighbours of an
+ * inner vertex are in its chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are on a boundary.
+ *
+ * In the lists of this file a chunk's neighbours are numbered by the rows it reads. A vertex of the chunk itself has
+ * its id. A vertex of another chunk has N + i, where i is its index among all boundary vertices. Lists keep their
+ * order, so sums keep their bits.
  */
 #ifndef SL_RUNTIME_PIPE_BOUNDARY_H
 #define SL_RUNTIME_PIPE_BOUNDARY_H
@@ -16,41 +20,51 @@
 #include "runtime/pipe/graph.h"
 
 struct sl_pipe_boundary_chunk {
-    struct sl_pipe_lists in, out; /* by number; the offsets are the graph's */
-    struct sl_pipe_lists inner;   /* in-neighbours, of the other vertices alone: these are all of the chunk */
-    starpu_data_handle_t first;   /* uint32, K: of each chunk the number of the first row that this one reads there */
-    starpu_data_handle_t rows;    /* those of its boundary vertices, a list for one who asks (codelets/sample.h) */
+    /* In-neighbours and out-neighbours by number. The offsets are the graph's. */
+    struct sl_pipe_lists in, out;
+    /* In-neighbours of the inner vertices only. All of these belong to the chunk. */
+    struct sl_pipe_lists inner;
+    /* uint32 [K]: for each chunk, the number of its first row that this chunk may read. */
+    starpu_data_handle_t first;
+    /* Rows of the chunk's boundary vertices, as a list with a single requester (codelets/sample.h). */
+    starpu_data_handle_t rows;
 };
 
 struct sl_pipe_boundary {
     uint32_t n_chunks;
-    uint32_t *first;              /* K + 1: where a chunk's are, among all, */
-    sl_vertex *vertices;          /* their ids, ascending */
-    starpu_data_handle_t parts;   /* uint16, by number: the chunk */
-    starpu_data_handle_t factors; /* sl_real, by number: the shards' */
+    /* K + 1: index of each chunk's first boundary vertex among all boundary vertices. */
+    uint32_t *first;
+    /* Ids of the boundary vertices, ascending. */
+    sl_vertex *vertices;
+    /* uint16, by number: the chunk. */
+    starpu_data_handle_t parts;
+    /* sl_real, by number: copies of the shards' factors. */
+    starpu_data_handle_t factors;
     struct sl_pipe_boundary_chunk *chunk;
-    /* memory behind the handles */
+    /* Memory behind the handles. `destinations` is NULL if the graph is symmetric. */
     uint16_t *part_of;
     sl_real *factor_of;
-    sl_vertex *sources, *destinations; /* the latter NULL where the graph is symmetric */
+    sl_vertex *sources, *destinations;
     sl_vertex *inner_sources;
-    uint64_t *inner_offsets; /* N + 1 */
-    uint32_t *first_of;      /* K x K */
+    /* N + 1. */
+    uint64_t *inner_offsets;
+    /* K x K. */
+    uint32_t *first_of;
     uint32_t *lists;
 };
 
-/* How many vertices are on a boundary of the partition's parts. SL_ENOMEM. */
+/* Count the vertices on a boundary of the partition's parts. SL_ENOMEM. */
 enum sl_status sl_pipe_boundary_count(const struct sl_partition *partition, uint32_t *n_out);
 
-/* The shards, which are weighed, and the graph are borrowed. SL_EINVAL: the graph has more vertices than there are numbers. SL_ENOMEM.
- * What there is then is for close. */
+/* Build all lists. The shards (after sl_shards_weigh) and the graph are borrowed. SL_EINVAL: more vertices than
+ * 32-bit numbers. SL_ENOMEM. On failure, too, call sl_pipe_boundary_close. */
 enum sl_status sl_pipe_boundary_open(const struct sl_shards *shards, const struct sl_pipe_graph *graph,
                                      struct sl_pipe_boundary *out);
 
-/* Wait for the readers, release. An empty struct is allowed. */
+/* Wait for the readers, free everything. An empty struct is allowed. */
 void sl_pipe_boundary_close(struct sl_pipe_boundary *boundary);
 
-/* Boundary rows of a chunk. */
+/* Number of a chunk's boundary rows. */
 static inline uint32_t sl_pipe_boundary_rows(const struct sl_pipe_boundary *boundary, uint32_t q)
 {
     return boundary->first[q + 1] - boundary->first[q];

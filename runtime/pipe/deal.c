@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Dynamic programming over the layers before and the stages they fill. */
+ * Distributes layers over stages by dynamic programming, from measured seconds of the layers. */
 #include "runtime/pipe/deal.h"
 
 #include <math.h>
@@ -11,12 +11,13 @@
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
 
-/* ---- the best way ---- */
+/* ---- the best distribution ---- */
 
-/* So many layers in so many stages: the slowest stage, and all stages' squares. */
+/* A distribution of the first layers over the first stages: seconds of the slowest stage, sum of squares over the
+ * stages. */
 struct way {
     double slowest, squares;
-    uint32_t first; /* layer of the last stage */
+    uint32_t first; /* first layer of the last stage */
 };
 
 static bool is_better(const struct way *a, const struct way *b)
@@ -41,7 +42,9 @@ void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t
                 const struct way *before = &best[s - 1][first];
                 sum += seconds[first];
                 struct way here = {fmax(before->slowest, sum), before->squares + sum * sum, first};
-                best[s][end] = is_better(&here, &best[s][end]) ? here : best[s][end];
+                if (is_better(&here, &best[s][end])) {
+                    best[s][end] = here;
+                }
             }
         }
     }
@@ -63,6 +66,7 @@ static bool are_alike(const struct sl_layer *a, const struct sl_layer *b)
            a->hidden == b->hidden;
 }
 
+/* Give alike layers their mean. */
 static void average(const struct sl_model *model, double *seconds)
 {
     double mean[SL_MAX_MODEL_LAYERS];
@@ -70,9 +74,10 @@ static void average(const struct sl_model *model, double *seconds)
         double sum = 0;
         double n = 0;
         for (uint32_t k = 0; k < model->n_layers; k++) {
-            bool alike = are_alike(&model->layer[i], &model->layer[k]);
-            sum += alike ? seconds[k] : 0;
-            n += alike;
+            if (are_alike(&model->layer[i], &model->layer[k])) {
+                sum += seconds[k];
+                n++;
+            }
         }
         mean[i] = sum / n;
     }
@@ -81,9 +86,10 @@ static void average(const struct sl_model *model, double *seconds)
 
 /* ---- stages ---- */
 
+/* Stages as --stages-cut says. */
 static void cut(const struct sl_settings *s, const struct sl_model *model, uint32_t *stage_out)
 {
-    uint32_t before = model->n_layers > s->layers; /* one comes first that --stages-cut does not count */
+    uint32_t before = model->n_layers > s->layers; /* a first layer that --stages-cut does not count */
     for (uint32_t i = 0; i < model->n_layers; i++) {
         stage_out[i] = 0;
         for (uint32_t k = 0; k < s->n_stages_cut; k++) {
@@ -92,14 +98,14 @@ static void cut(const struct sl_settings *s, const struct sl_model *model, uint3
     }
 }
 
-/* The first rank measures for all. */
+/* Rank 0 measures for all ranks. */
 static enum sl_status measure(struct sl_pipe *p)
 {
     double seconds[SL_MAX_MODEL_LAYERS] = {0};
     enum sl_status st = SL_OK;
     if (p->plan.rank == 0) {
         SL_TRY(st, sl_pipe_time(p, seconds), done);
-        SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first time memory is new */
+        SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first run also allocates memory, so measure again */
         average(p->work.model, seconds);
         sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage);
     }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Layers dealt to stages, in order: as --stages-cut says, or by the time that they take, so that the slowest stage is as fast as can be.
- * Which stage a layer is in changes no figure: it says where it runs (--placement home), what --recompute keeps, and what the metrics
- * count as bytes between stages.
+ * Distributes the layers over the stages, in order: as --stages-cut says, or by measured time so that the slowest
+ * stage is as fast as possible. The distribution changes no result. It decides on the worker of a layer (--placement
+ * home), on the rows that --recompute keeps, and on the bytes that the metrics count between stages.
  */
 #ifndef SL_RUNTIME_PIPE_DEAL_H
 #define SL_RUNTIME_PIPE_DEAL_H
 
 #include "runtime/pipe/pipe.h"
 
-/* n layers with their seconds, in order, to as many stages, none of them empty: the least of all possible largest sums, and of those ways the
- * one with the least sum of squares. n_stages in 1 .. n <= SL_MAX_MODEL_LAYERS. stage_out [n]. */
+/* Distribute n layers that take `seconds` [n] over n_stages stages, in order, no stage empty. The largest sum of
+ * seconds of a stage is minimal. Among equal distributions the sum of squares is minimal. 1 <= n_stages <= n <=
+ * SL_MAX_MODEL_LAYERS. stage_out [n]. */
 void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t *stage_out);
 
-/* Fill in pipe->stage, and which layers are of this rank's stages. Where it has to be measured, the largest chunk goes through all layers and
- * back, twice, and what comes of it is forgotten; layers of the same kind and shape are taken as equally slow; rank 0 does, for all.
- * Collective, as sl_ranks_broadcast. No task is running. SL_ESTARPU, SL_ENOMEM, SL_EIO, and the tasks' own. */
+/* Set pipe->stage, and the first and last layer of this rank's crew. If layers must be measured, rank 0 sends its
+ * largest chunk through all layers, forward and backward, twice, and discards the results. Layers of the same kind
+ * and shape count as equally slow. Rank 0 broadcasts the stages. Collective, as sl_ranks_broadcast. No task may be
+ * running. SL_ESTARPU, SL_ENOMEM, SL_EIO, the failure of a task. */
 enum sl_status sl_pipe_deal_layers(struct sl_pipe *pipe);
 
 #endif

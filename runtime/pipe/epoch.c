@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The spine of an epoch: read sl_pipe_epoch first. */
+ * A whole epoch as task submissions. Read sl_pipe_epoch first. */
 #include "runtime/pipe/epoch.h"
 
 #include "codelets/loss.h"
@@ -17,53 +17,56 @@
 
 /* ---- forward ---- */
 
-static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
+static enum sl_status submit_loss(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, p->work.model->n_layers - 1, slot);
     return sl_pipe_loss(p, &lp);
 }
 
-static void forget(struct sl_pipe *p, uint32_t i, uint32_t slot)
+static void drop_layer_rows(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
-    sl_pipe_forget(p, &lp);
+    struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
+    sl_pipe_drop_layer(p, &lp);
 }
 
 static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
-        SL_TRY(st, sl_pipe_take(&lp, false), done);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
+        SL_TRY(st, sl_pipe_stages_receive(&lp, false), done);
         SL_TRY(st, sl_layer_run(&lp), done);
-        SL_TRY(st, sl_pipe_give(&lp, false), done);
+        SL_TRY(st, sl_pipe_stages_send(&lp, false), done);
         if (i > 0) {
-            forget(p, i - 1, slot);
+            drop_layer_rows(p, i - 1, slot);
         }
     }
-    SL_TRY(st, sl_pipe_has_last(p) ? lose(p, slot) : SL_OK, done);
-    forget(p, p->end_layer - 1, slot);
+    if (sl_pipe_has_last(p)) {
+        SL_TRY(st, submit_loss(p, slot), done);
+    }
+    drop_layer_rows(p, p->end_layer - 1, slot);
 done:
     return st;
 }
 
-/* Of all chunks, in the order of the slots. */
+/* Sum the losses of all chunks, in the order of the slots. */
 static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
 {
     const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end};
-    const struct sl_transport_losses what = {
-        .ranks = sl_pipe_losers(p), .turns = &turns, .losses = &p->losses, .watched = p->watched, .total = loss};
-    return sl_transport_loss(p->work.transport, head, &what);
+    const struct sl_transport_losses losses = {
+        .ranks = sl_pipe_loss_ranks(p), .turns = &turns, .partials = &p->losses, .watched = p->watched, .total = loss};
+    return sl_transport_loss(p->work.transport, head, &losses);
 }
 
-/* ---- rows that nobody reads any more ---- */
+/* ---- releasing rows ---- */
 
-/* A layer is done with for one chunk: all but the gradient of its input, what earlier slots read, and what becomes history. */
+/* After a layer's backward pass, release its rows of one chunk. Kept are: the gradient of its input, returning
+ * gradients that earlier slots read, and travelling rows that become history. */
 static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
 {
     for (int role = 0; role < SL_N_ROLES; role++) {
         enum sl_role which =
-            role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
+            role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* H was released as the input of the layer above */
         const struct sl_rows *rows = sl_layer_pass_rows(lp, q, which);
         bool features = which == SL_ROWS_INPUT && lp->i == 0;
         bool awaited = sl_pipe_aggregates(lp) && rows == sl_pipe_returned(lp, q);
@@ -77,38 +80,48 @@ static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
     }
 }
 
-/* What other ranks have sent of a slot's chunks, which no slot before it reads. */
+/* Release the rows of a slot's remote chunks. No earlier slot reads them. */
 static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool snapshot)
 {
     const struct sl_pipe *p = lp->pass->owner;
-    for (uint32_t q = 0; sl_pipe_aggregates(lp) && !snapshot && q < p->graph.n_chunks; q++) {
-        if (p->order.slot_of[q] == slot && !sl_plan_here(&p->plan, q)) {
-            sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+    if (sl_pipe_aggregates(lp) && !snapshot) {
+        for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
+            if (p->order.slot_of[q] == slot && !sl_plan_here(&p->plan, q)) {
+                sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+            }
         }
     }
 }
 
-/* The first slot has read what travelled back. */
+/* The first slot, the last to run backward, has read the returning gradients. */
 static void release_returned(const struct sl_layer_pass *lp)
 {
-    for (uint32_t q = 0; sl_pipe_aggregates(lp) && q < lp->pass->plan->n_pes; q++) {
-        (lp->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_pipe_returned(lp, q));
+    if (sl_pipe_aggregates(lp)) {
+        for (uint32_t q = 0; q < lp->pass->plan->n_pes; q++) {
+            if (lp->pass->keeps) {
+                sl_rows_keep(sl_pipe_returned(lp, q));
+            } else {
+                sl_rows_drop(sl_pipe_returned(lp, q));
+            }
+        }
     }
 }
 
-/* What travelled in this epoch is what later ones see of it. */
+/* The travelling rows of this epoch become the history of later epochs. */
 static void take_snapshot(struct sl_pipe *p)
 {
     uint32_t n = p->graph.n_chunks;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
         struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
-        for (uint32_t q = 0; sl_pipe_aggregates(&lp) && q < n; q++) {
-            struct sl_rows *history = &p->history[(size_t)i * n + q];
-            struct sl_rows *now = sl_pipe_sent(&lp, q);
-            struct sl_rows old = *history;
-            *history = *now;
-            *now = (struct sl_rows){0};
-            sl_rows_drop(&old);
+        if (sl_pipe_aggregates(&lp)) {
+            for (uint32_t q = 0; q < n; q++) {
+                struct sl_rows *history = &p->history[(size_t)i * n + q];
+                struct sl_rows *now = sl_pipe_sent(&lp, q);
+                struct sl_rows old = *history;
+                *history = *now;
+                *now = (struct sl_rows){0};
+                sl_rows_drop(&old);
+            }
         }
     }
 }
@@ -122,11 +135,11 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
     bool snapshot = sl_pipe_is_snapshot(p);
     enum sl_status st = SL_OK;
     for (uint32_t i = p->end_layer; i-- > p->first_layer;) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
-        SL_TRY(st, sl_pipe_take(&lp, true), done);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
+        SL_TRY(st, sl_pipe_stages_receive(&lp, true), done);
         SL_TRY(st, sl_pipe_recompute(p, i, slot), done);
         SL_TRY(st, sl_layer_run_back(&lp), done);
-        SL_TRY(st, sl_pipe_give(&lp, true), done);
+        SL_TRY(st, sl_pipe_stages_send(&lp, true), done);
         SL_TRY(st, sl_pipe_recomputed(p, i, slot), done);
         for (uint32_t way = 0; way < lp.n_pes; way++) {
             release(&lp, lp.pes[way], snapshot);
@@ -154,10 +167,10 @@ static enum sl_status derive(struct sl_pipe *p)
     return st;
 }
 
-/* A chunk without vertices leaves no partials. */
+/* Number of partials that a slot adds on this rank. A chunk without vertices adds none. */
 static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, 0, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, 0, slot);
     uint32_t n = 0;
     for (uint32_t way = 0; way < lp.n_pes; way++) {
         n += p->pass.pe[lp.pes[way]].split[0].n_rows > 0;
@@ -165,7 +178,7 @@ static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
     return n;
 }
 
-/* Slots forward, and back from the last. */
+/* Count partials after each slot: forward from the first slot, backward from the last slot. */
 static void count_turns(struct sl_pipe *p)
 {
     uint32_t n = 0;
@@ -188,14 +201,15 @@ static void begin(struct sl_pipe *p, uint64_t epoch)
     }
 }
 
-#define LAYER_TASKS 16 /* of a chunk, about, one way */
+#define LAYER_TASKS 16 /* tasks per layer and chunk, roughly, in one direction */
 
 double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers)
 {
     return LAYER_TASKS * (double)n_layers * (2.0 * n_ways + n_workers);
 }
 
-/* Records of tasks and handles of a whole epoch take as much memory as some rows do. Of a rank's tasks some wait for those of others. */
+/* Wait until few tasks are left, as the records of a whole epoch's tasks and handles would take as much memory as
+ * some rows do. Not with several ranks, where a rank's tasks may wait for tasks of another rank. */
 static enum sl_status wait_for_slots(const struct sl_pipe *p)
 {
     double n = sl_pipe_tasks(p->work.model->n_layers, p->order.n_ways, p->work.run->n_workers);
@@ -212,7 +226,9 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
     enum sl_status st;
     begin(p, epoch);
     SL_TRY(st, derive(p), done);
-    SL_TRY(st, exact == NULL ? SL_OK : sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
+    if (exact != NULL) {
+        SL_TRY(st, sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
+    }
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, wait_for_slots(p), done);
@@ -229,9 +245,9 @@ done:
     return st;
 }
 
-/* ---- what layers cost ---- */
+/* ---- measuring layers ---- */
 
-/* Seconds since *start, once all tasks are done; and on from now. */
+/* Wait for all tasks. Returns the seconds since *start, and sets *start to now. */
 static double wait(double *start)
 {
     starpu_task_wait_for_all();
@@ -256,7 +272,7 @@ static void drop_rows(struct sl_pipe *p)
     }
 }
 
-/* The largest chunk of this rank comes first, alone in its slot. */
+/* An order with this rank's largest chunk first, alone in its slot. */
 static void order_one(struct sl_pipe *p)
 {
     const struct sl_shard *part = p->work.shards->part;
@@ -265,8 +281,9 @@ static void order_one(struct sl_pipe *p)
     o->n_ways = 1;
     o->n_slots = o->n_chunks;
     for (uint32_t q = largest + 1; q < p->plan.end_pe; q++) {
-        bool larger = part[q].end - part[q].first > part[largest].end - part[largest].first;
-        largest = larger ? q : largest;
+        if (part[q].end - part[q].first > part[largest].end - part[largest].first) {
+            largest = q;
+        }
     }
     for (uint32_t t = 0; t < o->n_chunks; t++) {
         o->chunk[t] = (largest + t) % o->n_chunks;
@@ -286,14 +303,14 @@ enum sl_status sl_pipe_time(struct sl_pipe *p, double *seconds_out)
     SL_TRY(st, derive(p), done);
     wait(&clock);
     for (uint32_t i = 0; i < n; i++) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, 0);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, 0);
         SL_TRY(st, sl_layer_run(&lp), done);
         seconds_out[i] = wait(&clock);
     }
-    SL_TRY(st, lose(p, 0), done);
+    SL_TRY(st, submit_loss(p, 0), done);
     wait(&clock);
     for (uint32_t i = n; i-- > 0;) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, 0);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, 0);
         SL_TRY(st, sl_layer_run_back(&lp), done);
         seconds_out[i] += wait(&clock);
     }
@@ -308,7 +325,7 @@ done:
 
 /* ---- open, close ---- */
 
-/* A chunk's rows are one matrix at every level; the features are read where they are. */
+/* A chunk's rows are one matrix at every level. The features are read in place. */
 static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;
@@ -317,9 +334,11 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
     for (uint32_t level = 0; level <= p->work.model->layer[0].from; level++) {
         pe->split[level] = sl_split_rows(part->end - part->first, 1, 0);
     }
-    return shards->is_sparse ? SL_OK
-                             : sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element,
-                                                     sl_shards_features(shards, q), &pe->features);
+    if (shards->is_sparse) {
+        return SL_OK;
+    }
+    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
+                                 &pe->features);
 }
 
 static enum sl_status open_partials(struct sl_pipe *p)
@@ -335,7 +354,7 @@ done:
     return st;
 }
 
-/* What is summed over a chunk's rows is so piece by piece. */
+/* A chunk's pieces: sums over a chunk's rows are taken piece by piece. */
 static enum sl_status open_runs(struct sl_pipe *p)
 {
     const struct sl_partition *partition = p->work.shards->partition;
@@ -365,14 +384,19 @@ done:
     return st;
 }
 
-/* Where rows are computed again, those that other chunks read are kept beside them; but not where other ranks send such rows. */
+/* With --recompute, packed copies of the boundary rows are kept for other chunks. Not with rows from other ranks,
+ * which are never packed. */
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
     bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
-    /* Else packed rows, or those of bf16, come to lie in blocks of all of a chunk's rows, or of float. */
+    /* Otherwise small matrices (packed rows, or bf16 rows) would be put into freed blocks of large ones (whole
+     * chunks, or float). */
     sl_pool_borrow_near_only(packs || rounds);
-    return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
+    if (packs) {
+        return sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary);
+    }
+    return SL_OK;
 }
 
 #define KEPT_BYTES ((uint64_t)64 << 20)
@@ -395,8 +419,7 @@ static void open_pass(struct sl_pipe *p)
                                .dropout = w->settings->dropout,
                                .seed = w->settings->seed,
                                .source = &sl_pipe_source,
-                               .owner = p,
-                               .group = &p->group};
+                               .owner = p};
     p->replicas = (struct sl_replicas){.settings = w->settings, .plan = w->plan, .run = w->run, .replica = w->model};
 }
 
@@ -435,14 +458,18 @@ undo:
 static void close_rows(struct sl_pipe *p)
 {
     uint32_t n = p->graph.n_chunks;
-    for (uint32_t q = 0; p->pass.pe != NULL && q < n; q++) {
-        sl_rows_drop(&p->pass.pe[q].features);
+    if (p->pass.pe != NULL) {
+        for (uint32_t q = 0; q < n; q++) {
+            sl_rows_drop(&p->pass.pe[q].features);
+        }
     }
     if (p->pass.pe != NULL && p->sent != NULL && p->returned != NULL && p->summed != NULL) {
         drop_rows(p);
     }
-    for (size_t k = 0; p->history != NULL && k < (size_t)p->work.model->n_layers * n; k++) {
-        sl_rows_drop(&p->history[k]);
+    if (p->history != NULL) {
+        for (size_t k = 0; k < (size_t)p->work.model->n_layers * n; k++) {
+            sl_rows_drop(&p->history[k]);
+        }
     }
 }
 
@@ -450,8 +477,10 @@ void sl_pipe_close(struct sl_pipe *p)
 {
     close_rows(p);
     sl_pool_borrow_near_only(false);
-    for (uint32_t k = 0; p->gradients != NULL && k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
-        sl_partials_close(&p->gradients[k]);
+    if (p->gradients != NULL) {
+        for (uint32_t k = 0; k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
+            sl_partials_close(&p->gradients[k]);
+        }
     }
     sl_partials_close(&p->losses);
     sl_pipe_recompute_close(p);

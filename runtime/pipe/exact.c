@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A pass of its own, all chunks in one slot; rows are dropped as soon as the next layer has read them. */
+ * A forward pass by itself with all chunks in one slot. Rows are dropped as soon as the next layer has read them. */
 #include "runtime/pipe/exact.h"
 
 #include "codelets/loss.h"
@@ -9,7 +9,7 @@
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
 
-/* What the pass has besides the pipeline's graph and model. */
+/* A view of the pipeline with rows, order and losses of its own. Graph, model and features are borrowed. */
 static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, double dropout, struct sl_pipe *out)
 {
     uint32_t n = pipe->graph.n_chunks;
@@ -48,9 +48,11 @@ static void drop_layer(struct sl_pass_pe *pe, uint32_t i, bool output_too)
 
 static void close_view(struct sl_pipe *view)
 {
-    for (uint32_t q = 0; view->pass.pe != NULL && q < view->graph.n_chunks; q++) {
-        for (uint32_t i = 0; i < view->work.model->n_layers; i++) {
-            drop_layer(&view->pass.pe[q], i, true);
+    if (view->pass.pe != NULL) {
+        for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
+            for (uint32_t i = 0; i < view->work.model->n_layers; i++) {
+                drop_layer(&view->pass.pe[q], i, true);
+            }
         }
     }
     sl_partials_close(&view->losses);
@@ -58,15 +60,16 @@ static void close_view(struct sl_pipe *view)
     sl_free(view->order.slot_of);
 }
 
-/* The first layer's output is read by all where a kind says so; any other's by the next one. */
+/* A layer's output is dropped once the next layer has run. The first layer's output stays if later layers read it
+ * again. */
 static enum sl_status forward(struct sl_pipe *view)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = view->first_layer; i < view->end_layer; i++) {
         struct sl_layer_pass lp = sl_pass_layer(&view->pass, i);
-        SL_TRY(st, sl_pipe_take(&lp, false), done);
+        SL_TRY(st, sl_pipe_stages_receive(&lp, false), done);
         SL_TRY(st, sl_layer_run(&lp), done);
-        SL_TRY(st, sl_pipe_give(&lp, false), done);
+        SL_TRY(st, sl_pipe_stages_send(&lp, false), done);
         for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
             drop_layer(&view->pass.pe[q], i, false);
             if (i > 1 || (i == 1 && !lp.layer->kind->reads_first)) {
@@ -78,8 +81,8 @@ done:
     return st;
 }
 
-/* The loss of one chunk's training vertices, and the gradient of its logits. */
-static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
+/* Submit the loss of one chunk's training vertices and the gradient of its logits. */
+static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;
     const struct sl_rows *z = sl_layer_pass_rows(lp, q, SL_ROWS_Z);
@@ -102,20 +105,25 @@ enum sl_status sl_pipe_loss(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
-        st = lose_chunk(p, lp, q);
+        st = submit_chunk_loss(p, lp, q);
     }
     return st;
 }
 
-static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
+static enum sl_status submit_loss(struct sl_pipe *view, starpu_data_handle_t loss)
 {
     struct sl_layer_pass lp = sl_pass_layer(&view->pass, view->work.model->n_layers - 1);
     struct sl_task_args head = sl_layer_pass_head(&lp, 0);
-    const struct sl_transport_losses what = {
-        .number = 1, .ranks = sl_pipe_losers(view), .losses = &view->losses, .watched = view->watched, .total = loss};
+    const struct sl_transport_losses losses = {.number = 1,
+                                               .ranks = sl_pipe_loss_ranks(view),
+                                               .partials = &view->losses,
+                                               .watched = view->watched,
+                                               .total = loss};
     enum sl_status st;
-    SL_TRY(st, sl_pipe_has_last(view) ? sl_pipe_loss(view, &lp) : SL_OK, done);
-    st = sl_transport_loss(view->work.transport, &head, &what);
+    if (sl_pipe_has_last(view)) {
+        SL_TRY(st, sl_pipe_loss(view, &lp), done);
+    }
+    st = sl_transport_loss(view->work.transport, &head, &losses);
 done:
     return st;
 }
@@ -126,7 +134,7 @@ enum sl_status sl_pipe_exact_loss(const struct sl_pipe *pipe, uint64_t epoch, do
     enum sl_status st;
     SL_TRY(st, open_view(pipe, epoch, dropout, &view), done);
     SL_TRY(st, forward(&view), done);
-    st = lose(&view, loss);
+    st = submit_loss(&view, loss);
 done:
     close_view(&view);
     return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables over the shards' graph. */
+ * Lists and tables of full-graph training, built from the shards' graph. */
 #include "runtime/pipe/graph.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t ele
 
 /* ---- tables ---- */
 
-/* The chunk of each vertex that lists may hold. */
+/* The chunk of each number. */
 static enum sl_status fill_parts(uint32_t n_chunks, struct sl_pipe_side *side)
 {
     uint32_t n = side->first_of[n_chunks];
@@ -39,13 +39,15 @@ done:
 
 static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo, struct sl_pipe_side *out)
 {
-    *out = (struct sl_pipe_side){.halo = halo,
-                                 .first_of = halo != NULL ? halo->first : shards->partition->first,
-                                 .first = halo != NULL ? halo->first_handle : shards->first,
-                                 .factors = halo != NULL ? halo->factors : shards->factors};
+    *out =
+        (struct sl_pipe_side){.first_of = shards->partition->first, .first = shards->first, .factors = shards->factors};
+    if (halo != NULL) {
+        *out = (struct sl_pipe_side){
+            .halo = halo, .first_of = halo->first, .first = halo->first_handle, .factors = halo->factors};
+    }
 }
 
-/* In-edges of own chunks, apart from the shards', which have other numbers when they are evaluated. */
+/* Copy the in-edges of own chunks and number them. Evaluation numbers the shards' edges differently. */
 static enum sl_status number_edges(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
     const struct sl_graph *graph = &shards->partition->graph;
@@ -61,16 +63,18 @@ done:
     return st;
 }
 
-/* The halo of in-edges. */
+/* The halo of in-edges: a halo of this crew, or the shards' halo if this is the only crew. */
 static enum sl_status open_in_halo(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g,
                                    const struct sl_halo **out)
 {
-    bool apart = plan->n_crews > 1;
-    enum sl_status st = apart ? number_edges(plan, shards, g) : SL_OK;
-    if (!apart) {
+    enum sl_status st = SL_OK;
+    if (plan->n_crews > 1) {
+        st = number_edges(plan, shards, g);
+        *out = &g->in_halo;
+    } else {
         sl_halo_stay(shards->halo, &shards->partition->graph);
+        *out = shards->halo;
     }
-    *out = apart ? &g->in_halo : shards->halo;
     return st;
 }
 
@@ -79,8 +83,10 @@ static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_sha
     bool several = sl_plan_shares_ways(plan);
     const struct sl_halo *in = NULL;
     enum sl_status st;
-    SL_TRY(st, several ? sl_halo_open(plan, shards, &g->transposed, &g->halo) : SL_OK, done);
-    SL_TRY(st, several ? open_in_halo(plan, shards, g, &in) : SL_OK, done);
+    if (several) {
+        SL_TRY(st, sl_halo_open(plan, shards, &g->transposed, &g->halo), done);
+        SL_TRY(st, open_in_halo(plan, shards, g, &in), done);
+    }
     fill_side(shards, in, &g->in);
     SL_TRY(st, fill_parts(g->n_chunks, &g->in), done);
     if (several) {
@@ -107,7 +113,7 @@ done:
     return st;
 }
 
-/* Own chunk q's vertices have neighbours in these. */
+/* Mark each chunk s that has a neighbour of own chunk q's vertices, at marks[s * stride]. */
 static void mark_meeting(const struct sl_shards *shards, const struct sl_graph *graph, const uint16_t *part_of,
                          uint32_t q, bool *marks, size_t stride)
 {
@@ -180,14 +186,16 @@ static void close_side(struct sl_pipe_side *side)
 
 void sl_pipe_graph_close(struct sl_pipe_graph *g)
 {
-    for (uint32_t q = 0; g->chunk != NULL && q < g->n_chunks; q++) {
-        sl_handle_close(g->chunk[q].labels);
-        if (g->sources != NULL) {
-            sl_handle_close(g->chunk[q].in.vertices);
-        }
-        if (g->transposed.offsets != NULL) {
-            sl_handle_close(g->chunk[q].out.offsets);
-            sl_handle_close(g->chunk[q].out.vertices);
+    if (g->chunk != NULL) {
+        for (uint32_t q = 0; q < g->n_chunks; q++) {
+            sl_handle_close(g->chunk[q].labels);
+            if (g->sources != NULL) {
+                sl_handle_close(g->chunk[q].in.vertices);
+            }
+            if (g->transposed.offsets != NULL) {
+                sl_handle_close(g->chunk[q].out.offsets);
+                sl_handle_close(g->chunk[q].out.vertices);
+            }
         }
     }
     close_side(&g->in);

@@ -1,59 +1,81 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What full-graph training needs of the graph beside the shards, whose parts are its chunks: out-neighbours, which chunks meet, and
- * the labels of the training vertices alone. With several ranks that is of own chunks, those of the PEs here of the crew's plan.
+ * The graph as full-graph training needs it, beside the shards: out-neighbours, the pairs of chunks that share edges,
+ * and the labels of training vertices only. Chunks are the shards' parts. With several ranks a rank has this for its
+ * own chunks: the chunks of its PEs in the crew's plan.
  */
 #ifndef SL_RUNTIME_PIPE_GRAPH_H
 #define SL_RUNTIME_PIPE_GRAPH_H
 
 #include "runtime/full/halo.h"
 
-/* The lists of a chunk's vertices, by their numbers (struct sl_pipe_side). */
+/* Neighbour lists of a chunk's vertices. Entries are numbers (struct sl_pipe_side). */
 struct sl_pipe_lists {
-    starpu_data_handle_t offsets, vertices; /* uint64, n + 1; uint32 */
+    /* uint64 [n + 1]; uint32 [n_edges]. */
+    starpu_data_handle_t offsets, vertices;
     uint64_t n_edges;
 };
 
-/* In-edges, or out-edges: what vertices are called in lists. Where the crew is one rank it is their renumbered ids; else the numbers of a
- * halo, among which chunk s begins at first_of[s]. */
+/* The numbers of vertices in the lists of in-edges, or of out-edges. In a crew of one rank a vertex's number is its
+ * renumbered id. In a crew of several ranks it is the vertex's number in a halo. Chunk s has numbers from first_of[s]
+ * on. */
 struct sl_pipe_side {
-    const struct sl_halo *halo;   /* NULL: all chunks are own */
-    const uint32_t *first_of;     /* K + 1; borrowed, as the next two */
-    starpu_data_handle_t first;   /* over it */
-    starpu_data_handle_t factors; /* codelets/aggregate.h, by number */
-    uint16_t *part_of;            /* by number; of out-edges NULL where in-edges have the same */
-    starpu_data_handle_t parts;   /* over it */
+    /* NULL: all chunks are own chunks. */
+    const struct sl_halo *halo;
+    /* K + 1. Borrowed, as are first and factors. */
+    const uint32_t *first_of;
+    /* Handle of first_of. */
+    starpu_data_handle_t first;
+    /* By number: codelets/aggregate.h. */
+    starpu_data_handle_t factors;
+    /* By number: the chunk. NULL for out-edges with the same numbers as in-edges. */
+    uint16_t *part_of;
+    /* Handle of part_of. */
+    starpu_data_handle_t parts;
 };
 
 struct sl_pipe_chunk {
     struct sl_pipe_lists in, out;
-    starpu_data_handle_t labels; /* int32, of the training vertices; -1 elsewhere */
+    /* int32: the label of a training vertex, -1 for all remaining vertices. */
+    starpu_data_handle_t labels;
 };
 
 struct sl_pipe_graph {
-    uint32_t n_chunks;          /* K: the shards' parts */
-    struct sl_graph transposed; /* empty where the graph itself has the same lists (transpose.h) */
-    struct sl_halo halo;        /* of the transposed, where the crew is of several ranks */
-    struct sl_halo in_halo;     /* where there are several such crews; else the shards' is the same */
-    struct sl_graph numbered;   /* the in-edges of own chunks, by number; its arrays are the shards', but for */
-    sl_vertex *sources;         /* these, with in_halo: evaluation walks along the edges of other chunks there */
+    /* K: the shards' parts. */
+    uint32_t n_chunks;
+    /* Empty if the graph is symmetric, so that its own lists serve (transpose.h). */
+    struct sl_graph transposed;
+    /* Halo of `transposed`, if the crew has several ranks. */
+    struct sl_halo halo;
+    /* Halo of in-edges, if there are several crews of several ranks. A single crew uses the shards' halo. */
+    struct sl_halo in_halo;
+    /* In-edges of own chunks by number. Its arrays belong to the shards. With in_halo the sources are a copy of their
+     * own, since evaluation numbers the shards' edges differently. */
+    struct sl_graph numbered;
+    sl_vertex *sources;
     struct sl_pipe_side in, out;
-    int32_t *train_labels; /* N, of own chunks */
-    bool *meets; /* [K x K]: entry q K + s: a vertex of s is an in-neighbour of one of q; one of them is own */
-    struct sl_pipe_chunk *chunk; /* K, the own ones filled in */
+    /* [N], filled in for own chunks. */
+    int32_t *train_labels;
+    /* [K x K]: entry q K + s says whether an edge leads from chunk s to chunk q. Filled in if q or s is an own
+     * chunk. */
+    bool *meets;
+    /* [K], filled in for own chunks. */
+    struct sl_pipe_chunk *chunk;
 };
 
-/* The plan is a crew's (sl_plan_of_crew). The shards are borrowed; their vertices are weighed (sl_shards_weigh), and where there is one
- * crew, of several ranks, their halo stays entered, as nobody samples. Collective, as sl_ranks_broadcast.
- * SL_EIO, SL_ENOMEM, SL_EINVAL as sl_pipe_transpose. What there is then is for close. */
+/* Build the graph. The plan is a crew's plan (sl_plan_of_crew). The shards are borrowed; call sl_shards_weigh first.
+ * With one crew of several ranks, the shards' halo stays entered for the rest of the run, as nobody samples.
+ * Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM; SL_EINVAL as sl_pipe_transpose. On failure, too, call
+ * sl_pipe_graph_close. */
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards,
                                   struct sl_pipe_graph *out);
 
-/* A vector that tasks only read, of n elements that outlive it; an empty one is registered with one that nobody reads. */
+/* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a
+ * single element, which nobody reads. */
 starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element);
 
-/* Wait for the readers, release. An empty struct is allowed. */
+/* Wait for the readers, free everything. An empty struct is allowed. */
 void sl_pipe_graph_close(struct sl_pipe_graph *graph);
 
 #endif

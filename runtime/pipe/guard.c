@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Thresholds. */
+ * The guard's conditions. */
 #include "runtime/pipe/guard.h"
 
 #include <math.h>
 
-#define LAG 0.2       /* of H, by which the exact loss may be above the stale one */
-#define PROGRESS 0.9  /* of B, below which it may be so all the same */
-#define GUESSING 0.95 /* of H: as good as answers by chance */
-#define LEAST_EVERY 10
-#define LATE 50
+#define LAG 0.2        /* fraction of H by which the exact loss may exceed the stale loss */
+#define PROGRESS 0.9   /* fraction of B below which an exact loss is good in any case */
+#define GUESSING 0.95  /* fraction of H above which answers are as good as guesses */
+#define LEAST_EVERY 10 /* epochs between checks, at least */
+#define LATE 50        /* first epoch in which guessing counts, at least */
 
 struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts)
 {
@@ -21,7 +21,9 @@ struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts)
     }
     for (uint32_t c = 0; c < n_classes; c++) {
         double share = counts[c] / n;
-        entropy -= counts[c] > 0 ? share * log(share) : 0;
+        if (counts[c] > 0) {
+            entropy -= share * log(share);
+        }
     }
     return (struct sl_guard){entropy, entropy};
 }

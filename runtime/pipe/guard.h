@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A guard that GNNPipe's authors lack: history may mislead training until the stale loss S, which falls, says nothing of the exact loss
- * E any more (their 32-layer GCNII on ogbn-arxiv ended at 0.14 instead of 0.68). Every max(R, 10) epochs both are taken with the same weights
- * and the same dropout masks, H the entropy of the training labels, B the least of H and the E of earlier checks. The guard fires where
- *   S or E is no finite number, or
+ * A guard against misleading history, which GNNPipe's authors lack. History may mislead training until the stale loss
+ * S falls while the exact loss E does not: the authors' 32-layer GCNII on ogbn-arxiv ended at an accuracy of 0.14
+ * instead of 0.68.
+ *
+ * Every max(R, 10) epochs the guard compares S and E, computed with the same weights and dropout masks. H is the
+ * entropy of the training labels. B is the least of H and the E of earlier checks. The guard fires if
+ *   S or E is not finite, or
  *   E - S > 0.2 H and E > 0.9 B, or
  *   E > 0.95 H, from epoch max(50, 3 R) on.
- * The threshold 0.2 was fitted to runs of 8 layers: healthy ones had at most 0.11, collapses 0.28 and more at their first check.
+ * The threshold 0.2 was fitted to runs of 8 layers: E - S was at most 0.11 H in healthy runs, and at least 0.28 H at
+ * the first check after a collapse.
  *
- * Training then goes on exactly. A shorter history first (R = 1) was tried on cora with random chunks, where exact runs reach 78 %: one of
- * four seeds stayed at 43 %, with a stale loss so near the exact one that no check could tell; without a guard R = 5 ends at 42 %,
- * eight ways at 60 to 76 %.
+ * After the guard has fired, training continues in exact mode. A shorter history (R = 1) was tried instead, on cora
+ * with random chunks, where exact runs reach 78 %. One of four seeds stayed at 43 %, with a stale loss so close to
+ * the exact loss that no check could tell. Without a guard, R = 5 ends at 42 %, and eight ways at 60 to 76 %.
  */
 #ifndef SL_RUNTIME_PIPE_GUARD_H
 #define SL_RUNTIME_PIPE_GUARD_H
@@ -24,16 +28,16 @@ struct sl_guard {
     double least;   /* B */
 };
 
-/* Of n classes with so many training vertices each. */
+/* A guard before its first check. counts [n_classes]: training vertices of each class. */
 struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts);
 
-/* Whether an epoch, from 0, is checked. */
+/* Whether an epoch (counted from 0) is checked. */
 bool sl_guard_due(uint64_t epoch, uint32_t history_every);
 
-/* One check; true: it fires. */
+/* Check an epoch, and update B. Returns true if the guard fires. */
 bool sl_guard_check(struct sl_guard *guard, uint64_t epoch, uint32_t history_every, double stale, double exact);
 
-/* Whether weights of that exact loss are worth going back to: E < 0.9 H. */
+/* Whether weights with this exact loss are worth returning to: E < 0.9 H. */
 bool sl_guard_good(const struct sl_guard *guard, double exact);
 
 #endif

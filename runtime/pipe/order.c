@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Fisher-Yates, way by way. */
+ * Draws the order of chunks: a Fisher-Yates shuffle in each way. */
 #include "runtime/pipe/order.h"
 
 #include "support/random.h"
@@ -27,9 +27,11 @@ void sl_pipe_order_draw(struct sl_pipe_order *o, bool shuffle, uint64_t seed, ui
         for (uint32_t t = 0; t < o->n_slots; t++) {
             o->chunk[t * o->n_ways + way] = way * o->n_slots + t;
         }
-        for (uint32_t t = o->n_slots; shuffle && t > 1; t--) {
-            uint32_t other = (uint32_t)(sl_random_u64(&where, way, t) % t);
-            swap(&o->chunk[(t - 1) * o->n_ways + way], &o->chunk[other * o->n_ways + way]);
+        if (shuffle) {
+            for (uint32_t t = o->n_slots; t > 1; t--) {
+                uint32_t other = (uint32_t)(sl_random_u64(&where, way, t) % t);
+                swap(&o->chunk[(t - 1) * o->n_ways + way], &o->chunk[other * o->n_ways + way]);
+            }
         }
     }
     sl_pipe_order_invert(o);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows stay; tokens, two to a segment at most, that tasks without work pass on. */
+ * Decides which rows stay. Tokens order the segments of layers: an empty task hands a token on. A segment has at most
+ * two tokens. */
 #include "runtime/pipe/recompute.h"
 
 #include <math.h>
@@ -9,13 +10,13 @@
 #include "codelets/handle.h"
 #include "runtime/model/run.h"
 
-struct sl_layer_pass sl_pipe_at(struct sl_pipe *p, uint32_t i, uint32_t slot)
+struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     const struct sl_plan *plan = p->work.plan;
     const uint32_t *pes = p->order.chunk + (size_t)slot * p->order.n_ways;
     struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
     uint32_t first = 0;
-    while (first < p->order.n_ways && !sl_plan_here(plan, pes[first])) { /* a rank's ways are neighbours */
+    while (first < p->order.n_ways && !sl_plan_here(plan, pes[first])) { /* a rank has consecutive ways */
         first++;
     }
     lp.n_pes = 0;
@@ -52,7 +53,7 @@ enum sl_role sl_pipe_returning(const struct sl_layer_pass *lp)
 
 /* ---- segments ---- */
 
-/* Where rows are kept: at the first layer of each stage, and within one after as many layers as there are then such places. */
+/* A segment begins at the first layer of a stage, and then every ceil(sqrt(layers)) layers. */
 static bool begins_segment(const struct sl_pipe *p, uint32_t i)
 {
     uint32_t length = (uint32_t)ceil(sqrt(p->work.model->n_layers));
@@ -76,15 +77,16 @@ static uint32_t first_of_segment(const struct sl_pipe *p, uint32_t i)
     return i;
 }
 
-/* ---- what stays ---- */
+/* ---- rows that stay ---- */
 
-/* Whether later slots read what travels where it is. */
+/* Whether later slots read travelling rows in place. */
 static bool read_later(const struct sl_pipe *p)
 {
     return p->order.n_slots > 1 && !sl_pipe_packs(p);
 }
 
-/* Whether later layers, or the way back, read layer i's output as it was: the input of a segment or of an aggregation, or of all layers. */
+/* Whether layer i's output stays after the next layer has run: as logits, as travelling rows that later slots read,
+ * because later layers read the first layer's output again, or as the input of the next segment. */
 static bool output_stays(struct sl_pipe *p, uint32_t i)
 {
     if (i + 1 == p->work.model->n_layers) {
@@ -96,7 +98,8 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
     return travels || read_again || ends_segment(p, i);
 }
 
-/* Rows that travel are for later slots, and none of the way back. */
+/* Whether rows of a role stay. Travelling rows stay for later slots; the backward pass does not need travelling
+ * rows. */
 static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_role role)
 {
     if (sl_pipe_aggregates(lp) && role == sl_pipe_travelling(lp)) {
@@ -105,9 +108,9 @@ static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_rol
     return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, lp->i));
 }
 
-/* History is for earlier slots, which have run the layer. In an epoch that replaces it the way back does not read it, where layers do not run
- * again or sums are kept. */
-static void forget_history(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
+/* Drop chunk q's history in a snapshot's epoch. Only earlier slots read the history, and earlier slots have run the
+ * layer. The backward pass needs history only to run layers again without kept sums. */
+static void drop_history(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     bool read_again = p->work.settings->recompute && !sl_pipe_keeps_sums(p);
     if (sl_pipe_is_snapshot(p) && !read_again) {
@@ -115,10 +118,10 @@ static void forget_history(struct sl_pipe *p, const struct sl_layer_pass *lp, ui
     }
 }
 
-void sl_pipe_forget(struct sl_pipe *p, const struct sl_layer_pass *lp)
+void sl_pipe_drop_layer(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     for (uint32_t way = 0; way < lp->n_pes; way++) {
-        forget_history(p, lp, lp->pes[way]);
+        drop_history(p, lp, lp->pes[way]);
         for (int role = 0; role < SL_N_ROLES; role++) {
             if (!stays(p, lp, (enum sl_role)role)) {
                 sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], (enum sl_role)role));
@@ -127,32 +130,39 @@ void sl_pipe_forget(struct sl_pipe *p, const struct sl_layer_pass *lp)
     }
 }
 
-/* A layer has run again: what travels has been read. Its input is not the layer's to drop. */
-static void forget_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
+/* A layer has run again, so its travelling rows have been read. Its input belongs to the layer below. */
+static void drop_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     enum sl_role role = sl_pipe_travelling(lp);
-    for (uint32_t way = 0; sl_pipe_aggregates(lp) && !read_later(p) && way < lp->n_pes; way++) {
-        if (role != SL_ROWS_INPUT) {
-            sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], role));
+    if (sl_pipe_aggregates(lp) && !read_later(p)) {
+        for (uint32_t way = 0; way < lp->n_pes; way++) {
+            if (role != SL_ROWS_INPUT) {
+                sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], role));
+            }
         }
     }
 }
 
 /* ---- tokens ---- */
 
-/* A task that does nothing but wait for its data: the rows it names are fetched nowhere. */
+/* A task without work: it waits for its data without a transfer. */
 static struct starpu_codelet pass_cl = {
     .name = "sl_pass", .where = STARPU_NOWHERE, .nbuffers = 2, .modes = {STARPU_R, STARPU_RW}};
 
+/* Make later readers and writers of `to` wait until `from` has been written. */
 static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
 {
     int rc = starpu_task_insert(&pass_cl, STARPU_R, from, STARPU_RW, to, 0);
-    return rc == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
+    if (rc == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
 }
 
-/* How many slots have rows of a segment again at a time: two, so that workers find the next one's tasks while they wait for the last ones of
- * this one; where others have tasks for all of them, that would only take memory. */
-static uint32_t n_at_a_time(const struct sl_pipe *p)
+/* Number of slots that may hold recomputed rows of a segment at a time. With two slots, workers find tasks of the
+ * next slot while the last tasks of this one run. If further segments have enough tasks for all workers, a second
+ * slot would only take memory. */
+static uint32_t n_slots_at_a_time(const struct sl_pipe *p)
 {
     uint32_t n_segments = 0;
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
@@ -161,16 +171,18 @@ static uint32_t n_at_a_time(const struct sl_pipe *p)
     return n_segments * p->order.n_ways >= 2 * p->work.run->n_workers ? 1 : 2;
 }
 
-/* Of the segment that begins with layer i. */
+/* The token of the segment that begins with layer i. */
 static starpu_data_handle_t token_of(const struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    return p->token[i][slot % n_at_a_time(p)];
+    return p->token[i][slot % n_slots_at_a_time(p)];
 }
 
 void sl_pipe_recompute_open(struct sl_pipe *p)
 {
-    for (uint32_t k = 0; p->work.settings->recompute && k < 2 * SL_MAX_MODEL_LAYERS; k++) {
-        starpu_void_data_register(&p->token[k / 2][k % 2]);
+    if (p->work.settings->recompute) {
+        for (uint32_t k = 0; k < 2 * SL_MAX_MODEL_LAYERS; k++) {
+            starpu_void_data_register(&p->token[k / 2][k % 2]);
+        }
     }
 }
 
@@ -183,16 +195,17 @@ void sl_pipe_recompute_close(struct sl_pipe *p)
 
 /* ---- again ---- */
 
-/* The layer of a segment at which it waits: its first, but for the features, which are nobody's to wait for. */
+/* The layer of a segment that waits for the token: its first layer. The model's first layer reads the features, which
+ * cannot carry a dependency, so the second layer waits instead. */
 static uint32_t gate_of(const struct sl_pipe *p, uint32_t first)
 {
     return first == 0 && !ends_segment(p, 0) ? 1 : first;
 }
 
-/* Layer i of the slot goes on once its segment is free. */
+/* Let layer i of the slot wait until its segment is free. */
 static enum sl_status wait_for_segment(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
     starpu_data_handle_t token = token_of(p, first_of_segment(p, i), slot);
     enum sl_status st = SL_OK;
     for (uint32_t way = 0; st == SL_OK && way < lp.n_pes; way++) {
@@ -212,21 +225,24 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
     }
     uint32_t first = first_of_segment(p, i);
     for (uint32_t k = first; k <= i; k++) {
-        struct sl_layer_pass lp = sl_pipe_at(p, k, slot);
-        SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
-        p->again = true;
+        struct sl_layer_pass lp = sl_pipe_layer(p, k, slot);
+        if (k > 0 && k == gate_of(p, first)) {
+            SL_TRY(st, wait_for_segment(p, k, slot), done);
+        }
+        p->recomputing = true;
         SL_TRY(st, sl_layer_run(&lp), done);
-        forget_sent(p, &lp);
+        drop_sent(p, &lp);
     }
 done:
-    p->again = false;
+    p->recomputing = false;
     return st;
 }
 
-/* The gradient of layer i's input is there: the segment is free for the slot after the next, and the one before it for this slot. */
+/* Once the gradient of layer i's input exists, the segment is free for a later slot, and the segment before it is
+ * free for this slot. */
 enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
     uint32_t first = first_of_segment(p, i);
     enum sl_status st = SL_OK;
     if (!p->work.settings->recompute || i == 0 || i != gate_of(p, first)) {
@@ -236,8 +252,9 @@ enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
         const struct sl_rows *gradient = sl_layer_pass_input_gradient(&lp, lp.pes[way]);
         if (gradient->split.n_chunks > 0) {
             SL_TRY(st, pass(gradient->chunk[0], token_of(p, first, slot)), done);
-            SL_TRY(st, first == 0 ? SL_OK : pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)),
-                   done);
+            if (first != 0) {
+                SL_TRY(st, pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)), done);
+            }
         }
     }
 done:

@@ -1,38 +1,45 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows of a slot stay. What travels is for later slots alone; in exact mode, where there are none, it goes as soon as the layer has
- * run. --recompute keeps besides only what each segment of layers takes in, a stage or, where stages are long, some sqrt(layers) of them;
- * on the way back a segment's layers run again just before their adjoints. A segment has no more than two slots' rows again at a time, the
- * next slot waits for the one but one before it; or one slot's, where segments are enough for all workers. And a segment waits for the
- * one after it.
+ * Decides which rows of a slot are kept.
+ *
+ * Travelling rows are kept for later slots only. Exact mode has no later slots, so the rows are dropped once the
+ * layer has run. With --recompute a slot keeps, beyond this, only the input of each segment of layers. A segment is a
+ * stage, or about sqrt(layers) layers of a long stage. In the backward pass a segment's layers run again just before
+ * their adjoints.
+ *
+ * The recomputed rows of a segment exist for at most two slots at a time: a slot waits for the slot two before it.
+ * One slot at a time is enough if there are enough segments to occupy all workers. And a segment waits for the
+ * segment after it.
  */
 #ifndef SL_RUNTIME_PIPE_RECOMPUTE_H
 #define SL_RUNTIME_PIPE_RECOMPUTE_H
 
 #include "runtime/pipe/pipe.h"
 
-/* Layer i of the chunks of a slot, of those that are this rank's. */
-struct sl_layer_pass sl_pipe_at(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
+/* Layer i with this rank's chunks of a slot in hand. */
+struct sl_layer_pass sl_pipe_layer(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 
-/* Whether a layer aggregates; the role of what travels then, whose rows may become history; whether what travels back is rounded
- * first, as rows are of bf16; the role of what travels back. */
 bool sl_pipe_aggregates(const struct sl_layer_pass *lp);
+
+/* For a layer that aggregates: the role of the travelling rows, which may become history. */
 enum sl_role sl_pipe_travelling(const struct sl_layer_pass *lp);
+
+/* Whether returning gradients are rounded first, because rows are bf16; the role of the returning gradients. */
 bool sl_pipe_rounds(const struct sl_layer_pass *lp);
 enum sl_role sl_pipe_returning(const struct sl_layer_pass *lp);
 
-/* What stages wait for, where --recompute is on. */
+/* Create and close the tokens that order segments. Tokens exist only with --recompute. */
 void sl_pipe_recompute_open(struct sl_pipe *pipe);
 void sl_pipe_recompute_close(struct sl_pipe *pipe);
 
-/* Submissions, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Drop the rows of a layer that need not be kept. Call after the next layer, or the loss, has been submitted. */
+void sl_pipe_drop_layer(struct sl_pipe *pipe, const struct sl_layer_pass *lp);
 
-/* The next layer, or the loss, has been submitted: keep of this one what has to be kept. */
-void sl_pipe_forget(struct sl_pipe *pipe, const struct sl_layer_pass *lp);
-
-/* Before layer i's adjoint: where the layer is its segment's last, run the segment again. After it: where it was the first, the segment is
- * free. Without --recompute nothing. */
+/* sl_pipe_recompute, before layer i's adjoint: if the layer is the last of its segment, submit the segment's forward
+ * pass again. sl_pipe_recomputed, after the adjoint: if the layer is the first of its segment, release the segment
+ * for the next slots. Both do nothing without --recompute. A single thread submits, in order. SL_EINVAL, SL_ESTARPU,
+ * SL_ENOMEM. */
 enum sl_status sl_pipe_recompute(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 enum sl_status sl_pipe_recomputed(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Epochs as steps, and history in checkpoints. */
+ * Epochs as steps of a schedule, the guard, and history in checkpoints. */
 #include "runtime/pipe/schedule.h"
 
 #include <math.h>
@@ -14,29 +14,40 @@
 #include "runtime/pipe/guard.h"
 #include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
+#include "runtime/report/metrics.h"
 #include "support/memory.h"
 
 #define N_WATCHED 4 /* numbers of the guard in checkpoints */
 
-/* What the guard goes by, and back to. */
+/* The guard's losses, and the weights to return to if it fires. */
 struct watch {
-    bool on;        /* --guard on, and there are several slots */
-    bool fell;      /* it has fired: all chunks are in one slot since */
-    uint64_t began; /* the epoch that Adam counts from */
+    /* --guard is on, and there are several slots. */
+    bool on;
+    /* The guard has fired. Since then all chunks are in one slot. */
+    bool fired;
+    /* The epoch that Adam counts from. */
+    uint64_t began;
     struct sl_guard guard;
-    sl_real *best;               /* weights of the least exact loss seen, or those at the start */
-    sl_real *now;                /* weights that the epoch in hand begins with */
-    double best_exact;           /* NaN: those at the start */
-    double exact;                /* of the epoch in hand; NaN: not checked */
-    starpu_data_handle_t handle; /* over it */
+    /* Weights with the least exact loss so far, or the initial weights. */
+    sl_real *best;
+    /* Weights at the start of the epoch in hand. */
+    sl_real *now;
+    /* Exact loss of `best`. NaN: these are the initial weights. */
+    double best_exact;
+    /* Exact loss of the epoch in hand. NaN: the epoch is not checked. */
+    double exact;
+    /* Handle of `exact`. */
+    starpu_data_handle_t handle;
 };
 
-/* What the schedule owns. */
+/* The schedule's own state. */
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    struct sl_pipe_traffic traffic;   /* of an epoch */
-    void *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint, at rank 0: a layer's history, by renumbered id; or NULL */
+    /* Of one epoch. */
+    struct sl_pipe_traffic traffic;
+    /* For a checkpoint, at rank 0: each layer's history by renumbered id, or NULL. */
+    void *saved[SL_MAX_MODEL_LAYERS];
     double saved_watch[N_WATCHED];
 };
 
@@ -89,7 +100,7 @@ done:
     return st;
 }
 
-/* All chunks in one slot: nothing is of an earlier epoch any more. */
+/* Put all chunks into one slot and drop the history. */
 static void make_exact(struct sl_pipe *p)
 {
     struct sl_pipe_order *o = &p->order;
@@ -101,12 +112,12 @@ static void make_exact(struct sl_pipe *p)
     }
 }
 
-/* The best weights there were, Adam afresh, and on in exact mode, the one whose loss is what it says. */
+/* Return to the best weights, reset Adam, and continue in exact mode. */
 static enum sl_status fall_back(struct pipeline *l, uint64_t epoch)
 {
     struct watch *w = &l->watch;
     enum sl_status st;
-    w->fell = true;
+    w->fired = true;
     w->began = epoch + 1;
     make_exact(&l->pipe);
     SL_TRY(st, write_weights(l->pipe.work.model, w->best), done);
@@ -123,7 +134,7 @@ static enum sl_status acquire_loss(starpu_data_handle_t handle)
     return SL_OK;
 }
 
-/* The losses of a checked epoch are there, or on their way. */
+/* Wait for both losses of a checked epoch, and let the guard decide. */
 static enum sl_status judge(struct pipeline *l, uint64_t epoch, starpu_data_handle_t loss)
 {
     struct watch *w = &l->watch;
@@ -155,16 +166,20 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     struct sl_pipe *p = &l->pipe;
     struct watch *w = &l->watch;
     const struct sl_settings *s = p->work.settings;
-    bool checks = w->on && !w->fell && sl_guard_due(step, p->history_every);
+    bool checks = w->on && !w->fired && sl_guard_due(step, p->history_every);
     struct sl_adam afresh = *adam;
     enum sl_status st = SL_OK;
     afresh.t = step + 1 - w->began;
     w->exact = NAN;
-    SL_TRY(st, checks ? sl_pipe_stages_share(p, false) : SL_OK, done);
-    SL_TRY(st, checks ? read_weights(p->work.model, w->now) : SL_OK, done);
+    if (checks) {
+        SL_TRY(st, sl_pipe_stages_share(p, false), done);
+        SL_TRY(st, read_weights(p->work.model, w->now), done);
+    }
     sl_pipe_order_draw(&p->order, s->chunk_order == SL_CHUNK_ORDER_SHUFFLE, s->seed, step);
     SL_TRY(st, sl_pipe_epoch(p, step, &afresh, loss, checks ? w->handle : NULL), done);
-    SL_TRY(st, checks ? judge(l, step, loss) : SL_OK, done);
+    if (checks) {
+        SL_TRY(st, judge(l, step, loss), done);
+    }
     st = sl_failure_status(&p->work.run->failure);
 done:
     return st;
@@ -176,7 +191,7 @@ static uint32_t in_flight(const void *own)
     return 1;
 }
 
-/* Every vertex and every edge in each layer. */
+/* Each layer works on every vertex and every edge. */
 static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
 {
     const struct pipeline *pipeline = own;
@@ -189,7 +204,7 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
                                            .weights = pipeline->traffic.weights,
                                            .stages = pipeline->traffic.stages};
     out->staged = true;
-    out->guard_fired = w->fell && w->began == out->epoch;
+    out->guard_fired = w->fired && w->began == out->epoch;
     for (uint32_t l = 0; l <= p->work.settings->layers; l++) {
         out->vertices[l] = p->work.shards->n_vertices;
     }
@@ -201,7 +216,7 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
 
 static void turn(void *own)
 {
-    (void)own; /* counts are of the graph */
+    (void)own; /* an epoch's counts do not change */
 }
 
 /* ---- checkpoints ---- */
@@ -211,19 +226,28 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
     return &p->history[(size_t)i * p->graph.n_chunks + q];
 }
 
-/* Rows of a chunk's history here, and the vertex whose row is row r: of other ranks' chunks there are those that were sent. */
+/* The rows of a chunk's history on this rank. Remote chunks have the received rows. */
 static struct sl_split split_of(const struct sl_pipe *p, uint32_t q)
 {
-    return !sl_plan_here(&p->plan, q) ? sl_split_rows(sl_halo_rows(p->graph.in.halo, q), 1, 0)
-           : sl_pipe_packs(p)         ? sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0)
-                                      : p->pass.pe[q].split[0];
+    if (!sl_plan_here(&p->plan, q)) {
+        return sl_split_rows(sl_halo_rows(p->graph.in.halo, q), 1, 0);
+    }
+    if (sl_pipe_packs(p)) {
+        return sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0);
+    }
+    return p->pass.pe[q].split[0];
 }
 
+/* The vertex of row r. */
 static sl_vertex vertex_of(const struct sl_pipe *p, uint32_t q, uint32_t r)
 {
-    return !sl_plan_here(&p->plan, q) ? sl_halo_id(p->graph.in.halo, q, r)
-           : sl_pipe_packs(p)         ? p->boundary.vertices[p->boundary.first[q] + r]
-                                      : p->work.shards->part[q].first + r;
+    if (!sl_plan_here(&p->plan, q)) {
+        return sl_halo_id(p->graph.in.halo, q, r);
+    }
+    if (sl_pipe_packs(p)) {
+        return p->boundary.vertices[p->boundary.first[q] + r];
+    }
+    return p->work.shards->part[q].first + r;
 }
 
 /* Columns of layer i's history. */
@@ -232,7 +256,7 @@ static uint32_t width_of(const struct sl_pipe *p, uint32_t i)
     return p->work.model->layer[i].training.travels;
 }
 
-/* Bytes of a row of layer i's history, which has the precision of what travels. */
+/* Bytes of a row of layer i's history, which has the dtype of the travelling rows. */
 static size_t row_bytes(const struct sl_pipe *p, uint32_t i)
 {
     return width_of(p, i) * p->work.shards->row_element;
@@ -247,7 +271,7 @@ static struct sl_tensor history_tensor(const struct sl_pipe *p, uint32_t i, cons
                           data);
 }
 
-/* Ids of this rank's chunks: first .. end - 1. */
+/* First id of this rank's chunks. */
 static sl_vertex first_own(const struct sl_pipe *p)
 {
     return p->work.shards->part[p->plan.first_pe].first;
@@ -258,7 +282,7 @@ static uint32_t n_own(const struct sl_pipe *p)
     return p->work.shards->part[p->plan.end_pe - 1].end - first_own(p);
 }
 
-/* Rows of this rank's chunks, by id from its first on. */
+/* Copy the history of this rank's chunks, by id from its first id on. */
 static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, char *out)
 {
     const size_t bytes = row_bytes(p, i);
@@ -306,13 +330,17 @@ static bool has_layer(const struct sl_pipe *p, uint32_t i)
     return i >= p->first_layer && i < p->end_layer;
 }
 
-/* How many ranks have a history of layer i by now. */
+/* Number of ranks that have a history of layer i. */
 static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out)
 {
     enum sl_status st;
     *n_out = 0;
-    for (uint32_t q = p->plan.first_pe; has_layer(p, i) && q < p->plan.end_pe; q++) {
-        *n_out = history_of(p, i, q)->split.n_chunks > 0 ? 1 : *n_out;
+    if (has_layer(p, i)) {
+        for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
+            if (history_of(p, i, q)->split.n_chunks > 0) {
+                *n_out = 1;
+            }
+        }
     }
     SL_TRY(st, sl_ranks_sum(1, n_out), done);
     st = sl_ranks_broadcast(n_out, sizeof *n_out);
@@ -320,7 +348,7 @@ done:
     return st;
 }
 
-/* What each rank of the layer's crew gives of its history, chunks in their order. */
+/* Bytes of layer i's history at each rank of the layer's crew. */
 static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
 {
     uint32_t crew = sl_plan_crew_of_stage(p->whole, p->stage[i], p->work.settings->stages);
@@ -331,7 +359,7 @@ static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
     }
 }
 
-/* Layer i's history at rank 0. */
+/* Gather layer i's history at rank 0. */
 static enum sl_status gather_history(struct pipeline *l, uint32_t i)
 {
     struct sl_pipe *p = &l->pipe;
@@ -346,15 +374,19 @@ static enum sl_status gather_history(struct pipeline *l, uint32_t i)
     }
     count_bytes(p, i, bytes_of);
     SL_TRY(st, sl_alloc_zero(n + 1, 1, "history", &mine), done);
-    SL_TRY(st, n > 0 ? copy_out(p, i, mine) : SL_OK, done);
-    SL_TRY(st, n_all > 0 ? sl_alloc(n_all, 1, "history", &l->saved[i]) : SL_OK, done);
+    if (n > 0) {
+        SL_TRY(st, copy_out(p, i, mine), done);
+    }
+    if (n_all > 0) {
+        SL_TRY(st, sl_alloc(n_all, 1, "history", &l->saved[i]), done);
+    }
     st = sl_ranks_gather(mine, n, bytes_of, l->saved[i]);
 done:
     sl_free(mine);
     return st;
 }
 
-static void forget_saved(struct pipeline *l)
+static void drop_saved(struct pipeline *l)
 {
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_free(l->saved[i]);
@@ -365,7 +397,7 @@ static void forget_saved(struct pipeline *l)
 static void save_watch(struct pipeline *l, struct sl_tensor *tensors, uint32_t *n)
 {
     const struct watch *w = &l->watch;
-    const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fell, (double)w->began};
+    const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fired, (double)w->began};
     if (w->on) {
         memcpy(l->saved_watch, numbers, sizeof numbers);
         tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, l->saved_watch);
@@ -388,9 +420,9 @@ static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *ch
     SL_TRY(st, sl_tensors_get(checkpoint, &best, w->best), done);
     w->guard.least = numbers[0];
     w->best_exact = numbers[1];
-    w->fell = numbers[2] != 0;
+    w->fired = numbers[2] != 0;
     w->began = (uint64_t)numbers[3];
-    if (w->fell) {
+    if (w->fired) {
         make_exact(&l->pipe);
     }
 done:
@@ -403,11 +435,15 @@ static enum sl_status share(void *own, bool checkpoint)
     struct sl_pipe *p = &l->pipe;
     enum sl_status st;
     SL_TRY(st, sl_pipe_stages_share(p, checkpoint), done);
-    forget_saved(l);
-    for (uint32_t i = 0; checkpoint && i < p->work.model->n_layers; i++) {
-        double n;
-        SL_TRY(st, count_history(p, i, &n), done);
-        SL_TRY(st, n > 0 ? gather_history(l, i) : SL_OK, done);
+    drop_saved(l);
+    if (checkpoint) {
+        for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+            double n;
+            SL_TRY(st, count_history(p, i, &n), done);
+            if (n > 0) {
+                SL_TRY(st, gather_history(l, i), done);
+            }
+        }
     }
 done:
     return st;
@@ -450,14 +486,17 @@ done:
 
 /* ---- open, close ---- */
 
-/* Training vertices of each class, of this rank's chunks; each crew has all chunks. */
+/* Count training vertices by class in this rank's chunks. Only the first crew counts, since each crew has all
+ * chunks. */
 static void count_labels(const struct sl_pipe *p, double *counts)
 {
     const int32_t *labels = p->graph.train_labels;
     sl_vertex end = first_own(p) + n_own(p);
-    for (sl_vertex v = first_own(p); p->plan.first_crew == 0 && v < end; v++) {
-        if (labels[v] >= 0) {
-            counts[labels[v]]++;
+    if (p->plan.first_crew == 0) {
+        for (sl_vertex v = first_own(p); v < end; v++) {
+            if (labels[v] >= 0) {
+                counts[labels[v]]++;
+            }
         }
     }
 }
@@ -501,7 +540,7 @@ static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_s
 {
     struct pipeline *l;
     enum sl_status st;
-    (void)first_step; /* its history comes from the checkpoint */
+    (void)first_step; /* history comes from the checkpoint */
     SL_TRY(st, sl_alloc_zero(1, sizeof *l, "the pipeline", &l), done);
     *out = (struct sl_schedule){.kind = &sl_pipeline, .own = l};
     SL_TRY(st, sl_pipe_open(work, &l->pipe), done);
@@ -515,13 +554,13 @@ done:
 static void close_pipeline(void *own)
 {
     struct pipeline *l = own;
-    forget_saved(l);
+    drop_saved(l);
     close_watch(&l->watch);
     sl_pipe_close(&l->pipe);
     sl_free(l);
 }
 
-/* How many layers each has. */
+/* Print the number of layers of each stage. */
 static void describe_stages(const struct sl_pipe *p, FILE *stream)
 {
     uint32_t n = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows of which chunk, and by what factor. A chunk's rows are one matrix; of another rank's it has those that are needed here, in the
- * place where the chunk's own would be. */
+ * Finds the rows that a chunk's sums read in each chunk, and their factors. A chunk's rows are one matrix. For a
+ * remote chunk this matrix has only the rows that this rank needs. */
 #include "runtime/pipe/source.h"
 
 #include "codelets/blend.h"
@@ -22,14 +22,14 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
     return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
 }
 
-/* A layer's stage works for it, in the way of its chunk. */
+/* Tasks run at the PE of the layer's stage and the chunk's way. */
 static uint32_t worker(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     return pipe->stage[lp->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
-/* ---- what other chunks read ---- */
+/* ---- rows that chunks read of each other ---- */
 
 static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 {
@@ -38,17 +38,21 @@ static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 
 struct sl_rows *sl_pipe_sent(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->sent[place_of(lp, q)]
-                                      : sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
+    if (sl_pipe_packs(pipe_of(lp))) {
+        return &pipe_of(lp)->sent[place_of(lp, q)];
+    }
+    return sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
 }
 
 struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->returned[place_of(lp, q)]
-                                      : sl_layer_pass_rows(lp, q, sl_pipe_returning(lp));
+    if (sl_pipe_packs(pipe_of(lp))) {
+        return &pipe_of(lp)->returned[place_of(lp, q)];
+    }
+    return sl_layer_pass_rows(lp, q, sl_pipe_returning(lp));
 }
 
-/* Rows that are computed again have been packed before. */
+/* Pack the boundary rows of chunk q. If the layer runs again, they have been packed before. */
 static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t q, const struct sl_rows *rows, struct sl_rows *out)
 {
     const struct sl_pipe_boundary *boundary = &pipe_of(lp)->boundary;
@@ -71,16 +75,19 @@ static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
-        st = back ? pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q))
-                  : pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q));
+        if (back) {
+            st = pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q));
+        } else {
+            st = pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q));
+        }
     }
     return st;
 }
 
 /* ---- between ranks ---- */
 
-/* Rows of a role, of the chunks of the slot in hand: own ones to those who need them, the others' from them. What comes is for later slots
- * and epochs, too. */
+/* Exchange rows of a role between ranks, for all chunks of the slot in hand: send own rows, receive rows of remote
+ * chunks. Received rows also serve later slots and epochs. */
 static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe_side *side, enum sl_role role)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -95,38 +102,45 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe
     uint32_t own = 0;
     enum sl_status st = SL_OK;
     sl_layer_pass_pe(lp, 0, &own);
-    for (uint32_t q = 0; side->halo != NULL && !pipe->alone && q < pipe->graph.n_chunks; q++) {
-        struct sl_task_args head = sl_layer_pass_head(lp, q);
-        struct sl_rows *rows = sl_layer_pass_rows(lp, q, role);
-        if (slot_of[q] != slot_of[own]) {
-            continue;
+    if (side->halo != NULL && !pipe->alone) {
+        for (uint32_t q = 0; q < pipe->graph.n_chunks; q++) {
+            struct sl_task_args head = sl_layer_pass_head(lp, q);
+            struct sl_rows *rows = sl_layer_pass_rows(lp, q, role);
+            if (slot_of[q] != slot_of[own]) {
+                continue;
+            }
+            if (sl_plan_here(lp->pass->plan, q)) {
+                SL_TRY(st, sl_halo_send(side->halo, &head, &layer, q, rows), done);
+            } else {
+                SL_TRY(st, sl_halo_receive(side->halo, &layer, q, 0, rows), done);
+            }
         }
-        SL_TRY(st,
-               sl_plan_here(lp->pass->plan, q) ? sl_halo_send(side->halo, &head, &layer, q, rows)
-                                               : sl_halo_receive(side->halo, &layer, q, 0, rows),
-               done);
     }
 done:
     return st;
 }
 
-/* Whether other ranks have the rows of a layer that runs again, as later slots read them. */
+/* Whether the layer runs again, and its rows were exchanged the first time and kept for later slots. */
 static bool have_crossed(const struct sl_pipe *pipe)
 {
-    return pipe->again && pipe->order.n_slots > 1;
+    return pipe->recomputing && pipe->order.n_slots > 1;
 }
 
-/* Rows of this rank are read where they are, or packed where chunks keep no others. */
+/* Chunks of this rank read rows in place, or packed if only packed rows are kept. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     if (sl_pipe_packs(pipe)) {
         return pack_all(lp, false);
     }
-    return have_crossed(pipe) ? SL_OK : cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
+    if (have_crossed(pipe)) {
+        return SL_OK;
+    }
+    return cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
 }
 
-/* All gradients that travel along edges are rounded, a chunk's own, too, so that it does not matter how many chunks there are. */
+/* Round the returning gradients. Gradients within a chunk are rounded too, so that the number of chunks changes no
+ * bit. */
 static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_rows *gradient = sl_layer_pass_returns(lp, q);
@@ -146,25 +160,34 @@ done:
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; sl_pipe_rounds(lp) && sl_layer_pass_pe(lp, k, &q); k++) {
-        SL_TRY(st, round_back(lp, q), done);
+    if (sl_pipe_rounds(lp)) {
+        for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
+            SL_TRY(st, round_back(lp, q), done);
+        }
     }
-    st = sl_pipe_packs(pipe_of(lp)) ? pack_all(lp, true) : cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
+    if (sl_pipe_packs(pipe_of(lp))) {
+        st = pack_all(lp, true);
+    } else {
+        st = cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
+    }
 done:
     return st;
 }
 
-/* Rows are given back by the epoch, which knows who reads them; but those of other ranks are for this layer alone where there is one slot. */
+/* The epoch releases rows, since it knows their readers. Exception: with one slot, only this layer reads remote
+ * rows. */
 static void arrived(const struct sl_layer_pass *lp)
 {
-    for (uint32_t q = 0; pipe_of(lp)->order.n_slots == 1 && q < lp->pass->plan->n_pes; q++) {
-        if (!sl_plan_here(lp->pass->plan, q)) {
-            sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+    if (pipe_of(lp)->order.n_slots == 1) {
+        for (uint32_t q = 0; q < lp->pass->plan->n_pes; q++) {
+            if (!sl_plan_here(lp->pass->plan, q)) {
+                sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+            }
         }
     }
 }
 
-/* The same, but for those of other ranks, which the epoch gives back, too. */
+/* The epoch releases all returning gradients. */
 static void returned(const struct sl_layer_pass *lp)
 {
     (void)lp;
@@ -172,7 +195,7 @@ static void returned(const struct sl_layer_pass *lp)
 
 /* ---- sums ---- */
 
-/* What a chunk's sums read of all chunks. */
+/* By chunk: the rows that a chunk's sums read, and their factor. */
 struct operands {
     starpu_data_handle_t rows[SL_MAX_PES];
     double factor[SL_MAX_PES];
@@ -186,7 +209,7 @@ static void add_operand(const struct sl_rows *rows, double factor, uint32_t s, s
     }
 }
 
-/* Of the chunks that have in-neighbours of chunk q: fresh rows, or those of history. */
+/* The rows of the chunks with in-neighbours of chunk q: fresh or historical. */
 static void find_rows(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -201,7 +224,8 @@ static void find_rows(const struct sl_layer_pass *lp, uint32_t q, struct operand
     }
 }
 
-/* Of those that have out-neighbours of chunk q: gradients of this slot, and by the gradient factor of later ones. */
+/* The gradients of the chunks with out-neighbours of chunk q: of this slot, and of later slots by the gradient
+ * factor. */
 static void find_gradients(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -217,11 +241,11 @@ static void find_gradients(const struct sl_layer_pass *lp, uint32_t q, struct op
     }
 }
 
-/* A chunk's in-neighbours or out-neighbours, by their side's numbers or, where rows are packed, by boundary.h's. */
+/* A chunk's in-neighbours or out-neighbours, by the numbers of their side, or of boundary.h if rows are packed. */
 struct neighbours {
     const struct sl_pipe_lists *lists;
     starpu_data_handle_t parts, first, factors;
-    uint32_t first_id; /* of the chunk itself */
+    uint32_t first_id; /* first number of the chunk itself */
     bool back;         /* out-neighbours */
 };
 
@@ -239,15 +263,15 @@ static struct neighbours neighbours_of(const struct sl_layer_pass *lp, uint32_t 
         back ? &chunk->out : &chunk->in, side->parts, side->first, side->factors, side->first_of[q], back};
 }
 
-/* The sums of chunk q along its in-edges, or its out-edges. */
+/* Submit the sums of chunk q along its in-edges or out-edges. */
 static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const struct neighbours *from,
-                           const struct operands *of, starpu_data_handle_t out, int beta)
+                           const struct operands *operands, starpu_data_handle_t out, int beta)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     enum sl_pull_weights mean = from->back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
     bool symmetric = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    struct sl_pull what = {.offsets = from->lists->offsets,
+    struct sl_pull args = {.offsets = from->lists->offsets,
                            .vertices = from->lists->vertices,
                            .part_of = from->parts,
                            .first = from->first,
@@ -256,14 +280,18 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
                            .first_id = from->first_id,
                            .n_edges = from->lists->n_edges,
                            .n_parts = pipe->graph.n_chunks,
-                           .rows = of->rows,
-                           .factor = of->factor};
-    what.factors = what.weights == SL_PULL_MEAN ? NULL : from->factors;
-    head.stage = from->back ? SL_STAGE_BACKWARD : head.stage;
-    return sl_pull_submit(&head, &what, beta, out);
+                           .rows = operands->rows,
+                           .factor = operands->factor};
+    if (args.weights != SL_PULL_MEAN) {
+        args.factors = from->factors;
+    }
+    if (from->back) {
+        head.stage = SL_STAGE_BACKWARD;
+    }
+    return sl_pull_submit(&head, &args, beta, out);
 }
 
-/* Of all its vertices, whose sums on a boundary stay for the way back where they are wanted there. */
+/* Sum for all vertices of the chunk. Keep the sums of boundary vertices for the backward pass if sl_pipe_keeps_sums. */
 static enum sl_status sum_all(const struct sl_layer_pass *lp, uint32_t q, int beta, starpu_data_handle_t out)
 {
     const struct neighbours from = neighbours_of(lp, q, false);
@@ -272,12 +300,14 @@ static enum sl_status sum_all(const struct sl_layer_pass *lp, uint32_t q, int be
     enum sl_status st;
     find_rows(lp, q, &rows);
     SL_TRY(st, pull(lp, q, &from, &rows, out, beta), done);
-    st = sl_pipe_keeps_sums(pipe_of(lp)) ? pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]) : SL_OK;
+    if (sl_pipe_keeps_sums(pipe_of(lp))) {
+        st = pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]);
+    }
 done:
     return st;
 }
 
-/* Once more, of the vertices whose neighbours are all of the chunk; the others' sums are there. */
+/* The layer runs again: sum for the inner vertices, and unpack the kept sums of the boundary vertices. */
 static enum sl_status sum_inner(const struct sl_layer_pass *lp, uint32_t q, int beta, starpu_data_handle_t out)
 {
     const struct sl_pipe_boundary *b = &pipe_of(lp)->boundary;
@@ -299,7 +329,10 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
 {
     bool there = sl_pipe_keeps_sums(pipe_of(lp)) && pipe_of(lp)->summed[place_of(lp, q)].split.n_chunks > 0;
     (void)c;
-    return (there ? sum_inner : sum_all)(lp, q, beta, out);
+    if (there) {
+        return sum_inner(lp, q, beta, out);
+    }
+    return sum_all(lp, q, beta, out);
 }
 
 static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t q, struct sl_rows *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Messages at the two ends of a crew's layers. */
+ * Messages at the two ends of a crew's layers, and the gathering of weights. */
 #include "runtime/pipe/stages.h"
 
 #include <string.h>
@@ -9,13 +9,15 @@
 #include "codelets/ranks.h"
 #include "support/memory.h"
 
-/* ---- whose layers ---- */
+/* ---- the crew of a layer ---- */
 
 bool sl_pipe_reads_first(const struct sl_model *model, uint32_t i)
 {
     bool reads = false;
-    for (uint32_t k = i; i > 1 && k < model->n_layers; k++) {
-        reads = reads || model->layer[k].kind->reads_first;
+    if (i > 1) {
+        for (uint32_t k = i; k < model->n_layers; k++) {
+            reads = reads || model->layer[k].kind->reads_first;
+        }
     }
     return reads;
 }
@@ -39,7 +41,7 @@ void sl_pipe_stages_find(struct sl_pipe *p)
     }
 }
 
-struct sl_rank_range sl_pipe_losers(const struct sl_pipe *p)
+struct sl_rank_range sl_pipe_loss_ranks(const struct sl_pipe *p)
 {
     return sl_plan_crew_ranks(p->work.plan, p->work.plan->n_crews - 1);
 }
@@ -51,9 +53,9 @@ static struct sl_pipe *pipe_of(const struct sl_layer_pass *lp)
     return lp->pass->owner;
 }
 
-/* Rows that cross between layer - 1 and layer, the one way or the other. */
+/* Rows that cross between layer - 1 and layer, forward or backward. */
 struct crossing {
-    uint32_t layer; /* they are a role's of this one */
+    uint32_t layer; /* the rows are in a role of this layer */
     enum sl_role role;
     uint32_t n_columns;
 };
@@ -65,60 +67,72 @@ static uint32_t list_crossings(const struct sl_model *model, uint32_t layer, boo
     return sl_pipe_reads_first(model, layer) ? 2 : 1;
 }
 
-/* A number for each handle that receives in an epoch. */
+/* The tag of a message, unique among the handles that receive in an epoch. */
 static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uint32_t q)
 {
     return SL_RANKS_TAGS_OF_STAGES + ((int64_t)p->aside << 34 | (int64_t)back << 33 | (int64_t)crossing << 32 | q);
 }
 
-/* One chunk's rows, to the rank that has it in the crew or from there. */
-static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *what, uint32_t peer, int64_t tag,
+/* Send one chunk's rows to `peer`, or receive the rows from this rank. */
+static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *crossing, uint32_t peer, int64_t tag,
                             uint32_t q, bool gives)
 {
-    struct sl_layer_pass of = sl_pass_layer(lp->pass, what->layer);
-    struct sl_rows *rows = sl_layer_pass_rows(&of, q, what->role);
+    struct sl_layer_pass layer = sl_pass_layer(lp->pass, crossing->layer);
+    struct sl_rows *rows = sl_layer_pass_rows(&layer, q, crossing->role);
     enum sl_status st = SL_OK;
-    SL_TRY(st, gives ? SL_OK : sl_layer_pass_shape(&of, q, what->role, of.level, what->n_columns), done);
+    if (!gives) {
+        SL_TRY(st, sl_layer_pass_shape(&layer, q, crossing->role, layer.level, crossing->n_columns), done);
+    }
     if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
-        st = gives ? sl_ranks_send(rows->chunk[0], peer, tag) : sl_ranks_receive(rows->chunk[0], peer, tag);
-    }
-done:
-    return st;
-}
-
-/* All that crosses before `layer`, with the crew that has the layers on the other side. */
-static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, bool back, bool gives)
-{
-    const struct sl_pipe *p = pipe_of(lp);
-    uint32_t crew = sl_plan_crew(p->work.plan) + (gives == back ? -1u : 1u);
-    struct crossing what[2];
-    enum sl_status st = SL_OK;
-    if (layer == 0 || layer == p->work.model->n_layers) {
-        return SL_OK;
-    }
-    uint32_t n = list_crossings(p->work.model, layer, back, what);
-    for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
-        uint32_t peer = sl_plan_rank(p->whole, crew * p->graph.n_chunks + q);
-        for (uint32_t i = 0; i < n; i++) {
-            SL_TRY(st, cross(lp, &what[i], peer, tag_of(p, back, i, q), q, gives), done);
+        if (gives) {
+            st = sl_ranks_send(rows->chunk[0], peer, tag);
+        } else {
+            st = sl_ranks_receive(rows->chunk[0], peer, tag);
         }
     }
 done:
     return st;
 }
 
-enum sl_status sl_pipe_take(const struct sl_layer_pass *lp, bool back)
+/* Exchange all rows that cross before `layer` with the crew on the other side. */
+static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, bool back, bool gives)
+{
+    const struct sl_pipe *p = pipe_of(lp);
+    uint32_t crew = sl_plan_crew(p->work.plan) + (gives == back ? -1u : 1u);
+    struct crossing crossings[2];
+    enum sl_status st = SL_OK;
+    if (layer == 0 || layer == p->work.model->n_layers) {
+        return SL_OK;
+    }
+    uint32_t n = list_crossings(p->work.model, layer, back, crossings);
+    for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
+        uint32_t peer = sl_plan_rank(p->whole, crew * p->graph.n_chunks + q);
+        for (uint32_t i = 0; i < n; i++) {
+            SL_TRY(st, cross(lp, &crossings[i], peer, tag_of(p, back, i, q), q, gives), done);
+        }
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back)
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->end_layer : p->first_layer;
-    return lp->i + back == edge ? cross_all(lp, edge, back, false) : SL_OK;
+    if (lp->i + back == edge) {
+        return cross_all(lp, edge, back, false);
+    }
+    return SL_OK;
 }
 
-enum sl_status sl_pipe_give(const struct sl_layer_pass *lp, bool back)
+enum sl_status sl_pipe_stages_send(const struct sl_layer_pass *lp, bool back)
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->first_layer : p->end_layer;
-    return lp->i + !back == edge ? cross_all(lp, edge, back, true) : SL_OK;
+    if (lp->i + !back == edge) {
+        return cross_all(lp, edge, back, true);
+    }
+    return SL_OK;
 }
 
 void sl_pipe_stages_done(const struct sl_layer_pass *lp)
@@ -146,7 +160,7 @@ void sl_pipe_stages_done(const struct sl_layer_pass *lp)
 
 /* ---- weights ---- */
 
-/* Arrays of a parameter that are shared: its values, and for a checkpoint the moments. */
+/* The shared arrays of a parameter: its values, and for a checkpoint its moments. */
 static uint32_t arrays_of(const struct sl_parameter *parameter, bool checkpoint, sl_real *out[3])
 {
     out[0] = parameter->value;
@@ -155,7 +169,8 @@ static uint32_t arrays_of(const struct sl_parameter *parameter, bool checkpoint,
     return checkpoint ? 3 : 1;
 }
 
-/* The trained parameters of layers first .. end - 1: to a list (`values` may be NULL), or from there. Returns how many numbers. */
+/* Copy the trained parameters of layers first .. end - 1 from (`in`) or to `values`. NULL: only count. Returns the
+ * number of values. */
 static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, bool checkpoint, bool in,
                    sl_real *values)
 {
@@ -167,14 +182,16 @@ static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, b
         uint32_t n_arrays = sl_parameter_trained(parameter) ? arrays_of(parameter, checkpoint, array) : 0;
         for (uint32_t a = 0; a < n_arrays; a++, n += size) {
             if (values != NULL) {
-                memcpy(in ? array[a] : values + n, in ? values + n : array[a], size * sizeof *values);
+                sl_real *to = in ? array[a] : values + n;
+                const sl_real *from = in ? values + n : array[a];
+                memcpy(to, from, size * sizeof *values);
             }
         }
     }
     return n;
 }
 
-/* Of each crew its first rank gives the layers, in their order. */
+/* Bytes that each rank contributes: the first rank of a crew contributes the crew's layers, in order. */
 static void count_bytes(const struct sl_pipe *p, bool checkpoint, size_t *bytes_of)
 {
     const struct sl_model *model = p->work.model;
@@ -205,7 +222,9 @@ enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
         copy(model, p->first_layer, p->end_layer, checkpoint, false, mine);
     }
     st = sl_ranks_gather(mine, bytes_of[rank], bytes_of, all);
-    st = st == SL_OK && !checkpoint ? sl_ranks_broadcast(all, n * sizeof *all) : st;
+    if (st == SL_OK && !checkpoint) {
+        st = sl_ranks_broadcast(all, n * sizeof *all);
+    }
     if (st == SL_OK && (rank == 0 || !checkpoint)) {
         copy(model, 0, model->n_layers, checkpoint, true, all);
     }

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages of several ranks: what a crew (runtime/plan/plan.h) takes in of the crew before it and gives back, chunk by chunk, from the rank
- * that has the chunk's way here to the one that has it there, as soon as it is there:
+ * Stages over several ranks. A crew (runtime/plan/plan.h) receives rows from the crew before it and returns
+ * gradients, chunk by chunk, as soon as they exist. The rank that has the chunk's way in one crew sends to the rank
+ * that has the same way in the neighbouring crew:
  *
- *   forward   what the crew's first layer takes in; and, where that layer or a later one reads the first of all layers again, its output
- *   back      their gradients, in sl_real, as within a rank: stages change no figure
+ *   forward   the input of the crew's first layer; and the output of the model's first layer, if this layer or a
+ *             later one reads it again
+ *   backward  the gradients of both, in sl_real as within a rank, so that stages change no result
  *
- * Each rank has the weights of its own layers, and their moments; the others' are of the last sl_pipe_stages_share.
+ * A rank has current weights and moments for its own layers only. For all remaining layers it has the weights of the
+ * last sl_pipe_stages_share.
  */
 #ifndef SL_RUNTIME_PIPE_STAGES_H
 #define SL_RUNTIME_PIPE_STAGES_H
 
 #include "runtime/pipe/pipe.h"
 
-/* Whether layer i or one after it reads again the output of the first layer, which is not the one before i. */
+/* Whether layer i or a later layer reads the output of the first layer again. False if the first layer directly
+ * precedes layer i. */
 bool sl_pipe_reads_first(const struct sl_model *model, uint32_t i);
 
-/* Once layers have stages: which are this crew's. */
+/* Set first_layer and end_layer from the stages of the layers. */
 void sl_pipe_stages_find(struct sl_pipe *pipe);
 
 /* Whether this crew has the last layer. */
@@ -26,20 +30,21 @@ static inline bool sl_pipe_has_last(const struct sl_pipe *pipe)
     return pipe->end_layer == pipe->work.model->n_layers;
 }
 
-/* The ranks of the crew that has the last layer. */
-struct sl_rank_range sl_pipe_losers(const struct sl_pipe *pipe);
+/* The ranks of the crew with the last layer, which compute the loss. */
+struct sl_rank_range sl_pipe_loss_ranks(const struct sl_pipe *pipe);
 
-/* Submit, for the chunks in hand. A layer that is the crew's first gets what it takes in before it runs, and gives back the gradient of
- * that after it has run back; one that is the last gives its output, and gets the gradient. At other layers, and where there is no such
- * crew, nothing. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_pipe_take(const struct sl_layer_pass *lp, bool back);
-enum sl_status sl_pipe_give(const struct sl_layer_pass *lp, bool back);
+/* Submit the messages between crews, for the chunks in hand. Call receive before the layer runs, and send after it
+ * has run, forward and backward. The crew's first layer receives its input and sends back the input's gradient. The
+ * crew's last layer sends its output and receives the output's gradient. Inner layers, and ends without a
+ * neighbouring crew, do nothing. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back);
+enum sl_status sl_pipe_stages_send(const struct sl_layer_pass *lp, bool back);
 
-/* A slot is through: rows that are only here to come or go. */
+/* Release a slot's rows that were only received or sent. Call after the crew's first layer has run backward. */
 void sl_pipe_stages_done(const struct sl_layer_pass *lp);
 
-/* All crews' weights at every rank; or, for a checkpoint, with the moments at rank 0. Collective, after sl_ranks_drain. SL_EIO, SL_EINVAL,
- * SL_ESTARPU, SL_ENOMEM. */
+/* Gather the weights of all crews at every rank; for a checkpoint, weights and moments at rank 0 only. Collective,
+ * after sl_ranks_drain. SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pipe_stages_share(struct sl_pipe *pipe, bool checkpoint);
 
 #endif

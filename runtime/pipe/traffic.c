@@ -13,7 +13,7 @@ uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
     return sl_spread(q, pipe->graph.n_chunks, pipe->work.settings->ways);
 }
 
-/* Vertices of other ways in the lists of chunk q, but for those that its way has had before. wanted: [vertex][way] */
+/* Count the vertices of other ways in the lists of chunk q, each once per way. wanted [vertex][way]: counted before. */
 static uint64_t count_chunk(const struct sl_pipe *p, const struct sl_graph *graph, const uint16_t *part_of, uint32_t q,
                             bool *wanted)
 {
@@ -29,20 +29,22 @@ static uint64_t count_chunk(const struct sl_pipe *p, const struct sl_graph *grap
     return n;
 }
 
-/* Over the lists of all ranks' ways, which each crew has. */
+/* Count over the lists of all ranks. Only the first crew counts, since each crew has all ways. */
 static enum sl_status count_mirrors(const struct sl_pipe *p, const struct sl_graph *graph,
                                     const struct sl_pipe_side *side, uint64_t *out)
 {
     const struct sl_plan *plan = p->work.plan;
     const uint16_t *part_of = side->part_of != NULL ? side->part_of : p->graph.in.part_of;
-    size_t n_vertices = side->first_of[p->graph.n_chunks]; /* that lists may hold */
+    size_t n_vertices = side->first_of[p->graph.n_chunks]; /* numbers in lists are below this */
     double n = 0;
     bool *wanted;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n_vertices * p->work.settings->ways + 1, sizeof *wanted, "boundaries of ways", &wanted),
            done);
-    for (uint32_t q = plan->first_pe; plan->first_crew == 0 && q < plan->end_pe; q++) {
-        n += (double)count_chunk(p, graph, part_of, q, wanted);
+    if (plan->first_crew == 0) {
+        for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
+            n += (double)count_chunk(p, graph, part_of, q, wanted);
+        }
     }
     sl_free(wanted);
     SL_TRY(st, sl_ranks_sum(1, &n), done);
@@ -52,19 +54,24 @@ done:
     return st;
 }
 
-/* Bytes of a row of a layer's output, there, and of its gradient, back. */
+/* Bytes of a row of a layer's output, forward, and of its gradient, backward. */
 static uint64_t crossing_bytes_of(const struct sl_pipe *p, const struct sl_layer *layer)
 {
     return layer->n_out * (sl_layer_element(layer, p->work.shards->row_element) + sizeof(sl_real));
 }
 
-/* What crosses into the stage that layer i begins, if it does, and back, of each vertex. */
+/* Bytes per vertex into the stage that begins with layer i, and back. 0 if no stage begins there. */
 static uint64_t crossing_bytes(const struct sl_pipe *p, uint32_t i)
 {
     const struct sl_model *model = p->work.model;
-    bool begins = i > 0 && p->stage[i] != p->stage[i - 1];
-    uint64_t first = sl_pipe_reads_first(model, i) ? crossing_bytes_of(p, &model->layer[0]) : 0;
-    return begins ? crossing_bytes_of(p, &model->layer[i - 1]) + first : 0;
+    uint64_t bytes = 0;
+    if (i > 0 && p->stage[i] != p->stage[i - 1]) {
+        bytes += crossing_bytes_of(p, &model->layer[i - 1]);
+        if (sl_pipe_reads_first(model, i)) {
+            bytes += crossing_bytes_of(p, &model->layer[0]);
+        }
+    }
+    return bytes;
 }
 
 enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *out)
@@ -76,15 +83,15 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     *out = (struct sl_pipe_traffic){0};
     SL_TRY(st, count_mirrors(p, &p->graph.numbered, &p->graph.in, &out->mirrors), done);
     out->mirrors_back = out->mirrors;
-    SL_TRY(st,
-           p->graph.transposed.offsets == NULL
-               ? SL_OK
-               : count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back),
-           done);
+    if (p->graph.transposed.offsets != NULL) {
+        SL_TRY(st, count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back), done);
+    }
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         stage_bytes += crossing_bytes(p, i);
-        way_columns += layer->from != layer->level ? layer->training.travels : 0;
+        if (layer->from != layer->level) {
+            way_columns += layer->training.travels;
+        }
     }
     out->stages = stage_bytes * p->work.shards->n_vertices;
     out->rows = p->work.shards->row_element * way_columns * out->mirrors;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Of one process a graph built of the reversed edges; of several, edges that go to the ranks of their sources. */
+ * In one process: builds a graph from the reversed edges. With several ranks: each edge goes to the rank of its
+ * source first. */
 #include "runtime/pipe/transpose.h"
 
 #include "codelets/ranks.h"
@@ -28,59 +29,59 @@ done:
 
 /* ---- several ranks ---- */
 
-/* The graph of a rank's own vertices, and where each rank's begin. */
-struct held {
+/* The graph of a rank's own vertices, and the first vertex of each rank. */
+struct own_graph {
     const struct sl_graph *graph;
     uint32_t n_ranks;
     sl_vertex first[SL_MAX_PES + 1]; /* R + 1 */
     sl_vertex own, own_end;
 };
 
-/* What one rank tells each: an edge is its source and then its destination. */
-struct told {
+/* The edges that a rank sends to, or receives from, each rank. An edge is two numbers: source, destination. */
+struct edge_message {
     uint32_t n[SL_MAX_PES];
-    uint32_t *pairs; /* rank after rank */
+    uint32_t *pairs; /* ordered by rank */
 };
 
-static struct held held_of(const struct sl_plan *plan, const struct sl_shards *shards)
+static struct own_graph own_graph_of(const struct sl_plan *plan, const struct sl_shards *shards)
 {
-    struct held held = {.graph = &shards->partition->graph, .n_ranks = plan->n_ranks};
+    struct own_graph own_graph = {.graph = &shards->partition->graph, .n_ranks = plan->n_ranks};
     for (uint32_t r = 0; r <= plan->n_ranks; r++) {
-        held.first[r] = shards->partition->first[sl_plan_first_pe(plan, r)];
+        own_graph.first[r] = shards->partition->first[sl_plan_first_pe(plan, r)];
     }
-    held.own = held.first[plan->rank];
-    held.own_end = held.first[plan->rank + 1];
-    return held;
+    own_graph.own = own_graph.first[plan->rank];
+    own_graph.own_end = own_graph.first[plan->rank + 1];
+    return own_graph;
 }
 
-static uint32_t rank_of(const struct held *held, sl_vertex id)
+static uint32_t rank_of(const struct own_graph *own_graph, sl_vertex id)
 {
-    return sl_partition_owner(held->first, held->n_ranks, id);
+    return sl_partition_owner(own_graph->first, own_graph->n_ranks, id);
 }
 
-static uint64_t count_of(const struct told *told, uint32_t n_ranks)
+static uint64_t count_of(const struct edge_message *edge_message, uint32_t n_ranks)
 {
     uint64_t n = 0;
     for (uint32_t r = 0; r < n_ranks; r++) {
-        n += told->n[r];
+        n += edge_message->n[r];
     }
     return n;
 }
 
-/* Own edges, by the rank of their source; of each rank in ascending order of their destinations. */
-static enum sl_status list_edges(const struct held *held, struct told *out)
+/* List own edges by the rank of their source, and for each rank in ascending order of destinations. */
+static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_message *out)
 {
-    const struct sl_graph *graph = held->graph;
-    uint64_t at[SL_MAX_PES] = {0};
+    const struct sl_graph *graph = own_graph->graph;
+    uint64_t position[SL_MAX_PES] = {0};
     uint64_t n[SL_MAX_PES] = {0};
-    uint64_t begin = graph->offsets[held->own];
-    uint64_t end = graph->offsets[held->own_end];
+    uint64_t begin = graph->offsets[own_graph->own];
+    uint64_t end = graph->offsets[own_graph->own_end];
     enum sl_status st;
     SL_TRY(st, sl_alloc(2 * (end - begin) + 1, sizeof *out->pairs, "edges for other ranks", &out->pairs), done);
     for (uint64_t e = begin; e < end; e++) {
-        n[rank_of(held, graph->sources[e])] += 2;
+        n[rank_of(own_graph, graph->sources[e])] += 2;
     }
-    for (uint32_t r = 0; r < held->n_ranks; r++) {
+    for (uint32_t r = 0; r < own_graph->n_ranks; r++) {
         if (n[r] > INT32_MAX) {
             st =
                 sl_fail(SL_EINVAL, "%llu edges for rank %u, expected fewer than 2^30 from one rank; use more processes",
@@ -89,12 +90,12 @@ static enum sl_status list_edges(const struct held *held, struct told *out)
         }
         out->n[r] = (uint32_t)n[r];
     }
-    for (uint32_t r = 1; r < held->n_ranks; r++) {
-        at[r] = at[r - 1] + out->n[r - 1];
+    for (uint32_t r = 1; r < own_graph->n_ranks; r++) {
+        position[r] = position[r - 1] + out->n[r - 1];
     }
-    for (sl_vertex v = held->own; v < held->own_end; v++) {
+    for (sl_vertex v = own_graph->own; v < own_graph->own_end; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            uint64_t *next = &at[rank_of(held, graph->sources[e])];
+            uint64_t *next = &position[rank_of(own_graph, graph->sources[e])];
             out->pairs[(*next)++] = graph->sources[e];
             out->pairs[(*next)++] = v;
         }
@@ -103,37 +104,38 @@ done:
     return st;
 }
 
-/* Lists of own vertices; pairs come in ascending order of what the lists hold. */
-static enum sl_status build(const struct held *held, uint64_t n, const uint32_t *pairs, struct sl_graph *out)
+/* Build the lists of own vertices. Pairs arrive in ascending order of destinations, so each list ascends. */
+static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const uint32_t *pairs, struct sl_graph *out)
 {
     enum sl_status st;
-    *out = (struct sl_graph){.n_vertices = held->graph->n_vertices, .n_edges = n / 2};
+    *out = (struct sl_graph){.n_vertices = own_graph->graph->n_vertices, .n_edges = n / 2};
     SL_TRY(st, sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets), done);
     SL_TRY(st, sl_alloc(out->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
     for (uint64_t i = 0; i < n; i += 2) {
         out->offsets[pairs[i] + 2]++;
     }
-    for (sl_vertex v = held->own; v < held->own_end; v++) {
+    for (sl_vertex v = own_graph->own; v < own_graph->own_end; v++) {
         out->offsets[v + 2] += out->offsets[v + 1];
     }
-    for (uint64_t i = 0; i < n; i += 2) { /* then a list's entry is where it ends */
+    for (uint64_t i = 0; i < n; i += 2) { /* advances a list's offset to the list's end */
         out->sources[out->offsets[pairs[i] + 1]++] = pairs[i + 1];
     }
 done:
     return st;
 }
 
-static enum sl_status transpose_held(const struct held *held, struct sl_graph *out)
+static enum sl_status transpose_held(const struct own_graph *own_graph, struct sl_graph *out)
 {
-    struct told to = {{0}, NULL};
-    struct told from = {{0}, NULL};
+    struct edge_message to = {{0}, NULL};
+    struct edge_message from = {{0}, NULL};
     enum sl_status st;
-    SL_TRY(st, list_edges(held, &to), done);
+    SL_TRY(st, list_edges(own_graph, &to), done);
     SL_TRY(st, sl_ranks_swap_counts(to.n, from.n), done);
-    SL_TRY(st, sl_alloc(count_of(&from, held->n_ranks) + 1, sizeof *from.pairs, "edges of other ranks", &from.pairs),
+    SL_TRY(st,
+           sl_alloc(count_of(&from, own_graph->n_ranks) + 1, sizeof *from.pairs, "edges of other ranks", &from.pairs),
            done);
     SL_TRY(st, sl_ranks_swap(to.n, to.pairs, from.n, from.pairs), done);
-    st = build(held, count_of(&from, held->n_ranks), from.pairs, out);
+    st = build(own_graph, count_of(&from, own_graph->n_ranks), from.pairs, out);
 done:
     sl_free(to.pairs);
     sl_free(from.pairs);
@@ -147,8 +149,8 @@ enum sl_status sl_pipe_transpose(const struct sl_plan *plan, const struct sl_sha
     if (!sl_plan_shares_ways(plan)) {
         st = transpose_all(&shards->partition->graph, out);
     } else {
-        struct held held = held_of(plan, shards);
-        st = transpose_held(&held, out);
+        struct own_graph own_graph = own_graph_of(plan, shards);
+        st = transpose_held(&own_graph, out);
     }
     if (st != SL_OK) {
         sl_graph_free(out);

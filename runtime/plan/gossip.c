@@ -26,7 +26,7 @@ uint32_t sl_gossip_period(uint32_t n)
     return period;
 }
 
-/* Fisher, Yates. */
+/* Fisher-Yates shuffle. */
 static void shuffle(uint32_t n, const struct sl_draw *draw, uint32_t *order)
 {
     for (uint32_t i = n; i-- > 1;) {

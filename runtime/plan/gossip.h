@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Who gossips with whom: the schedule of GossipGraD (Daily et al. 2018, arXiv 1803.05880) as a pure function.
+ * Gossip partners: the schedule of GossipGraD (Daily et al. 2018, arXiv 1803.05880) as a pure function.
  *
- * n nodes stand on a virtual topology, a permutation T of them; pos is where a node stands. Period R = max(1, ceil(log2 n)), and
- * j = step mod R:
+ * n nodes have positions in a virtual topology, a permutation T of the nodes: T[pos] is the node at position pos. The
+ * period is R = max(1, ceil(log2 n)), and j = step mod R:
  *
- *   dissemination   to T[(pos + 2^j) mod n], from T[(pos - 2^j) mod n]; any n
- *   cube            to and from T[pos xor 2^j]; where that is n or more the node is idle in this step; n even, or 1
+ *   dissemination   send to T[(pos + 2^j) mod n], receive from T[(pos - 2^j) mod n]; any n
+ *   cube            exchange with T[pos xor 2^j]; idle in this step if pos xor 2^j >= n; n is even, or 1
  *
- * There are n permutations, each shuffled from the one before (the first from 0, 1, .., n - 1), which all nodes know from the
- * common seed. They are used in turn, for ever: every R steps the next one, once a step however many arrays a model has. A node
- * alone is its own partner. In every step each node that is not idle sends to one and receives from one.
+ * There are n permutations. Each is shuffled from the previous one, the first from 0, 1, .., n - 1. All nodes compute
+ * the same permutations from the common seed. Every R steps the next permutation is used, cyclically. In a step every
+ * node that is not idle sends to one node and receives from one node. A single node is its own partner.
  */
 #ifndef SL_RUNTIME_PLAN_GOSSIP_H
 #define SL_RUNTIME_PLAN_GOSSIP_H
@@ -24,25 +24,26 @@
 
 enum sl_gossip_topology { SL_GOSSIP_DISSEMINATION, SL_GOSSIP_CUBE };
 
-/* A node's partners in a step; both are the node itself where it is idle. */
+/* A node's partners in a step. An idle node is its own partner. */
 struct sl_partners {
     uint32_t to, from;
 };
 
-/* SL_EINVAL: no node or more than SL_MAX_NODES, or an odd number of them, other than 1, on a cube. */
+/* SL_EINVAL: n is 0 or above SL_MAX_NODES; or, on a cube, odd and not 1. */
 enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n);
 
-/* R: steps on one permutation, after which each node has been reached by all (dissemination). */
+/* R: steps on one permutation. With dissemination every node has by then received from all nodes, directly or
+ * indirectly. */
 uint32_t sl_gossip_period(uint32_t n);
 
-/* Permutation number `index` (mod n), for 1 <= n <= SL_MAX_NODES. permutation_out: n entries. */
+/* Permutation number `index` mod n. 1 <= n <= SL_MAX_NODES. permutation_out: n entries. */
 void sl_gossip_permutation(uint32_t n, uint64_t index, uint64_t seed, uint32_t *permutation_out);
 
-/* All nodes' partners on a permutation, j < R. partners_out: n entries, by node. */
+/* The partners of all nodes on a permutation, j < R. partners_out: n entries, by node. */
 void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint32_t *permutation, uint32_t j,
                         struct sl_partners *partners_out);
 
-/* All nodes' partners in a step of a run. SL_EINVAL as sl_gossip_check. */
+/* The partners of all nodes in a step of a run. SL_EINVAL as in sl_gossip_check. */
 enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
                                   struct sl_partners *partners_out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What follows from P, G and the training vertices. */
+ * Arithmetic on P, G, R and the training vertices. */
 #include "runtime/plan/plan.h"
 
 uint32_t sl_plan_replicas(const struct sl_settings *settings)
@@ -9,7 +9,7 @@ uint32_t sl_plan_replicas(const struct sl_settings *settings)
     return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
 }
 
-/* The least place of n whose floor(place n_among / n) is i or more (sl_spread). */
+/* The inverse of sl_spread: the smallest k with floor(k n_among / n) >= i. */
 static uint32_t first_of(uint32_t i, uint32_t n, uint32_t n_among)
 {
     return (uint32_t)(((uint64_t)i * n + n_among - 1) / n_among);
@@ -27,14 +27,14 @@ static uint32_t crew_size(const struct sl_plan *plan, uint32_t crew)
     return first_rank(plan, crew + 1) - first_rank(plan, crew);
 }
 
-/* Ranks of a crew share its ways. */
+/* The rank of a crew's chunk q: ranks split the crew's ways evenly. */
 static uint32_t rank_of_chunk(const struct sl_plan *plan, uint32_t crew, uint32_t q)
 {
     uint32_t way = sl_spread(q, plan->n_parts, plan->n_ways);
     return first_rank(plan, crew) + sl_spread(way, plan->n_ways, crew_size(plan, crew));
 }
 
-/* Among the PEs of all crews. */
+/* The rank's first PE, counted over all crews. */
 static uint32_t first_chunk(const struct sl_plan *plan, uint32_t rank)
 {
     uint32_t crew = sl_spread(rank, plan->n_ranks, plan->n_crews);
@@ -79,14 +79,18 @@ struct sl_plan sl_plan_of_crew(const struct sl_plan *plan)
 
 uint32_t sl_plan_rank(const struct sl_plan *plan, uint32_t p)
 {
-    return plan->n_ways > 0 ? rank_of_chunk(plan, plan->first_crew + p / plan->n_parts, p % plan->n_parts)
-                            : sl_spread(p, plan->n_pes, plan->n_ranks);
+    if (plan->n_ways == 0) {
+        return sl_spread(p, plan->n_pes, plan->n_ranks);
+    }
+    return rank_of_chunk(plan, plan->first_crew + p / plan->n_parts, p % plan->n_parts);
 }
 
 uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank)
 {
-    return plan->n_ways > 0 ? clamp(first_chunk(plan, rank), plan->first_crew * plan->n_parts, plan->n_pes)
-                            : first_of(rank, plan->n_pes, plan->n_ranks);
+    if (plan->n_ways == 0) {
+        return first_of(rank, plan->n_pes, plan->n_ranks);
+    }
+    return clamp(first_chunk(plan, rank), plan->first_crew * plan->n_parts, plan->n_pes);
 }
 
 bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
@@ -98,13 +102,13 @@ bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
     return holds;
 }
 
-/* Every group holds all parts: groups take turns, so that no group's ranks score all. */
+/* Every group owns all parts. The groups take turns, so no group evaluates all parts. */
 uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q)
 {
     return sl_plan_rank(plan, sl_spread(q, plan->n_parts, plan->n_groups) * plan->n_parts + q);
 }
 
-/* A group for each crew, and the stages and ways of this rank live at its homes. */
+/* A group for each crew. The homes of this rank are for its pairs of stage and way. */
 static void plan_crews(const struct sl_settings *settings, struct sl_plan *plan)
 {
     uint32_t crew;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Who does what in a run: decided once, before its first task, and never changed.
+ * The plan: how a run's work is divided. A plan is made once, before the first task, and never changes.
  *
- * P PEs in P/G groups; PE p holds part p mod G of the graph and cooperates with the PEs of group p / G. A run has one replica of the
- * model, or with gossip one for each group.
+ * A run has P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
+ * A run has one replica of the model, or with gossip one per group.
  *
- * With R ranks (codelets/ranks.h) PE p is rank floor(p R / P)'s, so that each has a block of them; groups and replicas may be of several.
+ * With R ranks (codelets/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
+ * replica may span several ranks.
  *
- * Full-graph training (runtime/pipe/epoch.h) has a PE for each chunk of the graph, one after the other as the ways have them, and a group
- * of these PEs for each crew: the ranks that share some neighbouring stages. There are min(R, S) crews. Where there are more ranks than
- * stages, those of a crew share its ways; else a crew is one rank, which has all ways. So a rank has stages and ways without a gap, and a
- * stage's ways are together where they fit.
+ * Full-graph training (runtime/pipe/epoch.h) has a PE for each graph chunk, in the order of the ways. A crew is the
+ * set of ranks for the same consecutive stages; S stages give min(R, S) crews. Each crew has a group of PEs. If R >
+ * S, the ranks of a crew share its ways. Otherwise a crew is one rank, and this rank has all ways. So the stages of a
+ * rank are consecutive, and so are its ways.
  */
 #ifndef SL_RUNTIME_PLAN_PLAN_H
 #define SL_RUNTIME_PLAN_PLAN_H
@@ -22,33 +23,41 @@
 
 struct sl_plan {
     uint32_t n_pes;    /* P */
-    uint32_t n_parts;  /* G: parts of the graph, PEs of a group */
+    uint32_t n_parts;  /* G: parts of the graph, and PEs of a group */
     uint32_t n_groups; /* P / G */
     uint32_t n_replicas;
-    uint32_t n_ranks, rank;    /* R, and this process's */
-    uint32_t first_pe, end_pe; /* of this process */
-    uint32_t n_ways;           /* W of full-graph training, where the next two mean something; else 0 */
-    uint32_t n_crews;          /* min(R, S) */
-    uint32_t first_crew;       /* whose PEs these begin with: 0, but of a crew's own plan (sl_plan_of_crew) */
-    uint32_t n_layers;         /* L: hops of a minibatch */
-    uint32_t n_train;          /* seeds of an epoch */
-    uint64_t batch;            /* seeds of a step: P B, or all */
-    uint32_t n_per_epoch;      /* steps */
-    uint64_t n_steps;          /* of the whole run */
-    bool ring;                 /* seeds move on a ring; else every epoch has an order of its own */
-    struct sl_homes homes;     /* where PEs live */
+    uint32_t n_ranks;          /* R */
+    uint32_t rank;             /* of this process */
+    uint32_t first_pe, end_pe; /* this process owns PEs first_pe .. end_pe - 1 */
+    /* full-graph training only: W, the ways; 0 with minibatches */
+    uint32_t n_ways;
+    /* full-graph training only: min(R, S) */
+    uint32_t n_crews;
+    /* full-graph training only: the crew that owns PE 0 of this plan. 0, except in a crew's own plan
+     * (sl_plan_of_crew). */
+    uint32_t first_crew;
+    uint32_t n_layers;    /* L: hops of a minibatch */
+    uint32_t n_train;     /* seeds of an epoch */
+    uint64_t batch;       /* seeds of a step: P B with minibatches, otherwise n_train */
+    uint32_t n_per_epoch; /* steps of an epoch */
+    uint64_t n_steps;     /* steps of the run */
+    /* whether seeds move around a ring of groups (sl_plan_share); otherwise every epoch has its own order */
+    bool ring;
+    /* where the PEs of this process live */
+    struct sl_homes homes;
 };
 
-/* Replicas of the model: 1 with all-reduce, else one per group. pes and group_size are decided. */
+/* The number of replicas: 1 with all-reduce, one per group with gossip. settings: pes and group_size are decided. */
 uint32_t sl_plan_replicas(const struct sl_settings *settings);
 
-/* The plan of a run, P >= R; pes, group_size and epochs are decided, StarPU is up. n_train: training vertices, >= 1. */
+/* Make the plan of a run. StarPU is up. settings: pes (P >= R), group_size and epochs are decided. n_train: number of
+ * training vertices, >= 1. */
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train);
 
-/* The plan of a pass over whole parts: a PE for each, in one group with one replica, all of this process. */
+/* The plan of a pass over whole parts: one PE per part, one group, one replica, one rank. */
 struct sl_plan sl_plan_of_parts(uint32_t n_parts);
 
-/* The crew of a stage of S, and that of a rank. */
+/* The crew of a stage, and the crew of this rank. n_stages: S. */
 static inline uint32_t sl_plan_crew_of_stage(const struct sl_plan *plan, uint32_t stage, uint32_t n_stages)
 {
     return sl_spread(stage, n_stages, plan->n_crews);
@@ -58,13 +67,14 @@ static inline uint32_t sl_plan_crew(const struct sl_plan *plan)
     return sl_spread(plan->rank, plan->n_ranks, plan->n_crews);
 }
 
-/* Of full-graph training the PEs of this rank's crew alone, a group of chunks 0 .. K - 1; ranks keep their numbers. */
+/* Full-graph training: the plan of this rank's crew alone, one group with PEs 0 .. K - 1 for the K graph chunks.
+ * Ranks keep their numbers. */
 struct sl_plan sl_plan_of_crew(const struct sl_plan *plan);
 
-/* The most ranks that are of one crew, R over S stages. */
+/* The size of the largest crew if R ranks compute S stages. */
 uint32_t sl_plan_largest_crew(uint32_t n_ranks, uint32_t n_stages);
 
-/* The part that PE p holds, which is its number in its group; the group; the PE that is number `peer` of p's group. */
+/* The part of PE p, equal to its number in the group; the group of PE p; PE number `peer` of the same group. */
 static inline uint32_t sl_plan_part(const struct sl_plan *plan, uint32_t p)
 {
     return p % plan->n_parts;
@@ -78,7 +88,7 @@ static inline uint32_t sl_plan_peer(const struct sl_plan *plan, uint32_t p, uint
     return p - p % plan->n_parts + peer;
 }
 
-/* PEs that train one replica; the replica that PE p trains; the first PE of a replica. */
+/* The number of PEs per replica; the replica of PE p; the first PE of a replica. */
 static inline uint32_t sl_plan_replica_pes(const struct sl_plan *plan)
 {
     return plan->n_pes / plan->n_replicas;
@@ -92,25 +102,25 @@ static inline uint32_t sl_plan_first_of(const struct sl_plan *plan, uint32_t rep
     return replica * sl_plan_replica_pes(plan);
 }
 
-/* Whether ranks of a crew, of one at the least, share its ways. */
+/* Whether some crew has several ranks. Its ranks then share its ways. */
 bool sl_plan_shares_ways(const struct sl_plan *plan);
 
-/* The rank that PE p is of; whether it is this one's. */
+/* The owner rank of PE p; whether this rank is the owner. */
 uint32_t sl_plan_rank(const struct sl_plan *plan, uint32_t p);
 static inline bool sl_plan_here(const struct sl_plan *plan, uint32_t p)
 {
     return p >= plan->first_pe && p < plan->end_pe;
 }
-/* The first PE of a rank; P after the last, and in a crew's plan after its last, 0 before its first. */
+/* The first PE of a rank; P for rank R. In a crew's plan: 0 for earlier ranks, P for later ones. */
 uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank);
 
-/* Whether a PE of this rank holds part q. */
+/* Whether a PE of this rank owns part q. */
 bool sl_plan_holds(const struct sl_plan *plan, uint32_t q);
 
-/* The rank that evaluates part q: one that holds it. Ascends with q. */
+/* The evaluating rank of part q, an owner of the part. Ascending in q. */
 uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q);
 
-/* The ranks that PEs first .. first + n - 1 are of: begin .. end - 1, without a gap. */
+/* The owner ranks of PEs first .. first + n - 1: begin .. end - 1. */
 struct sl_rank_range {
     uint32_t begin, end;
 };
@@ -122,7 +132,7 @@ static inline struct sl_rank_range sl_plan_ranks(const struct sl_plan *plan, uin
 /* The ranks of a crew. */
 struct sl_rank_range sl_plan_crew_ranks(const struct sl_plan *plan, uint32_t crew);
 
-/* The ranks that train a replica, each on a copy of its own; whether this one does. */
+/* The ranks training a replica, each on its own copy; whether this rank is among the ranks. */
 static inline struct sl_rank_range sl_plan_trainers(const struct sl_plan *plan, uint32_t replica)
 {
     return sl_plan_ranks(plan, sl_plan_first_of(plan, replica), sl_plan_replica_pes(plan));
@@ -133,22 +143,25 @@ static inline bool sl_plan_trains(const struct sl_plan *plan, uint32_t replica)
     return plan->rank >= ranks.begin && plan->rank < ranks.end;
 }
 
-/* Several ranks, and replicas that mix: in a step nothing goes to all ranks, so that one which is late holds up those alone that mix
- * with it. What all are to know of the steps they are told at the epoch's end. */
+/* Whether ranks are decoupled: several ranks with several replicas. No step has an operation over all ranks, so a
+ * late rank delays only its gossip partners. Losses and counts are exchanged at the end of the epoch. */
 static inline bool sl_plan_decoupled(const struct sl_plan *plan)
 {
     return plan->n_ranks > 1 && plan->n_replicas > 1;
 }
 
-/* The slice of an epoch's order that a step trains on. */
+/* A slice of an epoch's order of the training vertices: entries first .. first + n - 1. */
 struct sl_seeds {
     uint64_t epoch;
     uint32_t first, n;
 };
+
+/* The slice that a step trains on. */
 struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step);
 
-/* The share of that slice that group r trains on. On a ring the slices of the first epoch's order stay, and each share
- * moves to the next group after use: in epoch e group r has what group r - e began with. */
+/* The share of this slice that group r trains on. On a ring all epochs use the first epoch's order, and after each
+ * epoch every share moves to the next group: in epoch e, group r trains on the first share of group r - e (mod
+ * groups). */
 struct sl_seeds sl_plan_share(const struct sl_plan *plan, uint64_t step, uint32_t r);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The option table of coop_sage, and what its options mean together. */
+ * The option tables of coop_sage and pipe_gnn, and checks that concern several options. */
 #include "runtime/plan/settings.h"
 
 #include <pthread.h>
@@ -35,10 +35,10 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 
 #define PREFIX "STARLING_" /* of environment variables */
 #define FANOUT_PER_LAYER 10
-#define HEADS 8 /* defaults of what one model has */
+#define HEADS 8 /* defaults of options that only one model has */
 #define ALPHA 0.1
 #define LAMBDA 0.5
-#define MAX_WIDTH 65536     /* hidden units: a weight matrix then has 2^33 entries at most */
+#define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */
 #define MAX_BATCH (1 << 24) /* seeds */
 #define MAX_PES 256
 
@@ -278,7 +278,7 @@ static const struct sl_option pipe_options[] = {
 };
 /* clang-format on */
 
-/* Options of coop_sage that full-graph training does not have: of these groups, and these. */
+/* Options of coop_sage that full-graph training lacks: all options of some groups, and single ones. */
 static bool is_minibatches(const struct sl_option *option)
 {
     static const char *const others[] = {"heads", "input-dropout", "transport", "means"};
@@ -307,7 +307,7 @@ static struct sl_option_table pipe_table = {
 
 static pthread_once_t pipe_table_once = PTHREAD_ONCE_INIT;
 
-/* Those of coop_sage that are for both, and its own in the place of the minibatch's. */
+/* The options of coop_sage that serve both programs, with pipe_gnn's own options in place of the minibatch group. */
 static void fill_pipe_table(void)
 {
     size_t n = 0;
@@ -361,7 +361,8 @@ void sl_settings_free(struct sl_settings *settings)
     }
 }
 
-/* ---- What options mean together ----------------------------------------------------------------------------------- */
+/* ---- Checks of several options
+ * ----------------------------------------------------------------------------------- */
 
 static enum sl_status check_fanout(struct sl_settings *s)
 {
@@ -383,10 +384,14 @@ static enum sl_status check_model(const struct sl_settings *s)
     bool gat = s->model == SL_MODEL_GAT;
     bool gcnii = s->model == SL_MODEL_GCNII;
     bool resgcn = s->model == SL_MODEL_RESGCN;
-    const char *other = !gat && s->heads != HEADS       ? "heads"
-                        : !gcnii && s->alpha != ALPHA   ? "alpha"
-                        : !gcnii && s->lambda != LAMBDA ? "lambda"
-                                                        : NULL;
+    const char *other = NULL;
+    if (!gat && s->heads != HEADS) {
+        other = "heads";
+    } else if (!gcnii && s->alpha != ALPHA) {
+        other = "alpha";
+    } else if (!gcnii && s->lambda != LAMBDA) {
+        other = "lambda";
+    }
     if (other != NULL) {
         return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other,
                        other[0] == 'h' ? "gat" : "gcnii");
@@ -408,9 +413,10 @@ static enum sl_status check_model(const struct sl_settings *s)
 
 static enum sl_status check_precision(const struct sl_settings *s)
 {
-    return s->precision == SL_PRECISION_TF32 && s->gpus == 0
-               ? sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16")
-               : SL_OK;
+    if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
+        return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16");
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_sampler(const struct sl_settings *s)
@@ -430,7 +436,7 @@ static enum sl_status check_sampler(const struct sl_settings *s)
 static enum sl_status check_groups(struct sl_settings *s)
 {
     if (s->pes == 0) {
-        return SL_OK; /* sl_session_open decides, and checks again */
+        return SL_OK; /* sl_session_open decides, then checks again */
     }
     if (s->group_size == 0) {
         s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;
@@ -447,11 +453,18 @@ static enum sl_status check_gossip(const struct sl_settings *s)
     uint32_t n = s->pes == 0 ? 0 : s->pes / s->group_size;
     uint32_t local = s->gossip_local_size;
     if (s->sync == SL_SYNC_ALLREDUCE) {
-        const char *given = s->gossip_average_every > 0 ? "gossip-average-every"
-                            : local > 1                 ? "gossip-local-size"
-                            : s->gossip_ring            ? "gossip-ring"
-                                                        : NULL;
-        return given == NULL ? SL_OK : sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
+        const char *given = NULL;
+        if (s->gossip_average_every > 0) {
+            given = "gossip-average-every";
+        } else if (local > 1) {
+            given = "gossip-local-size";
+        } else if (s->gossip_ring) {
+            given = "gossip-ring";
+        }
+        if (given != NULL) {
+            return sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
+        }
+        return SL_OK;
     }
     if (n > 0 && n % local != 0) {
         return sl_fail(SL_EINVAL, "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u",
@@ -539,7 +552,7 @@ static enum sl_status check_files(const struct sl_settings *s)
     return SL_OK;
 }
 
-/* A file named - is most likely not what was meant. */
+/* The user most likely did not mean a file named "-". */
 static enum sl_status check_dashes(const struct sl_settings *s)
 {
     const struct {
@@ -561,7 +574,7 @@ static enum sl_status check_dashes(const struct sl_settings *s)
     return SL_OK;
 }
 
-/* `--metrics -` is another way to say --json. */
+/* `--metrics -` means --json. */
 static void name_standard_output(struct sl_settings *s)
 {
     if (s->metrics != NULL && strcmp(s->metrics, "-") == 0) {
@@ -574,7 +587,10 @@ static void name_standard_output(struct sl_settings *s)
 static enum sl_status check_stages(struct sl_settings *s)
 {
     if (s->stages == 0) {
-        s->stages = s->n_stages_cut > 0 ? s->n_stages_cut + 1 : s->layers > 1 ? 2 : 1;
+        s->stages = s->layers > 1 ? 2 : 1;
+        if (s->n_stages_cut > 0) {
+            s->stages = s->n_stages_cut + 1;
+        }
     }
     if (s->stages > s->layers) {
         return sl_fail(SL_EINVAL, "--stages: found %u, expected at most one for each layer, and --layers is %u",
@@ -597,7 +613,10 @@ static enum sl_status check_stages(struct sl_settings *s)
 
 static enum sl_status check_pipe(struct sl_settings *s)
 {
-    enum sl_status st = s->schedule == SL_SCHEDULE_PIPE ? check_stages(s) : SL_OK;
+    enum sl_status st = SL_OK;
+    if (s->schedule == SL_SCHEDULE_PIPE) {
+        st = check_stages(s);
+    }
     if (s->schedule != SL_SCHEDULE_PIPE || st != SL_OK) {
         return st;
     }
@@ -692,16 +711,20 @@ done:
 
 extern char **environ;
 
-/* Variables beside the options of coop_sage and pipe_gnn: for the library, starling_data, and the tests. */
+/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
 static const char *const other_variables[] = {"STARLING_DATA",        "STARLING_LOG",   "STARLING_OUT",
                                               "STARLING_TO",          "STARLING_PARTS", "STARLING_METHOD",
                                               "STARLING_DATA_PROGRAM"};
 
-/* Compare with what sl_name_distance has found nearest so far. */
+/* Keep `known` in `near` if it is nearer to `typed` than *distance. Only equal names have distance 0. */
 static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)
 {
     size_t d = sl_name_distance(typed + strlen(PREFIX), known + strlen(PREFIX));
-    d = strcmp(typed, known) == 0 ? 0 : d == 0 ? 1 : d; /* the case of letters counts */
+    if (strcmp(typed, known) == 0) {
+        d = 0;
+    } else if (d == 0) {
+        d = 1; /* the case of letters counts */
+    }
     if (d < *distance) {
         *distance = d;
         snprintf(near, bytes, "%s", known);
@@ -749,7 +772,8 @@ enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **
     enum sl_status st;
     SL_TRY(st, sl_option_parse(table, argc, argv, settings, &parse), done);
     *run = parse.action == SL_OPTION_RUN;
-    if (*run && settings->save_names != SL_NAMES_DGL && settings->save == NULL) { /* a program may ask for weights */
+    if (*run && settings->save_names != SL_NAMES_DGL &&
+        settings->save == NULL) { /* a program may want weights by name */
         return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
     }
     if (*run) {

@@ -35,9 +35,10 @@ enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
 enum sl_guard_switch { SL_GUARD_ON, SL_GUARD_OFF };
 enum sl_chunk_order { SL_CHUNK_ORDER_SHUFFLE, SL_CHUNK_ORDER_FIXED };
 
-/* Strings belong to the settings (sl_settings_free). NULL: not given. */
+/* The settings own their strings (sl_settings_free). NULL: not given. */
 struct sl_settings {
-    int schedule; /* enum sl_schedule_name: whose options these are; no option itself */
+    /* enum sl_schedule_name: which program's options these are. Not an option itself. */
+    int schedule;
     /* data */
     char *dataset; /* "arxiv" */
     char *data_path;
@@ -66,35 +67,36 @@ struct sl_settings {
     uint32_t n_fanout;              /* 0: 10 per layer */
     int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
-    uint32_t kappa;           /* 0: the same variates for ever */
-    uint32_t depth;           /* ring slots: batches sampled ahead, >= 1 */
-    uint32_t chunks;          /* row blocks a PE's frontier is split into; 0 until sl_session_open decides */
+    uint32_t kappa;           /* 0: the variates never change */
+    uint32_t depth;           /* ring slots: minibatches in flight, >= 1 */
+    uint32_t chunks;          /* of a PE's frontier; 0 until sl_session_open decides */
     int partition;            /* enum sl_partition_method */
-    uint32_t feature_cache;   /* rows of each PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_session_open decides */
+    uint32_t feature_cache;   /* rows per PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_session_open decides */
     int feature_cache_policy; /* enum sl_feature_cache_policy */
     /* gradients */
-    int sync;                      /* enum sl_sync; the others are gossip (runtime/sync/replicas.h) */
+    int sync;                      /* enum sl_sync: all-reduce, or a kind of gossip (runtime/sync/replicas.h) */
     int gossip_what;               /* enum sl_gossip_what */
     uint32_t gossip_average_every; /* steps; 0: never */
     uint32_t gossip_local_size;    /* replicas of a node, >= 1 */
     bool gossip_ring;
     /* pipeline */
     uint32_t stages;                    /* S; 0: 2, or 1 with one layer */
-    uint32_t stages_cut[SL_MAX_LAYERS]; /* layers that stages after the first begin with */
-    uint32_t n_stages_cut;              /* 0: by measured time; else S - 1 */
+    uint32_t stages_cut[SL_MAX_LAYERS]; /* the first layer of each stage after the first */
+    uint32_t n_stages_cut;              /* 0: cut by measured time; otherwise S - 1 */
     uint32_t ways;                      /* W */
-    uint32_t graph_chunks;              /* K; 0 until it is decided: 4 S W */
+    uint32_t graph_chunks;              /* K; 0 until sl_session_open decides (4 S W) */
     int chunk_order;                    /* enum sl_chunk_order */
     double gradient_factor;             /* 1 or 2 */
-    bool recompute;                     /* rows of a stage again on the way back */
+    bool recompute;                     /* compute rows of a stage again in the backward pass */
     int guard;                          /* enum sl_guard_switch */
     uint32_t history_every;             /* R, epochs */
     /* training */
     uint32_t epochs;
     double lr;
-    int lr_schedule;     /* enum sl_lr_schedule; cosine to 0 over the epochs; step: times 0.1 at each third of them */
+    /* enum sl_lr_schedule. Cosine: to 0 over the epochs. Step: times 0.1 after each third of the epochs. */
+    int lr_schedule;
     double weight_decay; /* coupled L2 */
-    uint32_t patience;   /* evaluations without a better validation score before stopping; 0: never */
+    uint32_t patience;   /* stop after so many evaluations without a better validation score; 0: never */
     uint64_t seed;
     uint32_t eval_every; /* epochs; 0: only after the last */
     /* output */
@@ -106,47 +108,51 @@ struct sl_settings {
     char *embed;
     char *checkpoint;
     int resume;        /* enum sl_resume */
-    char *trace;       /* folder; NULL: nothing is traced */
+    char *trace;       /* folder; NULL: no trace */
     char *trace_steps; /* "FIRST:LAST", as typed; NULL: the run's first epoch */
     bool quiet;
-    bool json; /* the metrics on standard output, instead of the lines for people */
+    bool json; /* metrics on standard output instead of lines for people */
     /* StarPU */
-    uint32_t cpus; /* CPU workers; 0: one per core of the cpuset, or, beside GPUs, one for what GPUs cannot do */
-    uint32_t
-        gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_session_open puts their number here */
-    char *sched; /* NULL: $STARPU_SCHED, else near, with GPUs dmdas */
-    int placement;     /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
-    int transport;     /* enum sl_transport_by */
-    int means;         /* enum sl_means_by */
-    uint32_t watchdog; /* seconds in which nothing moves; 0: never; SL_WATCHDOG_AUTO: 300 with several ranks, else 0 */
+    /* CPU workers. 0: one per core of the cpuset; with GPUs one, for tasks that GPUs cannot run. */
+    uint32_t cpus;
+    /* SL_GPUS_ALL: all GPUs, if the build can use them. sl_session_open replaces it by their number. */
+    uint32_t gpus;
+    /* NULL: $STARPU_SCHED; if not set, dmdas with GPUs and near without */
+    char *sched;
+    int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
+    int transport; /* enum sl_transport_by */
+    int means;     /* enum sl_means_by */
+    /* end the run after so many seconds without progress; 0: never. SL_WATCHDOG_AUTO: 300 with several ranks,
+     * otherwise 0. */
+    uint32_t watchdog;
 };
 
 /* The option table of coop_sage: order, groups, defaults, help. */
 extern const struct sl_option_table sl_settings_table;
 
-/* The table whose options a program's settings have: coop_sage's, or pipe_gnn's, which shares most of them. */
+/* The option table of these settings: coop_sage's or pipe_gnn's. The tables share most options. */
 const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings);
 
-/* Give notice of each variable STARLING_NAME of the environment that no program of Starling reads, with the nearest name. */
+/* Give notice of each environment variable STARLING_NAME that no program of Starling reads, with the nearest name. */
 void sl_settings_check_environment(void);
 
-/* Fill with the defaults, of coop_sage or of pipe_gnn. SL_ENOMEM. */
+/* Fill in the defaults of coop_sage or of pipe_gnn. SL_ENOMEM. */
 enum sl_status sl_settings_init(struct sl_settings *settings);
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
 
-/* Refuse what the command line would not take (a number out of its range; the settings of a program that fills them by itself are
- * held to the same) and what contradicts itself, before any work is done: fanout length, kappa without labor, group size that does not divide
- * pes, resume without checkpoint, and so on. Fills in what follows from the rest (group_size, fanout).
- * SL_EINVAL with the option's name, what was found, and what would do. */
+/* Check all options before any work is done. Refuse values outside the command line's rules; a program may have
+ * filled the struct by itself. Refuse contradictions: a wrong fanout length, kappa without labor, a group size not
+ * dividing pes, resume without checkpoint, and so on. Derive dependent fields (group_size, fanout). SL_EINVAL: the
+ * message names the option, its value, and valid values. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
 
-/* Bytes of a number of the rows that --precision is about. */
+/* Bytes of a number in rows of --precision. */
 static inline size_t sl_settings_row_element(const struct sl_settings *settings)
 {
     return settings->precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
 }
 
-/* The steps of --trace-steps, counted from 0 over the whole run; true where it was given and is right. */
+/* Read --trace-steps, counted from 0 over the whole run. True if the option was given and is valid. */
 bool sl_settings_trace_steps(const struct sl_settings *settings, uint64_t *first_out, uint64_t *last_out);
 
 /* Release the strings and empty the struct. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The rules of the report: what each would gain at most, and what to try. */
+ * The rules of the report: an upper bound on the gain of each, and an option to try. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/report/analysis.h"
 
-#define LEAST_SHARE 1e-3 /* of the makespan: below, a rule says nothing */
-#define LARGE_SHARE 0.05 /* of the workers' time: above, StarPU and transfers are worth a line */
-#define KERNEL_SHARE 0.1 /* of a stage: what work on a kernel may take off */
+#define LEAST_SHARE 1e-3 /* of the makespan: a rule with a smaller gain is silent */
+#define LARGE_SHARE 0.05 /* of the workers' time: below, StarPU and transfers are not worth a line */
+#define KERNEL_SHARE 0.1 /* of a stage: a plausible gain from work on its kernels */
 
 static void say(struct sl_advice *out, double gain_s, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void say(struct sl_advice *out, double gain_s, const char *format, ...)
@@ -41,7 +41,7 @@ static uint32_t largest(const struct sl_analysis *a, enum sl_trace_kind kind)
     return best;
 }
 
-/* What makes more tasks of a stage ready at a time. */
+/* Advice that makes more tasks of a stage ready at a time. */
 static const char *remedy(uint32_t stage)
 {
     switch (stage) {
@@ -164,19 +164,19 @@ static void kernel(const struct sl_analysis *a, struct sl_advice *out)
         a->data->stage[s].name, busy_s, a->total.s[SL_TRACE_BUSY], percent(busy_s, a->total.s[SL_TRACE_BUSY]), gain_s);
 }
 
-/* Put it where its gain belongs; the smallest falls off. */
+/* Insert by gain, largest first. If the list is full, the smallest gain is dropped. */
 static void insert(struct sl_analysis *a, const struct sl_advice *advice)
 {
-    uint32_t at = a->n_advice;
-    while (at > 0 && a->advice[at - 1].gain_s < advice->gain_s) {
-        at--;
+    uint32_t position = a->n_advice;
+    while (position > 0 && a->advice[position - 1].gain_s < advice->gain_s) {
+        position--;
     }
-    if (at == SL_MAX_ADVICE) {
+    if (position == SL_MAX_ADVICE) {
         return;
     }
     a->n_advice += a->n_advice < SL_MAX_ADVICE;
-    memmove(&a->advice[at + 1], &a->advice[at], (a->n_advice - at - 1) * sizeof *advice);
-    a->advice[at] = *advice;
+    memmove(&a->advice[position + 1], &a->advice[position], (a->n_advice - position - 1) * sizeof *advice);
+    a->advice[position] = *advice;
 }
 
 void sl_analysis_advise(struct sl_analysis *a)

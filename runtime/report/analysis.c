@@ -10,12 +10,13 @@
 
 #include "support/memory.h"
 
-bool sl_analysis_is_compute(uint32_t stage)
+/* Stages of foreign tasks count as compute. */
+static bool is_compute(uint32_t stage)
 {
     return sl_stage_is_compute(stage) || stage >= SL_N_STAGES;
 }
 
-/* ---- where the time went ---- */
+/* ---- time by stage and worker ---- */
 
 static void add(struct sl_shares *to, const struct sl_shares *from)
 {
@@ -66,7 +67,7 @@ static void count_states(struct sl_analysis *a)
     }
 }
 
-/* ---- what ran beside compute ---- */
+/* ---- overlap with compute ---- */
 
 struct span {
     double start_s, end_s;
@@ -87,24 +88,27 @@ static int compare_steps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The compute tasks' spans, of all workers; `known`: only those whose step is. */
+/* The spans of all workers' compute tasks. `known`: only tasks whose step is known. */
 static enum sl_status compute_spans(const struct sl_trace_data *data, bool known, struct span **out, size_t *n_out)
 {
     struct span *span;
     size_t n = 0;
     enum sl_status st = sl_alloc(data->n_states, sizeof *span, "spans of compute", &span);
-    for (size_t i = 0; st == SL_OK && i < data->n_states; i++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < data->n_states; i++) {
         const struct sl_trace_state *state = &data->state[i];
-        if (state->kind == SL_TRACE_BUSY && sl_analysis_is_compute(state->stage) && (state->ours || !known)) {
+        if (state->kind == SL_TRACE_BUSY && is_compute(state->stage) && (state->ours || !known)) {
             span[n++] = (struct span){state->start_s, state->end_s, state->step};
         }
     }
-    *out = st == SL_OK ? span : NULL;
+    *out = span;
     *n_out = n;
-    return st;
+    return SL_OK;
 }
 
-/* Sort by start and join spans that overlap; returns how many are left. */
+/* Sort by start and join overlapping spans. Returns the number left. */
 static size_t join_spans(struct span *span, size_t n)
 {
     size_t last = 0;
@@ -119,10 +123,10 @@ static size_t join_spans(struct span *span, size_t n)
     return n == 0 ? 0 : last + 1;
 }
 
-/* The part of a state that lies in joined spans. */
+/* The part of a state inside joined spans. */
 static double inside_s(const struct sl_trace_state *state, const struct span *span, size_t n)
 {
-    size_t low = 0; /* the first span that ends behind the state's start */
+    size_t low = 0; /* the first span that ends after the state's start */
     size_t high = n;
     double sum_s = 0;
     while (low < high) {
@@ -170,7 +174,7 @@ static enum sl_status count_hidden(struct sl_analysis *a)
     return SL_OK;
 }
 
-/* Join the spans of each step, each widened by those of the steps before it: sl_run_overlap's rule. */
+/* Join the spans of each step, and widen each by the spans of the steps before it, as sl_run_overlap does. */
 static size_t join_steps(struct span *span, size_t n)
 {
     size_t last = 0;
@@ -185,7 +189,7 @@ static size_t join_steps(struct span *span, size_t n)
     return n == 0 ? 0 : last + 1;
 }
 
-/* The part of a state during which a step before its own was computing. */
+/* The part of a state during which an earlier step was computing. */
 static double covered_s(const struct sl_trace_state *state, const struct span *span, size_t n)
 {
     size_t low = 0; /* the first span that is not of an earlier step */
@@ -198,7 +202,10 @@ static double covered_s(const struct sl_trace_state *state, const struct span *s
             high = middle;
         }
     }
-    return low == 0 ? 0 : inside_s(state, &span[low - 1], 1);
+    if (low == 0) {
+        return 0;
+    }
+    return inside_s(state, &span[low - 1], 1);
 }
 
 static enum sl_status count_overlap(struct sl_analysis *a)
@@ -230,12 +237,13 @@ static enum sl_status count_overlap(struct sl_analysis *a)
 
 #define NO_TASK UINT32_MAX
 
-/* While the longest path is looked for, by task: its length up to and with the task, the task before it, and Kahn's counts. */
+/* The search for the longest path. By task: the length of the longest path up to its end, its predecessor on the
+ * path, and Kahn's counts. */
 struct path {
     double *end_s;
     uint32_t *before;
-    uint32_t *n_open;   /* dependencies not yet seen */
-    size_t *first_next; /* n_tasks + 1: where its dependents begin in `next` */
+    uint32_t *n_open;   /* dependencies not yet visited */
+    size_t *first_next; /* n_tasks + 1: start of each task's dependents in `next` */
     uint32_t *next;     /* n_deps */
     uint32_t *order;
 };
@@ -264,7 +272,7 @@ done:
     return st;
 }
 
-/* The dependencies turned round: who waits for each task. */
+/* Invert the dependencies: list the dependents of each task. */
 static void turn_round(const struct sl_trace_data *data, struct path *p)
 {
     for (size_t i = 0; i < data->n_tasks; i++) {
@@ -276,14 +284,14 @@ static void turn_round(const struct sl_trace_data *data, struct path *p)
     for (size_t i = 2; i < data->n_tasks + 2; i++) {
         p->first_next[i] += p->first_next[i - 1];
     }
-    for (size_t i = 0; i < data->n_tasks; i++) { /* first_next[j + 1] runs up to where j + 1's begin */
+    for (size_t i = 0; i < data->n_tasks; i++) { /* first_next[j + 1] advances to the start of j + 1's dependents */
         for (uint32_t d = 0; d < data->task[i].n_deps; d++) {
             p->next[p->first_next[data->dep[data->task[i].first_dep + d] + 1]++] = (uint32_t)i;
         }
     }
 }
 
-/* Visit tasks after all they depend on. */
+/* Visit each task after all its dependencies. */
 static enum sl_status find_longest(const struct sl_trace_data *data, struct path *p, uint32_t *last_out)
 {
     size_t n = 0;
@@ -296,7 +304,7 @@ static enum sl_status find_longest(const struct sl_trace_data *data, struct path
     }
     for (size_t done = 0; done < n; done++) {
         uint32_t i = p->order[done];
-        p->end_s[i] += data->task[i].end_s - data->task[i].start_s; /* so far: the longest of those before it */
+        p->end_s[i] += data->task[i].end_s - data->task[i].start_s; /* until here: the longest path to a dependency */
         last = last == NO_TASK || p->end_s[i] > p->end_s[last] ? i : last;
         for (size_t k = p->first_next[i]; k < p->first_next[i + 1]; k++) {
             uint32_t next = p->next[k];
@@ -310,9 +318,10 @@ static enum sl_status find_longest(const struct sl_trace_data *data, struct path
         }
     }
     *last_out = last;
-    return n == data->n_tasks
-               ? SL_OK
-               : sl_fail(SL_EFILE, "the trace's dependencies go round in a circle; expected one process's tasks.rec");
+    if (n < data->n_tasks) {
+        return sl_fail(SL_EFILE, "the trace's dependencies go round in a circle; expected one process's tasks.rec");
+    }
+    return SL_OK;
 }
 
 static enum sl_status count_path(struct sl_analysis *a)
@@ -329,11 +338,11 @@ static enum sl_status count_path(struct sl_analysis *a)
         a->n_path += data->task[i].ran;
     }
     SL_TRY(st, sl_alloc(a->n_path, sizeof *a->path, "the critical path", &a->path), done);
-    size_t at = a->n_path;
+    size_t position = a->n_path;
     for (uint32_t i = last; i != NO_TASK; i = p.before[i]) {
         const struct sl_trace_task *task = &data->task[i];
         if (task->ran) {
-            a->path[--at] = i;
+            a->path[--position] = i;
             a->stage[task->stage].path_s += task->end_s - task->start_s;
         }
     }
@@ -342,7 +351,7 @@ done:
     return st;
 }
 
-/* ---- all of it ---- */
+/* ---- the analysis ---- */
 
 enum sl_status sl_analysis_make(const struct sl_trace_data *data, struct sl_analysis *out)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Where the time of a trace went: arithmetic over sl_trace_data, and rules that turn it into advice.
+ * Where the time of a trace went: arithmetic over sl_trace_data, and rules for advice.
  *
- * Time is counted once. Each worker's makespan is cut into busy, StarPU, transfers and idle; what a worker did between two
- * tasks is counted for the stage of the later one, as what that stage had to be waited for; what came after its last task is
- * counted as the tail. So over all workers
+ * Time is counted once. Each worker's makespan is cut into busy, StarPU, transfers and idle. The time between two
+ * tasks counts for the stage of the later task, because the worker waited for the later task. The time after a
+ * worker's last task is the tail. So over all workers
  *
- *   sum over stages of (busy + starpu + transfer + idle) + tail = workers x makespan.
+ *   sum over stages of (busy + StarPU + transfers + idle) + tail = workers x makespan.
  */
 #ifndef SL_RUNTIME_REPORT_ANALYSIS_H
 #define SL_RUNTIME_REPORT_ANALYSIS_H
 
 #include "runtime/report/trace_read.h"
 
-#define SL_TINY_TASK_S 20e-6 /* below, StarPU's own work for a task is no longer small beside it */
+#define SL_TINY_TASK_S 20e-6 /* below, StarPU's own work per task is no longer small compared with the task */
 #define SL_MAX_ADVICE 3
 #define SL_ADVICE_BYTES 400
 
@@ -27,15 +27,17 @@ struct sl_shares {
 struct sl_stage_time {
     uint64_t n_tasks;
     uint64_t n_tiny;       /* under SL_TINY_TASK_S */
-    struct sl_shares time; /* busy: in its tasks; the others: before them */
-    double tiny_starpu_s;  /* the StarPU part of it before tiny tasks */
-    double path_s;         /* its tasks on the critical path */
-    double beside_s;       /* busy while some worker was in a compute task (aggregate .. optimise) */
+    struct sl_shares time; /* busy: in the stage's tasks; other kinds: before them */
+    /* The part of `time` that was StarPU's work before tiny tasks. */
+    double tiny_starpu_s;
+    double path_s; /* its tasks on the critical path */
+    /* Busy time during which some worker was in a compute task (aggregate .. optimise). */
+    double beside_s;
 };
 
-/* One thing to change. */
+/* One piece of advice. */
 struct sl_advice {
-    double gain_s; /* at most this much of the makespan */
+    double gain_s; /* upper bound, seconds of the makespan */
     char text[SL_ADVICE_BYTES];
 };
 
@@ -47,35 +49,37 @@ struct sl_analysis {
     double *worker_stage_s;   /* n_workers x n_stages: busy */
     struct sl_shares total;   /* over all workers */
     uint64_t n_tasks, n_tiny;
-    double overlap;         /* as the metrics' overlap; NAN: no step is known */
-    double hidden_sampling; /* share of sampling and gathering with compute beside it; NAN: there was none */
-    double hidden_exchange; /* the same of packing and exchanging rows */
-    double path_s;          /* longest chain of dependent tasks, without waits between them */
+    double overlap; /* as `overlap` of the metrics; NAN: no step is known */
+    /* Share of sampling and gathering with compute beside it. NAN: there was none. */
+    double hidden_sampling;
+    double hidden_exchange; /* the same for packing and exchanging rows */
+    /* The longest chain of dependent tasks, without the waits between them. */
+    double path_s;
     size_t n_path;
-    uint32_t *path; /* positions in data->task, in order; those that ran */
+    /* The chain's tasks that ran: positions in data->task, in order. */
+    uint32_t *path;
     uint32_t n_advice;
     struct sl_advice advice[SL_MAX_ADVICE]; /* largest gain first */
 };
 
-/* SL_EFILE: the dependencies go round in a circle. SL_ENOMEM. On failure *out is empty. `data` must outlive it. */
+/* Analyse a trace. `data` must outlive *out. The caller frees *out (sl_analysis_free). SL_EFILE: the dependencies
+ * have a cycle. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_analysis_make(const struct sl_trace_data *data, struct sl_analysis *out);
 
 void sl_analysis_free(struct sl_analysis *analysis);
 
-/* Fill in the advice from the rest (sl_analysis_make calls it; here for tests of the rules). Each rule names a cause and puts a
- * bound on what its removal would gain:
- *   waiting    workers idle before a stage's tasks: the largest such stage, divided among the workers
- *   tail       idle after the last task
- *   sampling   sampling and gathering without compute beside it; exchange: the same of the row exchange
+/* Fill in the advice from the members above. sl_analysis_make calls this function; tests of the rules call it, too.
+ * Each rule names a cause, and bounds the gain from its removal:
+ *   waiting    workers idle before a stage's tasks: the stage with most idle time, divided among the workers
+ *   tail       workers idle after the last task
+ *   sampling   sampling and gathering without compute beside it
+ *   exchange   the row exchange without compute beside it
  *   tiny       StarPU's work before tasks under 20 microseconds
- *   starpu     StarPU's work before all other tasks, where it is over 5 % of the time
- *   transfers  where they are over 5 %
- *   path       by how much the critical path is longer than the work divided among the workers
- *   kernel     a tenth of the busiest stage, as a measure of what work on its kernels is worth
- * A rule whose bound is under a thousandth of the makespan says nothing. */
+ *   starpu     StarPU's work before all other tasks, if it is over 5 % of the time
+ *   transfers  transfers, if they are over 5 % of the time
+ *   path       length of the critical path, less the work divided among the workers
+ *   kernel     a tenth of the busiest stage, to show the worth of work on its kernels
+ * A rule with a bound under a thousandth of the makespan is silent. */
 void sl_analysis_advise(struct sl_analysis *analysis);
-
-/* Whether a stage counts as compute: aggregate, dense, loss, backward, sync, optimise; foreign stages all do. */
-bool sl_analysis_is_compute(uint32_t stage);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Versions and settings. */
+ * Versions, the machine and settings, as `starling_data info` prints them. */
 #include "runtime/report/info.h"
 
 #include <limits.h>
@@ -32,7 +32,7 @@ static void print_versions(FILE *stream)
     fprintf(stream, "products    %s\n", products);
 }
 
-/* "control groups and ulimit: 1.5 processors, 4.0 GB of memory" */
+/* "limits      1.5 processors, 4.0 GB of memory, by control groups and ulimit" */
 static void print_limits(const struct sl_limits *limits, FILE *stream)
 {
     fprintf(stream, "limits      ");
@@ -49,7 +49,7 @@ static void print_limits(const struct sl_limits *limits, FILE *stream)
     fprintf(stream, ", by control groups and ulimit\n");
 }
 
-/* "1 GPU: NVIDIA H100 80GB HBM3, 79.2 GiB" */
+/* "gpus        NVIDIA H100 80GB HBM3, 79.2 GiB" */
 static void print_gpus(FILE *stream)
 {
     uint32_t n = sl_gpus_count();
@@ -94,7 +94,7 @@ static struct rank this_rank(const struct sl_topology *topology)
     return rank;
 }
 
-/* What each rank has to say of itself, at rank 0. */
+/* Collect the description of every rank at rank 0. Collective. */
 static enum sl_status gather_ranks(const struct sl_topology *topology, struct rank *ranks_out)
 {
     const struct rank mine = this_rank(topology);
@@ -135,7 +135,7 @@ done:
 
 /* ---- settings ---- */
 
-/* The settings as coop_sage would see them without a command line. */
+/* The settings of coop_sage without a command line. */
 static enum sl_status print_settings(FILE *stream)
 {
     char *arguments[] = {"coop_sage", NULL};
@@ -167,7 +167,9 @@ enum sl_status sl_info_print(FILE *stream)
     print_versions(stream);
     print_machine(&topology, stream);
     SL_TRY(st, print_settings(stream), done);
-    st = ferror(stream) ? sl_fail(SL_EIO, "the description cannot be written") : SL_OK;
+    if (ferror(stream)) {
+        st = sl_fail(SL_EIO, "the description cannot be written");
+    }
 done:
     return st;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a bug report needs: versions, the machine as this process may use it, and the settings that the environment gives.
+ * Facts for a bug report: versions, the machine as this process may use it, and the settings of the
+ * environment.
  */
 #ifndef SL_RUNTIME_REPORT_INFO_H
 #define SL_RUNTIME_REPORT_INFO_H
@@ -10,8 +11,9 @@
 
 #include "support/status.h"
 
-/* Print it, a line each, to a stream. Does not start StarPU. Of several ranks (codelets/ranks.h), which all call, after sl_ranks_open, rank 0
- * prints, a line of each besides. SL_EINVAL: an environment variable of ours is wrong. SL_EIO, SL_EINTERNAL, SL_ENOMEM. */
+/* Print versions, machine and settings, one per line. Does not start StarPU. With several ranks (codelets/ranks.h)
+ * the call is collective, after sl_ranks_open: rank 0 prints, with one more line for each rank. SL_EINVAL: an
+ * environment variable of ours is wrong. SL_EIO, SL_EINTERNAL, SL_ENOMEM. */
 enum sl_status sl_info_print(FILE *stream);
 
 #endif

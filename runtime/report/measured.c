@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lines of JSON, read back. */
+ * Files of --metrics, read back. */
 #include "runtime/report/measured.h"
 
 #include <jansson.h>
@@ -12,14 +12,14 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* The lines of one file that count: its last run's. */
+/* The last run of one file. */
 struct lines {
     const char *path;
     json_t *config;
-    json_t *epochs; /* array of those that trained */
+    json_t *epochs; /* array of the epochs with training */
 };
 
-/* ---- lines -------------------------------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 static bool is_event(const json_t *line, const char *event)
 {
@@ -34,7 +34,7 @@ static void close_lines(struct lines *l)
     *l = (struct lines){.path = l->path};
 }
 
-/* A config begins a run. Lines that are no JSON are not ours. */
+/* A config begins a run. A line that is not JSON is ignored. */
 static enum sl_status take_line(struct lines *l, const char *text, size_t bytes)
 {
     json_t *line = json_loadb(text, bytes, 0, NULL);
@@ -47,7 +47,10 @@ static enum sl_status take_line(struct lines *l, const char *text, size_t bytes)
         failed = json_array_append(l->epochs, line);
     }
     json_decref(line);
-    return failed ? sl_fail(SL_ENOMEM, "%s: no memory for its epochs", l->path) : SL_OK;
+    if (failed) {
+        return sl_fail(SL_ENOMEM, "%s: no memory for its epochs", l->path);
+    }
+    return SL_OK;
 }
 
 static enum sl_status open_lines(const char *path, struct lines *out)
@@ -57,11 +60,11 @@ static enum sl_status open_lines(const char *path, struct lines *out)
     enum sl_status st;
     *out = (struct lines){.path = path};
     SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
-    for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
+    for (size_t offset = 0; offset < bytes;) {
+        const char *end = memchr(text + offset, '\n', bytes - offset);
         size_t next = end != NULL ? (size_t)(end - text) + 1 : bytes;
-        SL_TRY(st, take_line(out, text + at, next - at), done);
-        at = next;
+        SL_TRY(st, take_line(out, text + offset, next - offset), done);
+        offset = next;
     }
     if (out->config == NULL) {
         st = sl_fail(SL_EFILE, "%.150s: expected a file that coop_sage --metrics has written, found no line of a run",
@@ -74,7 +77,7 @@ done:
     return st;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static enum sl_status number(const char *path, const json_t *object, const char *name, double *out)
 {
@@ -167,7 +170,10 @@ static enum sl_status read_epoch(const struct lines *l, const json_t *epoch, str
     const json_t *bytes = json_object_get(epoch, "bytes");
     const json_t *messages = json_object_get(epoch, "messages");
     enum sl_status st;
-    out->n_ranks = messages == NULL ? 1 : (uint32_t)json_array_size(json_object_get(messages, "seconds_of"));
+    out->n_ranks = 1;
+    if (messages != NULL) {
+        out->n_ranks = (uint32_t)json_array_size(json_object_get(messages, "seconds_of"));
+    }
     SL_TRY(st, number(l->path, epoch, "seconds", &out->seconds), done);
     SL_TRY(st, numbers(l->path, epoch, "vertices", out->layers + 1, out->vertices), done);
     SL_TRY(st, numbers(l->path, epoch, "edges", out->layers, out->edges), done);
@@ -185,7 +191,7 @@ done:
     return st;
 }
 
-/* ---- the median epoch --------------------------------------------------------------------------------------------- */
+/* ---- the median epoch -------------------------------------------------------------------------------------------- */
 
 static double seconds_of(const json_t *epoch)
 {
@@ -199,7 +205,7 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of two in the middle the faster. */
+/* The epoch of median time; the faster one of two in the middle. */
 static enum sl_status median_epoch(const struct lines *l, const json_t **out)
 {
     size_t n = json_array_size(l->epochs);
@@ -219,9 +225,9 @@ static enum sl_status median_epoch(const struct lines *l, const json_t **out)
     return SL_OK;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Which both may lack. */
+/* True if the members are equal, or both are absent. */
 static bool same_member(const json_t *a, const json_t *b, const char *name)
 {
     const json_t *x = json_object_get(a, name);
@@ -229,7 +235,7 @@ static bool same_member(const json_t *a, const json_t *b, const char *name)
     return x == y || json_equal(x, y);
 }
 
-/* Counts of one dataset, model and sampler can be put side by side. */
+/* Check that dataset, model and sampler are the first run's: only then their counts are comparable. */
 static enum sl_status check_same(const struct lines *l, const struct lines *first)
 {
     static const char *const members[] = {"dataset", "vertices", "edges", "features"};
@@ -239,14 +245,20 @@ static enum sl_status check_same(const struct lines *l, const struct lines *firs
     const json_t *theirs = json_object_get(first->config, "options");
     const char *differs = NULL;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        differs = same_member(l->config, first->config, members[i]) ? differs : members[i];
+        if (!same_member(l->config, first->config, members[i])) {
+            differs = members[i];
+        }
     }
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        differs = same_member(mine, theirs, options[i]) ? differs : options[i];
+        if (!same_member(mine, theirs, options[i])) {
+            differs = options[i];
+        }
     }
-    return differs == NULL ? SL_OK
-                           : sl_fail(SL_EINVAL, "%.100s: found another '%s' than in %.100s, expected the same", l->path,
-                                     differs, first->path);
+    if (differs != NULL) {
+        return sl_fail(SL_EINVAL, "%.100s: found another '%s' than in %.100s, expected the same", l->path, differs,
+                       first->path);
+    }
+    return SL_OK;
 }
 
 static enum sl_status measure(const struct lines *l, struct sl_measured *out)
@@ -270,8 +282,12 @@ enum sl_status sl_measured_read(const char *const *paths, uint32_t n, struct sl_
     for (uint32_t i = 1; i < n && st == SL_OK; i++) {
         struct lines more;
         st = open_lines(paths[i], &more);
-        st = st == SL_OK ? check_same(&more, &first) : st;
-        st = st == SL_OK ? measure(&more, &out[i]) : st;
+        if (st == SL_OK) {
+            st = check_same(&more, &first);
+        }
+        if (st == SL_OK) {
+            st = measure(&more, &out[i]);
+        }
         close_lines(&more);
     }
 done:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What runs have shown, read back from the files of --metrics: what an epoch counted and what it took. The projection
- * (runtime/report/projection.h) is made of nothing else.
+ * Runs read back from files of --metrics: counts and times of one epoch. The projection has no further input
+ * (runtime/report/projection.h).
  */
 #ifndef SL_RUNTIME_REPORT_MEASURED_H
 #define SL_RUNTIME_REPORT_MEASURED_H
@@ -13,14 +13,14 @@
 
 #define SL_MAX_MEASURED 64
 
-/* One run: all of one epoch, sums over its steps and PEs. */
+/* One epoch of a run. Counts are sums over its steps and PEs. */
 struct sl_measured {
     double n_vertices, n_edges; /* of the graph */
     uint32_t features, classes, hidden, layers;
-    uint32_t n_parameters;  /* arrays that are trained */
-    double parameter_bytes; /* of all of them */
+    uint32_t n_parameters;  /* trained arrays */
+    double parameter_bytes; /* of all trained arrays */
     uint32_t pes, group_size, batch_size;
-    uint32_t n_workers; /* of this process; all of the run's where n_ranks is 1 */
+    uint32_t n_workers; /* of rank 0 */
     uint32_t n_ranks;
     double seconds;
     double vertices[SL_MAX_LAYERS + 1]; /* [0] the seeds, [layers] the input rows */
@@ -29,13 +29,13 @@ struct sl_measured {
     double stage_s[SL_N_STAGES];
 };
 
-/* Read n >= 1 files, of which each says what its last run did in the epoch whose time is the median of all that trained but the
- * first, which warms up, where there are others. SL_EIO: a file cannot be read. SL_EFILE: it is not one of --metrics, is of
- * full-graph training or of an older version, or has no trained epoch. SL_EINVAL: it is not of the first one's dataset, model
- * and sampler (message: what differs). SL_ENOMEM. */
+/* Read n >= 1 files into out[n]. From the last run of each file, take the epoch of median time. The first epoch
+ * warms up, and counts only if no second follows. SL_EIO: a file cannot be read. SL_EFILE: a file is not of
+ * --metrics, is from full-graph training or an older version, or has no epoch with training. SL_EINVAL: dataset,
+ * model or sampler differ from the first file's (message: the difference). SL_ENOMEM. */
 enum sl_status sl_measured_read(const char *const *paths, uint32_t n, struct sl_measured *out);
 
-/* Steps of the run's epoch. */
+/* The number of steps in the run's epoch. */
 double sl_measured_steps(const struct sl_measured *run);
 
 #endif

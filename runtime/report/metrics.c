@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * JSON lines. */
+ * Metrics as JSON lines. */
 #include "runtime/report/metrics.h"
 
 #include <errno.h>
@@ -14,25 +14,34 @@
 
 #include "support/memory.h"
 
-/* ---- Values ------------------------------------------------------------------------------------------------------- */
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 static json_t *real(double value)
 {
-    return isfinite(value) ? json_real(value) : json_null();
+    if (!isfinite(value)) {
+        return json_null();
+    }
+    return json_real(value);
 }
 
 static json_t *real_if(bool there, double value)
 {
-    return there ? real(value) : json_null();
+    if (!there) {
+        return json_null();
+    }
+    return real(value);
 }
 
-/* JSON integers end at 2^63 here; a larger one (a seed) is written as a string of digits. */
+/* JSON integers end at 2^63 here. A larger number (a seed) becomes a string of digits. */
 static json_t *whole(uint64_t value)
 {
-    return value <= INT64_MAX ? json_integer((json_int_t)value) : json_sprintf("%llu", (unsigned long long)value);
+    if (value > INT64_MAX) {
+        return json_sprintf("%llu", (unsigned long long)value);
+    }
+    return json_integer((json_int_t)value);
 }
 
-/* A string; bytes that are no UTF-8 (a path can hold any) become '?'. */
+/* A string. If it is not UTF-8 (a path may hold any bytes), its non-ASCII bytes become '?'. */
 static json_t *text(const char *value)
 {
     if (value == NULL) {
@@ -54,7 +63,10 @@ static json_t *text(const char *value)
 static json_t *wholes(const uint64_t *values, uint32_t n)
 {
     json_t *array = json_array();
-    for (uint32_t i = 0; i < n && array != NULL; i++) {
+    if (array == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         if (json_array_append_new(array, whole(values[i])) != 0) {
             json_decref(array);
             return NULL;
@@ -66,7 +78,10 @@ static json_t *wholes(const uint64_t *values, uint32_t n)
 static json_t *texts(const char *const *values, uint32_t n)
 {
     json_t *array = json_array();
-    for (uint32_t i = 0; i < n && array != NULL; i++) {
+    if (array == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         if (json_array_append_new(array, text(values[i])) != 0) {
             json_decref(array);
             return NULL;
@@ -75,7 +90,7 @@ static json_t *texts(const char *const *values, uint32_t n)
     return array;
 }
 
-/* ---- Settings ----------------------------------------------------------------------------------------------------- */
+/* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
 static json_t *list_value(const struct sl_option *option, const struct sl_settings *settings)
 {
@@ -114,7 +129,10 @@ static json_t *options_value(const struct sl_settings *settings)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     json_t *object = json_object();
-    for (size_t i = 0; i < table->n_options && object != NULL; i++) {
+    if (object == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char name[64];
         size_t n = 0;
@@ -130,15 +148,15 @@ static json_t *options_value(const struct sl_settings *settings)
     return object;
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------------------------- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
-/* One member of a line; `value` is this file's own fresh one, NULL where there was no memory. */
+/* One member of a line. `value` is a new reference; NULL: no memory. */
 struct member {
     const char *name;
     json_t *value;
 };
 
-/* An object of the members that have a name; takes the values over, also on failure, which is NULL. */
+/* An object of the members. It takes over the values, on failure too. NULL: no memory. */
 static json_t *object_of(const struct member *members, size_t n)
 {
     json_t *object = json_object();
@@ -168,10 +186,13 @@ static enum sl_status put(FILE *stream, const char *line)
     return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
 }
 
-/* Write a line and release it; NULL: there was no memory to make it. */
+/* Write a line and release it. NULL: no memory for the line. */
 static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
 {
-    char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    char *dump = NULL;
+    if (line != NULL) {
+        dump = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    }
     json_decref(line);
     if (dump == NULL) {
         return sl_fail(SL_ENOMEM, "a line of metrics: no memory");
@@ -184,14 +205,14 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
     return st != SL_OK ? st : second;
 }
 
-static bool nowhere(const struct sl_metrics *metrics)
+static bool is_closed(const struct sl_metrics *metrics)
 {
     return metrics->file == NULL && metrics->stream == NULL;
 }
 
 enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_metrics_config *c)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct member members[] = {
@@ -216,7 +237,7 @@ enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_met
 
 enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint64_t step, double loss)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct member members[] = {
@@ -260,7 +281,7 @@ static json_t *stages_object(const struct sl_metrics_stages *s)
     return OBJECT(members);
 }
 
-/* One number of each rank, in a list. */
+/* A list with one number of each rank: the member of struct sl_waits at `offset`. */
 static json_t *of_ranks(const struct sl_metrics_epoch *e, size_t offset)
 {
     json_t *list = json_array();
@@ -297,7 +318,7 @@ static json_t *cache_object(const struct sl_metrics_cache *c)
 
 enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *e)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct sl_metrics_scores *s = &e->scores;
@@ -321,7 +342,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},
         {"guard", json_string("fired")},
-        /* The last two are for two classes only. */
+        /* only for two classes */
         {"valid_auc", real_if(e->evaluated, s->valid_auc)},
         {"test_auc", real_if(e->evaluated, s->test_auc)},
     };
@@ -347,7 +368,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
 
 enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_metrics_summary *s)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct member members[] = {
@@ -361,9 +382,9 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
     return write_line(metrics, OBJECT(members));
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* The length of a file without a last line that lacks its end; what cannot be read counts as whole. */
+/* The length of the file up to its last line end. On a read error: `bytes`. */
 static long whole_lines(FILE *file, long bytes)
 {
     long end = bytes;
@@ -383,8 +404,8 @@ static long whole_lines(FILE *file, long bytes)
     return 0;
 }
 
-/* Remove a last line that was cut short, from a regular file. */
-static enum sl_status mend(const char *path, FILE *file)
+/* Remove an unfinished last line from a regular file. */
+static enum sl_status drop_unfinished_line(const char *path, FILE *file)
 {
     struct stat about;
     if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
@@ -394,7 +415,10 @@ static enum sl_status mend(const char *path, FILE *file)
     if (end < (long)about.st_size && ftruncate(fileno(file), end) != 0) {
         return sl_fail(SL_EIO, "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
     }
-    return fseek(file, 0, SEEK_END) == 0 ? SL_OK : sl_fail(SL_EIO, "%s: cannot append: %s", path, strerror(errno));
+    if (fseek(file, 0, SEEK_END) != 0) {
+        return sl_fail(SL_EIO, "%s: cannot append: %s", path, strerror(errno));
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out)
@@ -406,7 +430,10 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
         if (file == NULL) {
             return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
         }
-        enum sl_status st = append ? mend(path, file) : SL_OK;
+        enum sl_status st = SL_OK;
+        if (append) {
+            st = drop_unfinished_line(path, file);
+        }
         if (st != SL_OK) {
             fclose(file);
             return st;
@@ -416,16 +443,17 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
     return SL_OK;
 }
 
-/* ---- Going back to a checkpoint ----------------------------------------------------------------------------------- */
+/* ---- Going back to a checkpoint ---------------------------------------------------------------------------------- */
 
-/* Where a line lies, seen from the checkpoint. */
-enum place { NOWHERE, BEFORE, BEYOND };
+/* The position of a line relative to the checkpoint. */
+enum position { NEITHER, BEFORE, BEYOND };
 
 /* The scan of a file's lines. */
 struct scan {
-    uint64_t n_epochs, n_steps; /* the checkpoint */
-    bool begins;                /* neither step nor epoch since the last config */
-    size_t cut;                 /* the first line beyond the checkpoint that none before it follows; SIZE_MAX: none */
+    uint64_t n_epochs, n_steps; /* of the checkpoint */
+    bool begins;                /* no step or epoch since the last config */
+    /* Offset of the first line beyond the checkpoint after the last line before it. SIZE_MAX: none. */
+    size_t cut;
 };
 
 static bool is_event(const json_t *line, const char *event)
@@ -439,19 +467,19 @@ static uint64_t count_in(const json_t *line, const char *key)
     return (uint64_t)json_integer_value(json_object_get(line, key));
 }
 
-static enum place place_of(const struct scan *scan, const json_t *line)
+static enum position position_of(const struct scan *scan, const json_t *line)
 {
     if (is_event(line, "step")) {
         return count_in(line, "step") < scan->n_steps ? BEFORE : BEYOND;
     }
-    if (is_event(line, "epoch")) { /* epoch 0 is an end, as the summary */
+    if (is_event(line, "epoch")) { /* epoch 0 is an evaluation at the end, like the summary */
         uint64_t epoch = count_in(line, "epoch");
         return epoch > 0 && epoch <= scan->n_epochs ? BEFORE : BEYOND;
     }
-    return is_event(line, "summary") ? BEYOND : NOWHERE;
+    return is_event(line, "summary") ? BEYOND : NEITHER;
 }
 
-/* A config and then the first step, or the first epoch: what stands before is of another run. */
+/* A config followed by the first step or the first epoch starts a run. All lines before are of earlier runs. */
 static bool starts_run(struct scan *scan, const json_t *line)
 {
     bool step = is_event(line, "step");
@@ -462,27 +490,27 @@ static bool starts_run(struct scan *scan, const json_t *line)
     return starts;
 }
 
-static void scan_line(struct scan *scan, const json_t *line, size_t at)
+static void scan_line(struct scan *scan, const json_t *line, size_t offset)
 {
-    enum place place = place_of(scan, line);
-    if (starts_run(scan, line) || place == BEFORE) {
+    enum position position = position_of(scan, line);
+    if (starts_run(scan, line) || position == BEFORE) {
         scan->cut = SIZE_MAX;
     }
-    if (place == BEYOND && scan->cut == SIZE_MAX) {
-        scan->cut = at;
+    if (position == BEYOND && scan->cut == SIZE_MAX) {
+        scan->cut = offset;
     }
 }
 
-/* Lines that are no JSON are not ours. */
+/* A line that is not JSON is ignored. */
 static void scan_lines(struct scan *scan, const char *lines, size_t bytes)
 {
-    for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(lines + at, '\n', bytes - at);
+    for (size_t offset = 0; offset < bytes;) {
+        const char *end = memchr(lines + offset, '\n', bytes - offset);
         size_t next = end != NULL ? (size_t)(end - lines) + 1 : bytes;
-        json_t *line = json_loadb(lines + at, next - at, 0, NULL);
-        scan_line(scan, line, at);
+        json_t *line = json_loadb(lines + offset, next - offset, 0, NULL);
+        scan_line(scan, line, offset);
         json_decref(line);
-        at = next;
+        offset = next;
     }
 }
 
@@ -511,7 +539,7 @@ done:
     return st;
 }
 
-/* ---- Closing ------------------------------------------------------------------------------------------------------ */
+/* ---- Closing ----------------------------------------------------------------------------------------------------- */
 
 enum sl_status sl_metrics_close(struct sl_metrics *metrics)
 {

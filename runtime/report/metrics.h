@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Metrics: one JSON object a line, for machines. What people read is in progress.h.
+ * Metrics: one JSON object per line, for programs. progress.h is for people.
  *
- * Numbers are written so that they read back as the same double. What is not a finite number is written as null. Each line is
- * flushed, so that a run can be followed and one that is killed leaves whole lines.
- * The functions are for one thread, the one that submits.
+ * A number reads back as the same double. A number is null if not finite. Each line is flushed: other programs can
+ * follow a run, and a killed run leaves whole lines. Only the submitting thread may call the functions below.
  */
 #ifndef SL_RUNTIME_REPORT_METRICS_H
 #define SL_RUNTIME_REPORT_METRICS_H
@@ -18,44 +17,46 @@
 #include "runtime/plan/settings.h"
 #include "support/status.h"
 
-/* Where the lines go: to a file, to a stream, to both or to none. */
+/* The destinations of the lines: a file, a stream, both or none. */
 struct sl_metrics {
-    FILE *file;   /* ours; NULL: none */
-    FILE *stream; /* the caller's; NULL: none */
-    bool appends; /* the file is gone on with */
+    FILE *file;   /* owned; NULL: none */
+    FILE *stream; /* borrowed; NULL: none */
+    bool appends; /* opened with `append` */
 };
 
-/* Event "config": once, before training. Strings and arrays stay the caller's. */
+/* Event "config": once, before training. Strings and arrays are borrowed. */
 struct sl_metrics_config {
     const char *version; /* PACKAGE_VERSION */
     const char *dataset; /* "ogbn-arxiv", "arxiv-synthetic" */
     bool synthetic;
     uint32_t vertices;          /* N */
-    uint64_t edges;             /* E: directed edges, after reversing and removing duplicates */
-    uint32_t features, classes; /* columns of the features, and of the scores */
+    uint64_t edges;             /* E: directed edges, with reverse edges, without duplicates */
+    uint32_t features, classes; /* columns of the features and of the scores */
     uint32_t pes;               /* P */
     uint32_t group_size;        /* G */
     const char *const *devices; /* n_devices names, one per worker */
     uint32_t n_devices;
-    const struct sl_settings *options; /* written with all options, names with _ for - */
-    uint64_t edge_cut;                 /* edges whose ends lie in different parts */
-    uint32_t parameters;               /* arrays of the model that are trained */
-    uint64_t parameter_bytes;          /* of all of them */
+    /* All options are written, with _ for - in their names. */
+    const struct sl_settings *options;
+    uint64_t edge_cut;        /* edges between different parts */
+    uint32_t parameters;      /* trained arrays of the model */
+    uint64_t parameter_bytes; /* of all trained arrays */
 };
 
-/* Bytes that went between PEs in an epoch, all PEs together; weights: gradients and weights (runtime/sync/replicas.h); features: of
- * the samples' input rows. Seeds on a ring count as ids. */
+/* Bytes between PEs in an epoch, summed over the PEs. `weights` counts gradients and weights
+ * (runtime/sync/replicas.h). `features` counts input rows of the samples. Seeds on a ring count as ids. */
 struct sl_metrics_bytes {
     uint64_t ids;
     uint64_t rows;
     uint64_t row_gradients;
     uint64_t weights;
     uint64_t features;
-    uint64_t stages;        /* rows and gradients between stages of a pipeline (runtime/pipe/traffic.h) */
-    uint64_t between_ranks; /* all messages */
+    /* Rows and gradients between stages of a pipeline (runtime/pipe/traffic.h). */
+    uint64_t stages;
+    uint64_t between_ranks; /* all messages between ranks */
 };
 
-/* What the PEs' feature caches were asked for in an epoch, and what they had. */
+/* Rows requested from the PEs' feature caches in an epoch, and hits. */
 struct sl_metrics_cache {
     uint64_t rows;
     uint64_t hits;
@@ -74,7 +75,7 @@ struct sl_metrics_stages {
     double optimise;
 };
 
-/* Fractions of right answers and F1 (macro), 0 .. 1. */
+/* Accuracies and macro F1, 0 .. 1. */
 struct sl_metrics_scores {
     double valid_loss; /* mean cross entropy */
     double valid_acc;
@@ -88,62 +89,68 @@ struct sl_metrics_scores {
 /* Event "epoch". */
 struct sl_metrics_epoch {
     uint32_t epoch;    /* 1 .. epochs; 0: evaluation without training */
-    double train_loss; /* mean over the epoch's seeds; NaN where nothing was trained */
-    bool evaluated;    /* else the scores are written as null */
-    bool two_classes;  /* write valid_auc and test_auc, too */
+    double train_loss; /* mean over the epoch's seeds; NaN without training */
+    bool evaluated;    /* false: the scores are written as null */
+    bool two_classes;  /* write valid_auc and test_auc */
     struct sl_metrics_scores scores;
     double seconds; /* training only */
     double eval_seconds;
-    double overlap;  /* share of sampling and gathering time during which an earlier batch computed, 0 .. 1 */
+    /* Share of sampling and gathering time during which an earlier minibatch computed, 0 .. 1. */
+    double overlap;
     uint32_t layers; /* L */
-    uint64_t vertices[SL_MAX_LAYERS + 1]; /* L + 1 sums over steps and PEs; [0] the seeds, [L] the input rows */
-    uint64_t edges[SL_MAX_LAYERS];        /* L sums; [0] the seeds' in-edges */
+    /* L + 1 sums over steps and PEs. [0]: the seeds, [L]: the input rows. */
+    uint64_t vertices[SL_MAX_LAYERS + 1];
+    uint64_t edges[SL_MAX_LAYERS]; /* L sums; [0]: the seeds' in-edges */
     struct sl_metrics_bytes bytes;
-    uint32_t n_ranks;             /* more than one: write bytes.between_ranks, and "messages": */
-    const struct sl_waits *waits; /* of each rank, in training */
+    /* If over 1: bytes.between_ranks and "messages" are written, the latter from `waits` (n_ranks, training only). */
+    uint32_t n_ranks;
+    const struct sl_waits *waits;
     struct sl_metrics_stages stages;
-    bool staged;  /* write bytes.stages */
-    bool checked; /* write "exact_loss": of the full graph with all rows fresh (runtime/pipe/guard.h) */
+    bool staged; /* write bytes.stages */
+    /* Write "exact_loss": the loss on the full graph with all rows fresh (runtime/pipe/guard.h). */
+    bool checked;
     double exact_loss;
-    bool guard_fired; /* write "guard": training goes on from earlier weights, exactly */
-    bool cached;      /* write "feature_cache" */
+    /* Write "guard": training goes on from earlier weights, with all rows fresh. */
+    bool guard_fired;
+    bool cached; /* write "feature_cache" */
     struct sl_metrics_cache cache;
 };
 
 /* Event "summary": once, at the end. */
 struct sl_metrics_summary {
-    bool evaluated; /* else accuracies and best_epoch are written as null */
+    /* False: accuracies and best_epoch are written as null. */
+    bool evaluated;
     double best_valid_acc;
     double test_acc_at_best;
-    uint32_t best_epoch;     /* the earliest of equal ones */
-    double seconds;          /* training, all epochs */
-    uint64_t peak_rss_bytes; /* of this process; with several ranks, of the one that had most */
+    uint32_t best_epoch;     /* the earliest if several are equal */
+    double seconds;          /* training only, all epochs */
+    uint64_t peak_rss_bytes; /* of this process; with several ranks: the largest */
     uint32_t n_ranks;
-    struct sl_waits waits; /* of all ranks, since this session began; for people only */
+    /* Sum over all ranks since the session began. Only progress.h prints it. */
+    struct sl_waits waits;
 };
 
-/* Start writing to the file `path` (NULL: none) and to `stream` (NULL: none; stays the caller's and open). An existing file is
- * emptied, or, with `append`, gone on with: a last line that was cut short is removed first.
- * SL_EIO. On failure *out is empty, and an empty one writes nowhere. */
+/* Start writing to the file `path` (NULL: none) and to `stream` (NULL: none; borrowed, and left open). Without
+ * `append` an existing file is emptied. With `append` an unfinished last line is removed, and new lines follow.
+ * SL_EIO. On failure *out is empty. An empty struct writes nowhere. */
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out);
 
-/* Cut a file that is gone on with back to a checkpoint of the run that it ends with, `n_steps` steps and `n_epochs` whole epochs
- * from its start: what a run that was killed has written since its checkpoint, or what one that was interrupted has written at
- * its end, would be there twice. Everything from the first "step", "epoch" or "summary" beyond the checkpoint goes; earlier
- * runs in the file, and lines that are not ours before it, stay. The stream is left alone, as is what is no regular file.
- * SL_EIO: it cannot be read or cut. SL_ENOMEM. */
+/* Cut a file opened with `append` back to a checkpoint of its last run: `n_steps` steps and `n_epochs` whole epochs
+ * from the run's start. The resumed run would otherwise repeat lines of the interrupted run. The cut is before the
+ * first "step", "epoch" or "summary" beyond the checkpoint. Earlier runs, and foreign lines before the cut, stay.
+ * The stream is unchanged. Only a regular file is cut. SL_EIO: the file cannot be read or cut. SL_ENOMEM. */
 enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, uint64_t n_steps);
 
-/* Write one line. SL_EIO: it cannot be written. SL_ENOMEM. */
+/* Write one line. SL_EIO: the write failed. SL_ENOMEM. */
 enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_metrics_config *config);
 enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint64_t step, double loss);
 enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *epoch);
 enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_metrics_summary *summary);
 
-/* Close the file and empty the struct. SL_EIO: the system reports a write that failed. An empty struct is allowed. */
+/* Close the file and empty the struct. An empty struct is allowed. SL_EIO: a write had failed. */
 enum sl_status sl_metrics_close(struct sl_metrics *metrics);
 
-/* The largest resident set this process has had, bytes. */
+/* The largest resident set of this process so far, in bytes. */
 uint64_t sl_metrics_peak_rss_bytes(void);
 
 #endif

@@ -38,7 +38,7 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
     };
 }
 
-/* ---- The bar ------------------------------------------------------------------------------------------------------ */
+/* ---- The bar ----------------------------------------------------------------------------------------------------- */
 
 static int terminal_columns(FILE *stream)
 {
@@ -50,12 +50,12 @@ static int terminal_columns(FILE *stream)
 /* Seconds until the last step of the last epoch, at the mean pace so far, evaluations included. */
 static double time_left_s(const struct sl_progress *p, uint32_t epoch, uint32_t step)
 {
-    uint64_t at = (uint64_t)(epoch - 1) * p->steps_per_epoch + step;
-    uint64_t all = (uint64_t)p->epochs * p->steps_per_epoch;
-    if (p->steps_done == 0 || at >= all) {
+    uint64_t done = (uint64_t)(epoch - 1) * p->steps_per_epoch + step;
+    uint64_t total = (uint64_t)p->epochs * p->steps_per_epoch;
+    if (p->steps_done == 0 || done >= total) {
         return 0;
     }
-    return (sl_clock_s() - p->start_s) / (double)p->steps_done * (double)(all - at);
+    return (sl_clock_s() - p->start_s) / (double)p->steps_done * (double)(total - done);
 }
 
 /* "1:02:03", "2:03"; at most 99 hours. */
@@ -79,7 +79,7 @@ static void print_percent(double fraction, char *out, size_t bytes)
     }
 }
 
-/* "[######......] " of the width that is left on the line; nothing where that is too narrow. */
+/* "[######......] " in the width left on the line; nothing if that is too narrow. */
 static void print_bar(FILE *stream, int width, uint32_t step, uint32_t steps)
 {
     width = width > BAR_MAX ? BAR_MAX : width;
@@ -136,7 +136,7 @@ void sl_progress_clear(struct sl_progress *progress)
     }
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------------------------- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
 static int digits(uint32_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The projection: counts, work, messages; and they put together. */
+ * The projection: counts, work, messages, and their sum. */
 #include "runtime/report/projection.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 const char *const sl_project_modes[SL_N_PROJECT_MODES] = {"independent", "gossip", "machine", "cooperative"};
 const char *const sl_project_parts[SL_N_PROJECT_PARTS] = {"work", "fixed", "links", "messages", "bytes", "sums"};
 
-/* ---- curves ------------------------------------------------------------------------------------------------------- */
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
 
-/* What a count was at n; points come in any order, several of one n within a hundredth are one. */
+/* A count as a function of n. Points are sorted by n; points whose n differ by less than 1 % are averaged. */
 struct curve {
     uint32_t n_points;
     double n[SL_MAX_MEASURED], y[SL_MAX_MEASURED], weight[SL_MAX_MEASURED];
@@ -40,20 +40,23 @@ static void add_point(struct curve *c, double n, double y)
     c->weight[i] = 1;
 }
 
-/* Of the logarithms, from point i - 1 to i. */
+/* Slope of the logarithms between points i - 1 and i. */
 static double slope(const struct curve *c, uint32_t i)
 {
     return log(c->y[i] / c->y[i - 1]) / log(c->n[i] / c->n[i - 1]);
 }
 
-/* Of the counts themselves, from there on; noise makes it neither negative nor more than proportional. */
+/* Slope of the counts beyond point i. Noise must not make the slope negative or more than proportional. */
 static double rise(const struct curve *c, uint32_t i)
 {
     double proportional = c->y[i] / c->n[i];
-    return i == 0 ? proportional : fmin(fmax((c->y[i] - c->y[i - 1]) / (c->n[i] - c->n[i - 1]), 0), proportional);
+    if (i == 0) {
+        return proportional;
+    }
+    return fmin(fmax((c->y[i] - c->y[i - 1]) / (c->n[i] - c->n[i - 1]), 0), proportional);
 }
 
-static double at(const struct curve *c, double n)
+static double interpolate(const struct curve *c, double n)
 {
     uint32_t last = c->n_points - 1;
     uint32_t i = 0;
@@ -71,11 +74,12 @@ static double at(const struct curve *c, double n)
     return fmin(y, c->most);
 }
 
-/* ---- an epoch's counts -------------------------------------------------------------------------------------------- */
+/* ---- an epoch's counts ------------------------------------------------------------------------------------------- */
 
-/* All steps and PEs together. */
+/* Sums over all steps and PEs of an epoch. */
 struct counts {
-    double n_steps, pe_steps, models; /* models: steps by models that are trained at a time */
+    /* models: steps times the number of models that are trained side by side */
+    double n_steps, pe_steps, models;
     double vertices[SL_MAX_LAYERS + 1];
     double edges[SL_MAX_LAYERS];
     double rows, ids, gradients; /* bytes between PEs */
@@ -86,13 +90,13 @@ static double groups_of(const struct sl_measured *run)
     return run->pes / run->group_size;
 }
 
-/* Seeds of a group's step, on average. */
+/* Mean seeds of a group's step. */
 static double group_seeds(const struct sl_measured *run)
 {
     return run->vertices[0] / (sl_measured_steps(run) * groups_of(run));
 }
 
-/* Bytes of rows if each edge brought one. */
+/* Bytes of rows if each edge brought a row of its own. */
 static double all_rows(const struct sl_measured *shape, const double *edges)
 {
     double numbers = 0;
@@ -117,29 +121,32 @@ static struct counts counts_of(const struct sl_measured *run)
     return c;
 }
 
-/* A count of a group's step of n seeds: vertices of hop h, or edges. */
+/* A count of a group's step with n seeds: edges of hop h, or vertices of hop h. */
 static double group_count(const struct sl_projection *p, uint32_t h, bool edges, double n)
 {
     struct curve c = {.most = edges ? p->run->n_edges : p->run->n_vertices};
     for (uint32_t i = 0; i < p->n_runs; i++) {
         const struct sl_measured *run = &p->run[i];
-        add_point(&c, group_seeds(run),
-                  (edges ? run->edges[h] : run->vertices[h]) / (sl_measured_steps(run) * groups_of(run)));
+        double count = edges ? run->edges[h] : run->vertices[h];
+        add_point(&c, group_seeds(run), count / (sl_measured_steps(run) * groups_of(run)));
     }
-    return at(&c, n);
+    return interpolate(&c, n);
 }
 
-/* Of all rows those that PEs in groups of so many send each other. */
+/* Share of all_rows between PEs of groups with this size. */
 static double row_share(const struct sl_projection *p, uint32_t group_size)
 {
     struct curve c = {.most = 1};
+    if (group_size <= 1) {
+        return 0;
+    }
     for (uint32_t i = 0; i < p->n_runs; i++) {
         const struct sl_measured *run = &p->run[i];
         if (run->group_size > 1 && run->row_bytes > 0) {
             add_point(&c, run->group_size, run->row_bytes / all_rows(run, run->edges));
         }
     }
-    return group_size > 1 ? at(&c, group_size) : 0;
+    return interpolate(&c, group_size);
 }
 
 static struct counts project_counts(const struct sl_projection *p, uint32_t n_pes, uint32_t group_size, double models)
@@ -162,15 +169,15 @@ static struct counts project_counts(const struct sl_projection *p, uint32_t n_pe
     return c;
 }
 
-/* ---- work --------------------------------------------------------------------------------------------------------- */
+/* ---- work -------------------------------------------------------------------------------------------------------- */
 
-/* Edges by the columns that they add up. */
+/* Edges, each times its summed columns. */
 static double added(const struct sl_measured *shape, const struct counts *c)
 {
     return all_rows(shape, c->edges);
 }
 
-/* Products: rows by columns in and out. */
+/* Multiplications of the products: rows by columns in and out. */
 static double multiplied(const struct sl_measured *shape, const struct counts *c)
 {
     double sum = 0;
@@ -207,7 +214,7 @@ static double units(const struct sl_measured *shape, const struct counts *c, enu
     }
 }
 
-/* Seconds of all workers for one of a task. */
+/* Seconds of all workers per second of task time. */
 static double idle_factor(const struct sl_measured *run)
 {
     double busy = 0;
@@ -217,7 +224,7 @@ static double idle_factor(const struct sl_measured *run)
     return busy > 0 ? run->seconds * run->n_workers / busy : 1;
 }
 
-/* Seconds of all devices together at the first run's rates, without what is fixed. */
+/* Seconds of all devices at the first run's rates, with the cost per step spread over the work. */
 static double work_at_rates(const struct sl_projection *p, const struct counts *c)
 {
     double sum = 0;
@@ -238,22 +245,28 @@ static void set_rates(struct sl_projection *p)
         const struct sl_measured *run = &p->run[i];
         struct counts c = counts_of(run);
         double factor = idle_factor(run);
-        for (int k = 0; k < SL_N_STAGES && of_one_process(run); k++) {
+        if (!of_one_process(run)) {
+            continue;
+        }
+        for (int k = 0; k < SL_N_STAGES; k++) {
             double u = units(run, &c, k);
             bool wanted = i == 0 || (k == SL_STAGE_EXCHANGE && p->rate_s[k] == 0);
-            p->rate_s[k] = wanted && u > 0 ? run->stage_s[k] * factor / u : p->rate_s[k];
+            if (wanted && u > 0) {
+                p->rate_s[k] = run->stage_s[k] * factor / u;
+            }
         }
     }
 }
 
-/* Whether its time tells of steps. Of runs with about the first's steps it tells of little but noise. */
+/* True if the run's time shows the cost of a step. A run with about as many steps as the first shows little but
+ * noise. */
 static bool tells_of_steps(const struct sl_measured *run, const struct sl_measured *first)
 {
     return of_one_process(run) && sl_measured_steps(run) * run->pes >= 10 * sl_measured_steps(first) * first->pes;
 }
 
-/* The first run's time is w + f s, with s its PEs' steps; of the others, with work w_i at the same rates, it is (1 - f s / w)
- * w_i + f s_i. */
+/* The model: the first run's time is w + f s, where s is the number of its PEs' steps. Another run, with work w_i at
+ * the same rates and s_i steps, takes (1 - f s / w) w_i + f s_i. Fit f by least squares. */
 static void fit_fixed(struct sl_projection *p)
 {
     struct counts first = counts_of(p->run);
@@ -265,10 +278,15 @@ static void fit_fixed(struct sl_projection *p)
         struct counts c = counts_of(run);
         double w_i = work_at_rates(p, &c);
         double x = c.pe_steps - first.pe_steps * w_i / w;
-        above += tells_of_steps(run, p->run) ? x * (run->seconds * run->n_workers - w_i) : 0;
-        below += tells_of_steps(run, p->run) ? x * x : 0;
+        if (tells_of_steps(run, p->run)) {
+            above += x * (run->seconds * run->n_workers - w_i);
+            below += x * x;
+        }
     }
-    p->fixed_s = below > 0 ? fmin(fmax(above / below, 0), w / first.pe_steps) : 0;
+    p->fixed_s = 0;
+    if (below > 0) {
+        p->fixed_s = fmin(fmax(above / below, 0), w / first.pe_steps);
+    }
 }
 
 static void set_shares(struct sl_projection *p)
@@ -305,22 +323,27 @@ enum sl_status sl_projection_make(struct sl_projection *p, uint32_t batch_size)
     return SL_OK;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* Who sends what to whom. */
+/* The groups and machines of a projection. */
 struct wiring {
     enum sl_project_mode mode;
     double n_devices, n_machines, per_machine, group_size;
-    double group_machines; /* that a group lies on */
+    double group_machines; /* machines of a group */
     double elsewhere;      /* partners of a PE on other machines */
-    double share;          /* of what goes between PEs of a group, what leaves the machine */
+    double share;          /* of a group's bytes between PEs: the share between machines */
 };
 
 static struct wiring wire(const struct sl_cluster *cluster, enum sl_project_mode mode, uint32_t n_devices)
 {
     struct wiring w = {.mode = mode, .n_devices = n_devices, .per_machine = fmin(cluster->per_machine, n_devices)};
     w.n_machines = w.n_devices / w.per_machine;
-    w.group_size = mode == SL_PROJECT_COOPERATIVE ? w.n_devices : mode == SL_PROJECT_MACHINE ? w.per_machine : 1;
+    w.group_size = 1;
+    if (mode == SL_PROJECT_COOPERATIVE) {
+        w.group_size = w.n_devices;
+    } else if (mode == SL_PROJECT_MACHINE) {
+        w.group_size = w.per_machine;
+    }
     w.group_machines = fmax(w.group_size / w.per_machine, 1);
     w.elsewhere = fmax(w.group_size - w.per_machine, 0);
     w.share = w.group_size > 1 ? w.elsewhere / (w.group_size - 1) : 0;
@@ -336,13 +359,16 @@ static double step_links(const struct wiring *w, const struct sl_cluster *cluste
 {
     bool counted = w->mode != SL_PROJECT_GOSSIP && w->n_machines > 1;
     double links = 3 * layers - 1;
-    return (w->elsewhere > 0    ? links * cluster->between.latency_s
-            : w->group_size > 1 ? links * cluster->inside.latency_s
-                                : 0) +
-           (counted ? cluster->between.latency_s : 0);
+    double seconds = 0;
+    if (w->elsewhere > 0) {
+        seconds = links * cluster->between.latency_s;
+    } else if (w->group_size > 1) {
+        seconds = links * cluster->inside.latency_s;
+    }
+    return counted ? seconds + cluster->between.latency_s : seconds;
 }
 
-/* Of one machine. */
+/* Messages of one machine in a step. */
 static double step_messages(const struct wiring *w, double layers)
 {
     double counts = w->mode == SL_PROJECT_GOSSIP ? 0 : (w->per_machine + 1) * (w->n_machines - 1);
@@ -351,7 +377,7 @@ static double step_messages(const struct wiring *w, double layers)
     return counts + requests + rows;
 }
 
-/* Arrays go down the chain one behind the other, and the last machine sends them to all others. */
+/* Arrays go down the chain one after another. The last machine sends each array to all further machines. */
 static double step_sums(const struct wiring *w, const struct sl_link *link, const struct sl_measured *shape)
 {
     double arrays = shape->n_parameters;
@@ -368,9 +394,9 @@ static double step_sums(const struct wiring *w, const struct sl_link *link, cons
            others * arrays * (link->message_s + one);
 }
 
-/* ---- together ----------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Seeds of groups, and groups themselves, that runs had, or between two of them. */
+/* True if seeds and group size are within the range of the runs. */
 static bool is_measured(const struct sl_projection *p, const struct counts *c, const struct wiring *w)
 {
     double n = c->vertices[0] * w->group_size / c->pe_steps;
@@ -390,7 +416,10 @@ static void add_work(const struct sl_projection *p, const struct sl_cluster *clu
 {
     struct counts first = counts_of(p->run);
     double rest = 1 - p->fixed_s * first.pe_steps / work_at_rates(p, &first);
-    double serving = cluster->processors > 0 ? fmin(cluster->processors, w->n_devices) : w->n_devices;
+    double serving = w->n_devices;
+    if (cluster->processors > 0) {
+        serving = fmin(cluster->processors, serving);
+    }
     out->part_s[SL_PROJECT_WORK] = work_at_rates(p, c) * rest * cluster->slowness / serving;
     out->part_s[SL_PROJECT_FIXED] = p->fixed_s * c->pe_steps * cluster->slowness / serving;
 }
@@ -419,12 +448,12 @@ static enum sl_status check(const struct sl_projection *p, const struct sl_clust
                        "what cooperating PEs send was not measured: expected also a file of a run with --pes and "
                        "--group-size of 2 or more");
     }
-    return w->n_devices <= p->run->vertices[0]
-               ? SL_OK
-               : sl_fail(
-                     SL_EINVAL,
-                     "found %g devices for %g training vertices, expected one or more for each; name fewer --devices",
-                     w->n_devices, p->run->vertices[0]);
+    if (w->n_devices > p->run->vertices[0]) {
+        return sl_fail(SL_EINVAL,
+                       "found %g devices for %g training vertices, expected one or more for each; name fewer --devices",
+                       w->n_devices, p->run->vertices[0]);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_projection_epoch(const struct sl_projection *p, const struct sl_cluster *cluster,

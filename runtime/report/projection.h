@@ -1,53 +1,58 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The time of an epoch on P devices of a cluster, from what runs have shown (runtime/report/measured.h) and what messages take
- * there. A device has one PE, a machine `per_machine` devices and one process, a rank. Four ways to train:
+ * The time of an epoch on P devices of a cluster, projected from measured runs (runtime/report/measured.h) and the
+ * cost of messages. A device has one PE. A machine has D = `per_machine` devices and one process, a rank. There are
+ * four modes:
  *
  *   independent   each PE samples on its own; the gradients of all are summed (--group-size 1)
- *   gossip        the same; each PE has its model, which it mixes with one other's a step (--sync dissemination)
- *   machine       the PEs of a machine cooperate on one minibatch; the machines' gradients are summed (--group-size
- *                 per_machine)
+ *   gossip        each PE samples on its own and has its own model, and mixes it with one other model per step
+ *                 (--sync dissemination)
+ *   machine       the PEs of a machine cooperate on one minibatch; the machines' gradients are summed (--group-size D)
  *   cooperative   all PEs cooperate on one minibatch (--group-size P)
  *
- * A step trains on B seeds a PE, or, where an epoch has not that many, on all of its seeds. In what follows n is a group's
- * seeds.
+ * A step trains on B seeds per PE. If an epoch has fewer, the step trains on all of its seeds. Below, n is the
+ * number of seeds in a group's step.
  *
- * Counts. V_h(n), vertices of hop h, and E_h(n), edges, of a group's step: measured where a run had groups of n seeds, however
- * many PEs it had, as P PEs that cooperate sample what one does with P times the seeds. Between two measured n the logarithm
- * of a count is linear in that of n. Below the first it is proportional to n: the least that a count can be which is concave,
- * with V(0) = 0. Beyond the last it is on the line through the last two, or with one run proportional to n: the most that it
- * can be, as V(PB) <= P V(B). A count is at most that of the graph.
- * Rows that cooperating PEs send each other: a share s(G) of what would be sent if each edge brought a row of its own from
- * elsewhere, treated in the same way over G, and at most all of it. Ids and gradients of rows keep the proportion to rows
- * that they had in the run of the largest group.
+ * Counts. V_h(n) and E_h(n) are the vertices and edges of hop h in a group's step. P cooperating PEs sample as one
+ * PE with P times the seeds, so any run with groups of n seeds measures both. Between two measured n the logarithm
+ * of a count is linear in the logarithm of n. Below the first n a count is proportional to n: the lower bound of a
+ * concave count with V(0) = 0. Beyond the last n it lies on the line through the last two points, or with one run
+ * is proportional to n: the upper bound, since V(PB) <= P V(B). No count is above the graph's.
  *
- * Work, in seconds of a device like the first run's: stage seconds of the first run over its units, times the units of the
- * projected epoch, all stages scaled alike so that the first run's idle time is in it.
+ * Rows. Cooperating PEs send each other a share s(G) of one row per edge. s(G) is interpolated over G like the
+ * counts, and is at most 1. The bytes of ids and row gradients keep their proportion to the bytes of rows in the
+ * run with the largest groups.
  *
- *   sample     edges                              exchange   bytes between PEs (of the first run that exchanged)
- *   gather     input rows, all of them, though    loss       seeds
- *              of some only means are taken
- *   aggregate  edges by columns of the sources    sync       PEs and steps
- *   dense,     vertices by columns in and out     optimise   models and steps: with gossip one of each PE, else of each machine
- *   backward
+ * Work, in seconds of a device like the first run's. A stage takes the first run's seconds per unit times the units
+ * of the projected epoch. All stages are scaled alike, so that the first run's idle time is included. The units are
  *
- * What a PE's step takes however small it is, is fitted to the runs of one process whose PEs made ten times the steps of the
- * first's or more, by least squares through the first run: without such a run it is taken to be 0. Work is spread evenly;
- * where fewer processors than devices are there, they share it.
+ *   sample              edges
+ *   exchange            bytes between PEs (rate of the first run that exchanged)
+ *   gather              input rows, even if the model needs only means of some of them
+ *   aggregate           edges by columns of the sources
+ *   dense, backward     vertices by columns in and out
+ *   loss                seeds
+ *   sync                PEs and steps
+ *   optimise            models and steps; gossip has one model per PE, the other modes one per machine
  *
- * Messages, between machines those of the program (runtime/exchange/mpi.c), in one rank's step; o: a PE's partners elsewhere.
- * None is taken to be hidden behind work.
+ * The fixed cost of a PE's step is fitted by least squares through the first run. The fit uses the runs of one
+ * process whose PEs made at least ten times the first run's steps. Without such a run the fixed cost is 0. Work is
+ * spread evenly over the devices. If `processors` is smaller than P, the devices share the processors.
  *
- *   links      in the order in which they wait for each other, each a latency: requests and rows of each hop, gradients of all
- *              hops but the input's, counts; the sums
- *   messages   of each PE one request a hop to each other machine of its group, and to o partners rows of each hop and
- *              gradients of all but the input's; and, but with gossip, its counts to each other machine, and of each machine
- *              whether it wants to stop
- *   bytes      all of the group's, of which partners elsewhere get o / (G - 1), by the machine's own link; rows that stay go by
- *              the link inside
- *   sums       a chain: each machine adds its gradients to those of the one before, an array at a time, and the last sends each
- *              array to all. Gossip: each PE sends its arrays to a partner, which is elsewhere for P - D of P - 1
+ * Messages between machines are those of runtime/exchange/mpi.c, for one rank in a step. o is a PE's number of
+ * partners on other machines. No message counts as hidden behind work.
+ *
+ *   links      one latency for each message that waits for another: requests and rows of each hop, gradients of
+ *              all hops but the input's, counts
+ *   messages   the number of messages. A PE sends one request per hop to each other machine of its group. It sends
+ *              o partners the rows of each hop, and the gradients of all hops but the input's. Without gossip it
+ *              sends its counts to each other machine, and its machine sends its wish to stop.
+ *   bytes      the group's bytes. The share o / (G - 1) goes over the machine's own link, the rest over the link
+ *              inside.
+ *   sums       a chain: each machine adds its gradients to the sum of the machine before it, array by array. The
+ *              last machine sends each array to all other machines. Gossip: each PE sends its arrays to one partner;
+ *              P - D of P - 1 partners are on another machine.
  */
 #ifndef SL_RUNTIME_REPORT_PROJECTION_H
 #define SL_RUNTIME_REPORT_PROJECTION_H
@@ -56,9 +61,10 @@
 #include "runtime/report/measured.h"
 
 struct sl_cluster {
-    uint32_t per_machine; /* devices of each; D */
-    double slowness;      /* seconds of a device for what takes the measured one a second */
-    uint32_t processors;  /* that serve all devices; 0: as many as there are */
+    uint32_t per_machine; /* D */
+    /* Seconds that a device takes for one second of work of the measured device. */
+    double slowness;
+    uint32_t processors; /* shared by all devices; 0: one per device */
     struct sl_link inside, between;
 };
 
@@ -70,44 +76,46 @@ enum sl_project_mode {
     SL_N_PROJECT_MODES
 };
 
-/* What an epoch's seconds are made of. */
+/* The parts of an epoch's seconds. */
 enum sl_project_part {
     SL_PROJECT_WORK,
-    SL_PROJECT_FIXED,    /* work of a PE's step however small */
+    SL_PROJECT_FIXED,    /* fixed cost of a PE's step */
     SL_PROJECT_LINKS,    /* latencies of messages that wait for each other */
-    SL_PROJECT_MESSAGES, /* a rank's messages, one after the other */
+    SL_PROJECT_MESSAGES, /* a rank's messages, one after another */
     SL_PROJECT_BYTES,
-    SL_PROJECT_SUMS, /* of gradients, or gossip's exchange */
+    SL_PROJECT_SUMS, /* sums of gradients, or gossip's exchange */
     SL_N_PROJECT_PARTS
 };
 
 struct sl_projected {
     double n_steps;
-    double seeds; /* of all PEs' step, on average */
+    double seeds; /* mean over the steps, all PEs together */
     double input_rows;
-    double between_bytes; /* that leave all machines in an epoch */
+    double between_bytes; /* between machines, in an epoch */
     double part_s[SL_N_PROJECT_PARTS];
     double seconds;
-    bool measured; /* groups of that many seeds, and PEs, were among the runs or between them */
+    /* Seeds per group and group size are within the range of the measured runs. */
+    bool measured;
 };
 
-/* Of which all projections are made. */
+/* The input of all projections. */
 struct sl_projection {
     struct sl_measured run[SL_MAX_MEASURED];
     uint32_t n_runs;
     uint32_t batch_size;             /* B */
-    double rate_s[SL_N_STAGES];      /* of a unit */
-    double fixed_s;                  /* of a PE's step; 0: not known */
-    double id_share, gradient_share; /* of bytes of rows */
-    bool exchanged;                  /* a run had groups of several PEs: else nothing is known of them */
+    double rate_s[SL_N_STAGES];      /* per unit */
+    double fixed_s;                  /* per PE and step; 0: unknown */
+    double id_share, gradient_share; /* relative to bytes of rows */
+    /* A run had groups of several PEs. Otherwise nothing is known about their exchange. */
+    bool exchanged;
 };
 
-/* Prepare from runs (n_runs and run are set) and B (0: the first run's). SL_EINVAL: the first run was of several processes,
- * whose stage seconds are those of processors that wait, or of bytes that no run had. */
+/* Prepare from the runs; the caller has set run and n_runs. batch_size: B; 0: the first run's. SL_EINVAL: the first
+ * run had several processes, so that its stage seconds contain waits for each other. */
 enum sl_status sl_projection_make(struct sl_projection *projection, uint32_t batch_size);
 
-/* One epoch on P devices, P a multiple of per_machine. SL_EINVAL: groups of several PEs were not measured; there are more PEs
- * than training vertices. */
+/* Project one epoch on P devices. SL_EINVAL: P is not a multiple of per_machine; groups of several PEs were not
+ * measured; there are more devices than training vertices. */
 enum sl_status sl_projection_epoch(const struct sl_projection *projection, const struct sl_cluster *cluster,
                                    enum sl_project_mode mode, uint32_t n_devices, struct sl_projected *out);
 

@@ -151,7 +151,7 @@ static void put_workers(const struct sl_analysis *a, const struct table *t)
     end_table(t);
 }
 
-/* Several ranks: their workers together, and what they have sent each other in the window. */
+/* Several ranks: the sums of their workers, and their messages in the window. */
 static void put_ranks(const struct sl_analysis *a, const struct table *t)
 {
     const struct sl_trace_data *data = a->data;
@@ -169,7 +169,10 @@ static void put_ranks(const struct sl_analysis *a, const struct table *t)
         double bytes[2] = {0};
         struct sl_shares shares = {{0}};
         for (uint32_t w = 0; w < data->n_workers; w++) {
-            for (int k = 0; data->worker[w].rank == r && k < SL_TRACE_N_KINDS; k++) {
+            if (data->worker[w].rank != r) {
+                continue;
+            }
+            for (int k = 0; k < SL_TRACE_N_KINDS; k++) {
                 shares.s[k] += a->worker[w].s[k];
             }
         }
@@ -230,14 +233,14 @@ static void put_line(const struct table *t, const char *text)
     }
 }
 
-static void put_share(const struct table *t, const char *what, double value)
+static void put_share(const struct table *t, const char *label, double value)
 {
     char text[200];
     int width = t->page ? 0 : 58;
     if (isnan(value)) {
-        snprintf(text, sizeof text, "%-*s -", width, what);
+        snprintf(text, sizeof text, "%-*s -", width, label);
     } else {
-        snprintf(text, sizeof text, "%-*s %.4f", width, what, value);
+        snprintf(text, sizeof text, "%-*s %.4f", width, label, value);
     }
     put_line(t, text);
 }
@@ -312,7 +315,8 @@ static void put_all(const struct sl_analysis *a, const struct table *t)
     put_path(a, t);
 }
 
-void sl_report_print(const struct sl_analysis *analysis, FILE *stream)
+/* The text of report.txt. */
+static void print_report(const struct sl_analysis *analysis, FILE *stream)
 {
     struct table text = {.stream = stream};
     put_summary(analysis, &text);
@@ -341,7 +345,7 @@ done:
 
 static enum sl_status print_text(const struct sl_analysis *a, FILE *stream)
 {
-    sl_report_print(a, stream);
+    print_report(a, stream);
     return SL_OK;
 }
 
@@ -363,7 +367,7 @@ done:
     return st;
 }
 
-/* In a child process: become ViTE, without a display, for some seconds at most. */
+/* In a child process: become ViTE, without a display. alarm() ends ViTE after VITE_SECONDS. */
 static void become_vite(const char *folder)
 {
     if (chdir(folder) == 0 && freopen("/dev/null", "w", stdout) != NULL && freopen("/dev/null", "w", stderr) != NULL) {
@@ -374,7 +378,7 @@ static void become_vite(const char *folder)
     _exit(127);
 }
 
-/* ViTE's own drawing, where there is one: an extra, whose absence is no failure. */
+/* Let ViTE draw the trace if it is installed. A failure of ViTE is no failure of the report. */
 static enum sl_status draw_with_vite(const char *folder)
 {
     char *trace = NULL;
@@ -385,8 +389,11 @@ static enum sl_status draw_with_vite(const char *folder)
     SL_TRY(st, sl_path_join(folder, "paje.trace", &trace), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg.part", &part), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg", &whole), done);
-    fflush(NULL); /* or the child would write again what is waiting to be written */
-    pid_t child = sl_file_exists(trace) ? fork() : -1;
+    fflush(NULL); /* or the child would write buffered output a second time */
+    pid_t child = -1;
+    if (sl_file_exists(trace)) {
+        child = fork();
+    }
     if (child == 0) {
         become_vite(folder);
     }

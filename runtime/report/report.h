@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a trace says, in words: report.txt and report.html, and the pictures beside them.
+ * The report on a trace, in words: report.txt and report.html, with pictures beside them.
  */
 #ifndef SL_RUNTIME_REPORT_REPORT_H
 #define SL_RUNTIME_REPORT_REPORT_H
 
-#include <stdio.h>
-
 #include "support/status.h"
 
-struct sl_analysis;
-
-/* Read a traced folder (sl_trace_read) and write into it report.txt, report.html (one page, which needs no other file),
- * timeline.svg and dag.dot (runtime/report/timeline.h); and, where the program ViTE is installed and paje.trace is there, vite.svg,
- * the same trace as ViTE draws it, which is given up quietly where ViTE fails or takes over half a minute.
- * The statuses of sl_trace_read and sl_analysis_make; SL_EIO: a file cannot be written. Files are replaced whole. */
+/* Read a traced folder (sl_trace_read) and write into it
+ *   report.txt, report.html    the report; the page needs no other file
+ *   timeline.svg, dag.dot      pictures (runtime/report/timeline.h)
+ *   vite.svg                   ViTE's drawing, if ViTE is installed and paje.trace is there
+ * If ViTE fails or takes over half a minute, vite.svg is left out. Files are replaced atomically. Returns the
+ * statuses of sl_trace_read and sl_analysis_make. SL_EIO: a file cannot be written. */
 enum sl_status sl_report_write(const char *folder);
-
-/* The text of report.txt. */
-void sl_report_print(const struct sl_analysis *analysis, FILE *stream);
 
 #endif

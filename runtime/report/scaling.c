@@ -9,11 +9,11 @@
 
 #include "support/memory.h"
 
-/* Of one number of devices. */
+/* The projections for one number of devices. */
 struct row {
     uint32_t n_devices;
     bool known[SL_N_PROJECT_MODES];
-    struct sl_projected of[SL_N_PROJECT_MODES];
+    struct sl_projected projected[SL_N_PROJECT_MODES];
 };
 
 static bool is_shown(const struct sl_cluster *cluster, int mode)
@@ -32,7 +32,7 @@ static enum sl_status fill(const struct sl_projection *projection, const struct 
     for (int mode = 0; st == SL_OK && mode < SL_N_PROJECT_MODES; mode++) {
         row->known[mode] = is_shown(cluster, mode) && (projection->exchanged || !cooperates(mode));
         if (row->known[mode]) {
-            st = sl_projection_epoch(projection, cluster, mode, row->n_devices, &row->of[mode]);
+            st = sl_projection_epoch(projection, cluster, mode, row->n_devices, &row->projected[mode]);
         }
     }
     return st;
@@ -60,10 +60,10 @@ static void print_head(const struct sl_cluster *cluster, FILE *stream)
 
 static void print_row(const struct sl_cluster *cluster, const struct row *row, FILE *stream)
 {
-    const struct sl_projected *any = &row->of[SL_PROJECT_INDEPENDENT];
+    const struct sl_projected *any = &row->projected[SL_PROJECT_INDEPENDENT];
     fprintf(stream, "%7u %6.0f %8.0f", row->n_devices, any->n_steps, any->seeds);
     for (int mode = 0; mode < SL_N_PROJECT_MODES; mode++) {
-        const struct sl_projected *p = &row->of[mode];
+        const struct sl_projected *p = &row->projected[mode];
         if (row->known[mode]) {
             fprintf(stream, "  %c%10.4f %-8s", p->measured ? ' ' : '>', p->seconds, largest_part(p));
         } else if (is_shown(cluster, mode)) {
@@ -73,7 +73,7 @@ static void print_row(const struct sl_cluster *cluster, const struct row *row, F
     fputc('\n', stream);
 }
 
-/* The next larger number than that of row `best`; none: itself. */
+/* The row with the next larger number of devices than row `best`; `best` if there is none. */
 static uint32_t next_of(const struct row *rows, uint32_t n, uint32_t best)
 {
     uint32_t next = best;
@@ -88,14 +88,14 @@ static void print_end(const struct row *rows, uint32_t n, int mode, FILE *stream
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; i++) {
-        best = rows[i].of[mode].seconds < rows[best].of[mode].seconds ? i : best;
+        best = rows[i].projected[mode].seconds < rows[best].projected[mode].seconds ? i : best;
     }
     uint32_t next = next_of(rows, n, best);
     fprintf(stream, "%-12s shortest on %u devices, %.4f s", sl_project_modes[mode], rows[best].n_devices,
-            rows[best].of[mode].seconds);
+            rows[best].projected[mode].seconds);
     if (next != best) {
-        fprintf(stream, "; on %u %.4f s, most of it %s", rows[next].n_devices, rows[next].of[mode].seconds,
-                largest_part(&rows[next].of[mode]));
+        fprintf(stream, "; on %u %.4f s, most of it %s", rows[next].n_devices, rows[next].projected[mode].seconds,
+                largest_part(&rows[next].projected[mode]));
     }
     fputc('\n', stream);
 }

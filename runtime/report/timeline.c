@@ -11,16 +11,16 @@
 #include "support/memory.h"
 
 #define WIDTH 1600
-#define LEFT 110 /* of the drawings, pixels; what stands to the left are names */
+#define LEFT 110 /* left edge of the drawings, pixels; names stand to the left */
 #define RIGHT 20
 #define DRAWN (WIDTH - LEFT - RIGHT)
-#define BIN 3 /* width of a column of the overview */
+#define BIN 3 /* pixels of a column of the overview */
 #define N_BINS (DRAWN / BIN)
-#define OVERVIEW 150 /* heights */
-#define LANES 360    /* all workers together, at most */
+#define OVERVIEW 150 /* height, pixels */
+#define LANES 360    /* height of all workers' lanes, at most */
 #define BAR 15
-#define SHOWN_STEPS 2     /* in detail */
-#define FOREIGN_SHARE 0.1 /* of a trace without steps, in detail */
+#define SHOWN_STEPS 2     /* in the detail */
+#define FOREIGN_SHARE 0.1 /* the detail's part of a trace without steps */
 #define LEAST_PIXELS 0.4  /* narrower StarPU states are left out */
 #define MOST_ARROWS 500
 
@@ -28,13 +28,13 @@
 #define COLOUR_TRANSFER 0xff00c8
 #define COLOUR_IDLE 0xf3f3f3
 
-/* What is drawn into: seconds from_s .. to_s fill DRAWN pixels. */
+/* The drawing in progress: seconds from_s .. to_s fill DRAWN pixels. */
 struct view {
     FILE *stream;
     const struct sl_analysis *analysis;
     const struct sl_trace_data *data;
     double from_s, to_s;
-    double y; /* where the next thing goes */
+    double y; /* top of the next element */
 };
 
 void sl_xml_put(FILE *stream, const char *text, size_t n)
@@ -68,7 +68,7 @@ static void put_box(const struct view *v, double x, double y, double width, doub
             colour);
 }
 
-/* A box over some seconds; open for more, to be closed by the caller. */
+/* Start a box over a time span. The caller closes the element. */
 static void put_span(const struct view *v, double start_s, double end_s, double y, double height, unsigned colour)
 {
     double x = x_of(v, fmax(start_s, v->from_s));
@@ -78,7 +78,7 @@ static void put_span(const struct view *v, double start_s, double end_s, double 
 
 /* ---- steps ---- */
 
-/* When a step was sampled (sample, its ids' exchange) and when it computed; end 0: not in the trace. */
+/* When a step was sampled (sampling, exchange of its ids) and when it computed. End 0: not in the trace. */
 struct step {
     uint64_t step;
     double sample_s[2], compute_s[2]; /* first start, last end */
@@ -99,7 +99,7 @@ static void widen(double *span, double start_s, double end_s)
     span[1] = fmax(span[1], end_s);
 }
 
-/* The steps of the trace's tasks, in order; evaluation belongs to none. */
+/* The steps of the trace's tasks, in order. Evaluation belongs to no step. */
 static enum sl_status collect_steps(const struct sl_trace_data *data, struct step **out, size_t *n_out)
 {
     struct step *step;
@@ -136,7 +136,7 @@ static enum sl_status collect_steps(const struct sl_trace_data *data, struct ste
     return SL_OK;
 }
 
-/* The position of the middle step among those with a loss; n where there is none. */
+/* The position of the middle step among the steps with a loss; n if there is none. */
 static size_t middle_of(const struct step *step, size_t n)
 {
     size_t n_loss = 0;
@@ -153,7 +153,8 @@ static size_t middle_of(const struct step *step, size_t n)
     return n;
 }
 
-bool sl_timeline_middle_step(const struct sl_trace_data *data, uint64_t *step_out)
+/* Find the middle step among the steps with a loss. False: there is none. */
+static bool find_middle_step(const struct sl_trace_data *data, uint64_t *step_out)
 {
     struct step *step;
     size_t n;
@@ -175,14 +176,20 @@ static double tick_of(double seconds)
 {
     double power = pow(10, floor(log10(seconds / 6)));
     double rest = seconds / 6 / power;
-    return power * (rest >= 5 ? 5 : rest >= 2 ? 2 : 1);
+    if (rest >= 5) {
+        return 5 * power;
+    }
+    return rest >= 2 ? 2 * power : power;
 }
 
 static void put_axis(const struct view *v, double y)
 {
     double tick = tick_of(v->to_s - v->from_s);
     bool milli = tick < 0.1;
-    int digits = milli ? (tick < 1e-3 ? 2 : 0) : (tick < 1 ? 1 : 0);
+    int digits = tick < 1 ? 1 : 0;
+    if (milli) {
+        digits = tick < 1e-3 ? 2 : 0;
+    }
     double first = ceil(v->from_s / tick);
     for (int i = 0; (first + i) * tick <= v->to_s; i++) {
         char text[40];
@@ -230,7 +237,7 @@ static void put_legend(struct view *v)
 
 /* ---- overview ---- */
 
-/* Layers of the overview: the stages, StarPU, transfers; what is left is idle. */
+/* Layers of the overview: the stages, StarPU, transfers. The remaining area is idle time. */
 static uint32_t layer_of(const struct sl_trace_data *data, const struct sl_trace_state *state)
 {
     return state->kind == SL_TRACE_BUSY ? state->stage : data->n_stages + (state->kind == SL_TRACE_TRANSFER);
@@ -262,7 +269,7 @@ static void fill_bins(const struct sl_trace_data *data, double *bin)
     }
 }
 
-/* The area between what lies below a layer and the layer itself; `below` then becomes its upper edge. */
+/* Draw the area between `below` and the upper edge of the layer. `below` then becomes the upper edge. */
 static void put_layer(const struct view *v, const double *layer, double *below, unsigned colour)
 {
     double full_s = v->data->makespan_s / N_BINS * v->data->n_workers;
@@ -329,7 +336,7 @@ static void put_lane(const struct view *v, uint32_t worker, double y, double hei
     }
 }
 
-/* Tasks last, so that none is hidden; each tells its name and time to the pointer. */
+/* Tasks are drawn last: nothing hides a task. Each has its name and time as a tooltip. */
 static void put_tasks(const struct view *v, double y, double height)
 {
     const struct sl_trace_data *data = v->data;
@@ -357,7 +364,7 @@ static double middle_of_rank(const struct sl_trace_data *data, uint32_t rank, do
     return y + (n_before + n / 2.0) * height - 2;
 }
 
-/* Those of more bytes first. */
+/* Messages with more bytes first. */
 static int compare_messages(const void *a, const void *b)
 {
     uint64_t x = (*(const struct sl_trace_message *const *)a)->bytes;
@@ -365,22 +372,22 @@ static int compare_messages(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Several ranks: an arrow for each message from when it was sent, in its sender's lanes, to when it was received, in the receiver's; of
- * too many the largest. */
+/* Several ranks: draw an arrow per message, from its sending in the sender's lanes to its receipt in the receiver's.
+ * If there are too many messages, only the largest are drawn. */
 static enum sl_status put_messages(const struct view *v, double y, double height)
 {
     const struct sl_trace_data *data = v->data;
     const struct sl_trace_message **shown;
     size_t n = 0;
     enum sl_status st = sl_alloc(data->n_messages, sizeof *shown, "messages", &shown);
-    for (size_t i = 0; st == SL_OK && i < data->n_messages; i++) {
-        const struct sl_trace_message *m = &data->message[i];
-        bool seen = m->start_s >= v->from_s && m->end_s <= v->to_s;
-        shown[n] = m;
-        n += seen;
-    }
     if (st != SL_OK) {
         return st;
+    }
+    for (size_t i = 0; i < data->n_messages; i++) {
+        const struct sl_trace_message *m = &data->message[i];
+        if (m->start_s >= v->from_s && m->end_s <= v->to_s) {
+            shown[n++] = m;
+        }
     }
     qsort(shown, n, sizeof *shown, compare_messages);
     if (n > 0) {
@@ -424,7 +431,7 @@ static void put_step_bars(struct view *v, const struct step *step, size_t n)
     }
 }
 
-/* Where steps begin to compute: the user events of the Paje trace say when they were submitted, which is earlier. */
+/* Mark when steps begin to compute. The user events of the Paje trace mark the earlier submission instead. */
 static void put_marks(const struct view *v, const struct step *step, size_t n, double bottom)
 {
     for (size_t i = 0; i < n; i++) {
@@ -436,7 +443,8 @@ static void put_marks(const struct view *v, const struct step *step, size_t n, d
     }
 }
 
-/* Show SHOWN_STEPS steps from the middle one on; a trace of few steps as a whole; of a foreign one a part in its middle. */
+/* Choose the time span of the detail. With steps: SHOWN_STEPS steps from the middle one on, or the whole trace if no
+ * step has a loss. Without steps: a part in the middle. */
 static void choose_detail(struct view *v, const struct step *step, size_t n)
 {
     size_t first = middle_of(step, n);
@@ -461,7 +469,7 @@ static void choose_detail(struct view *v, const struct step *step, size_t n)
 
 static enum sl_status put_detail(struct view *v, const struct step *step, size_t n)
 {
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     double height = fmax(14, fmin(64, LANES / (double)v->data->n_workers));
     choose_detail(v, step, n);
     put_text(v, LEFT, v->y - 8, "start",
@@ -478,7 +486,9 @@ static enum sl_status put_detail(struct view *v, const struct step *step, size_t
         put_lane(v, w, y, height - 4);
     }
     put_tasks(v, lanes, height);
-    SL_TRY(st, v->data->n_ranks > 1 ? put_messages(v, lanes, height) : SL_OK, done);
+    if (v->data->n_ranks > 1) {
+        SL_TRY(st, put_messages(v, lanes, height), done);
+    }
     put_marks(v, step, n, lanes + v->data->n_workers * height);
     v->y = lanes + v->data->n_workers * height;
     put_axis(v, v->y);
@@ -507,7 +517,7 @@ static void put_title(struct view *v)
     v->y += 28;
 }
 
-/* Everything but the frame, whose height is known when it ends. */
+/* Draw all but the frame: its height is known only at the end. */
 static enum sl_status put_body(struct view *v)
 {
     struct step *step = NULL;
@@ -555,14 +565,14 @@ enum sl_status sl_timeline_write(const struct sl_analysis *analysis, FILE *strea
 
 #define FIRST_ON_PATH UINT32_MAX
 
-/* While edges are written: which tasks are shown, which are on the path (1 + position of the one before, or FIRST_ON_PATH;
- * 0: not on it), and by which task each was last seen. */
+/* State while edges are written. critical[i]: 0 if task i is not on the path, else 1 + position of the task before
+ * it, or FIRST_ON_PATH. */
 struct dag {
     const struct sl_trace_data *data;
     FILE *stream;
     bool *shown;
     uint32_t *critical;
-    uint32_t *seen; /* 1 + position of the task whose dependencies are walked */
+    uint32_t *seen; /* 1 + position of the task whose dependencies last reached this task */
     uint32_t *stack;
 };
 
@@ -581,7 +591,7 @@ static void put_node(const struct dag *dag, uint32_t i)
             c, dark ? "white" : "black", dag->critical[i] != 0 ? ", color=red, penwidth=4" : "");
 }
 
-/* Edges into a task from the shown ones it depends on, also through StarPU's own tasks, which are not shown. */
+/* Edges into a task from its shown dependencies, direct or through StarPU's own tasks (not shown). */
 static void put_edges(const struct dag *dag, uint32_t i)
 {
     const struct sl_trace_data *data = dag->data;
@@ -609,7 +619,7 @@ static enum sl_status dag_open(const struct sl_analysis *a, FILE *stream, struct
 {
     const struct sl_trace_data *data = a->data;
     uint64_t step = 0;
-    bool stepped = sl_timeline_middle_step(data, &step);
+    bool stepped = find_middle_step(data, &step);
     uint32_t n_shown = 0;
     enum sl_status st;
     *dag = (struct dag){.data = data, .stream = stream};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Pictures of a trace: the timeline as SVG, and the tasks of one step as a graph for Graphviz. Stages have the colours of
- * sl_trace_data.stage in both.
+ * Pictures of a trace: the timeline as SVG, and the tasks of one step as a graph for Graphviz. In both, a stage has
+ * its colour of sl_trace_data.stage.
  */
 #ifndef SL_RUNTIME_REPORT_TIMELINE_H
 #define SL_RUNTIME_REPORT_TIMELINE_H
@@ -11,22 +11,19 @@
 
 #include "runtime/report/analysis.h"
 
-/* Draw the trace, 1600 pixels wide: above, how all workers shared their time among the stages over the whole makespan; below,
- * for the steps in its middle, what each worker did, task by task, of several ranks with an arrow for each message between
- * them, with the beginnings of the steps' compute phases, and when each step was sampled and when it computed. No XML header,
- * so that it can stand inside a page. SL_ENOMEM. Errors of the stream are the caller's to see. */
+/* Draw the trace, 1600 pixels wide. The upper part shows how all workers shared their time among the stages, over
+ * the whole makespan. The lower part shows the steps in the middle task by task, a lane per worker. Marks show when
+ * each step was sampled, when it computed, and when its compute phase began. With several ranks each message has an
+ * arrow. The picture can stand inside a page, as no XML header is written. SL_ENOMEM. The caller checks the stream
+ * for errors. */
 enum sl_status sl_timeline_write(const struct sl_analysis *analysis, FILE *stream);
 
-/* The middle one of the steps whose loss is in the trace: the one that sl_timeline_write and sl_dag_write show. False: there is
- * none. */
-bool sl_timeline_middle_step(const struct sl_trace_data *data, uint64_t *step_out);
-
-/* Write the middle step's tasks and the dependencies among them as a Graphviz graph; those on the trace's critical path have a
- * red border. Of a trace without steps, the first SL_DAG_MAX_TASKS tasks. SL_ENOMEM. */
+/* Write the tasks of the middle step with a loss, and their dependencies, as a Graphviz graph. Tasks on the trace's
+ * critical path have a red border. A trace without steps shows its first SL_DAG_MAX_TASKS tasks. SL_ENOMEM. */
 #define SL_DAG_MAX_TASKS 500
 enum sl_status sl_dag_write(const struct sl_analysis *analysis, FILE *stream);
 
-/* Write text with XML's special characters escaped. */
+/* Write `n` bytes of text with XML's special characters escaped. */
 void sl_xml_put(FILE *stream, const char *text, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * FxT on and off, its conversion, and the colours of the Paje trace. */
+ * FxT on and off, the conversion of its trace, and the colours of the Paje trace. */
 #include "runtime/report/trace.h"
 
 #include <dirent.h>
@@ -30,15 +30,15 @@
 #define CAN_TRACE 0
 #endif
 
-#define RAW_NAME                                                                                                       \
-    "trace.fxt" /* what is kept of one process; of several the files keep the names that StarPU gives them */
+#define RAW_NAME "trace.fxt" /* name of the kept raw trace; the files of several ranks keep StarPU's names */
 
-#define DISK_BEFORE ((uint64_t)16 << 20) /* bytes free: less than this the traces of one step may have */
+/* Free bytes on the disk: needed before a run, and after it. */
+#define DISK_BEFORE ((uint64_t)16 << 20)
 #define DISK_AFTER ((uint64_t)64 << 10)
 
 /* ---- the window ---- */
 
-/* What StarPU makes of RAW_NAME: the process's rank is appended. */
+/* The raw trace of StarPU: RAW_NAME with the process's rank. */
 static enum sl_status written_path(const char *folder, uint32_t rank, char **out)
 {
     return sl_format(out, "%s/" RAW_NAME "_%u", folder, rank);
@@ -46,14 +46,15 @@ static enum sl_status written_path(const char *folder, uint32_t rank, char **out
 
 #if CAN_TRACE
 
-/* Set a variable, or remove it where `value` is NULL. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
-    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
-    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    if (setenv(name, value, 1) != 0) {
+        return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    }
+    return SL_OK;
 }
 
-/* A trace that an earlier run was killed before it could convert. */
+/* Remove the raw trace of a killed run. */
 static enum sl_status remove_raw(const char *folder)
 {
     char *path = NULL;
@@ -65,7 +66,7 @@ static enum sl_status remove_raw(const char *folder)
     return st;
 }
 
-/* What a folder's disk has left; a disk that does not say has enough. */
+/* Free bytes on the folder's disk; UINT64_MAX if the disk does not tell. */
 static uint64_t free_bytes(const char *folder)
 {
     struct statvfs disk;
@@ -75,12 +76,13 @@ static uint64_t free_bytes(const char *folder)
 static enum sl_status check_disk(const char *folder, uint64_t wanted)
 {
     uint64_t found = free_bytes(folder);
-    return found >= wanted
-               ? SL_OK
-               : sl_fail(SL_EIO,
-                         "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
-                         "some, trace fewer steps, or give --trace another folder",
-                         folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
+    if (found < wanted) {
+        return sl_fail(SL_EIO,
+                       "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
+                       "some, trace fewer steps, or give --trace another folder",
+                       folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
+    }
+    return SL_OK;
 }
 
 static enum sl_status prepare(const char *folder)
@@ -103,7 +105,7 @@ static enum sl_status prepare(const char *folder)
     SL_TRY(st, set_variable("STARPU_FXT_TRACE", "1"), done);
     SL_TRY(st, set_variable("STARPU_FXT_PREFIX", prefix), done);
     SL_TRY(st, set_variable("STARPU_FXT_SUFFIX", RAW_NAME), done);
-    SL_TRY(st, set_variable("STARPU_GENERATE_TRACE", "0"), done); /* sl_trace_finish does it */
+    SL_TRY(st, set_variable("STARPU_GENERATE_TRACE", "0"), done); /* sl_trace_finish converts instead */
     starpu_fxt_autostart_profiling(0);
 done:
     sl_free(prefix);
@@ -124,9 +126,8 @@ static enum sl_status no_fxt(void)
 
 enum sl_status sl_trace_prepare(const struct sl_settings *settings)
 {
-    if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp unless told not to */
-        return setenv("STARPU_FXT_TRACE", "0", 1) == 0 ? SL_OK
-                                                       : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp by default */
+        return set_variable("STARPU_FXT_TRACE", "0");
     }
 #if CAN_TRACE
     return prepare(settings->trace);
@@ -162,7 +163,7 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
 
 #if CAN_TRACE
 
-/* Whose events come now, in a trace of several ranks. */
+/* Mark the following events as this rank's, if the run has several. */
 static void mark_rank(void)
 {
     char mark[32];
@@ -231,7 +232,7 @@ void sl_trace_discard(const char *folder)
 
 #if CAN_TRACE
 
-/* What is kept of the files that the converter makes, the last of several ranks; direct_files has the same order. */
+/* The kept files of the converter; the last only with several ranks. set_paths has the same order. */
 static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "comms.rec"};
 #define N_KEPT (sizeof kept / sizeof *kept)
 
@@ -240,9 +241,10 @@ static size_t n_kept(void)
     return sl_n_ranks() > 1 ? N_KEPT : N_KEPT - 1;
 }
 
-/* A file on its way from the converter, which does not look at what becomes of its writes, through a pipe to us, who do. */
-struct passage {
-    int from, to; /* the pipe's ends; -1: closed */
+/* A file of the converter, which reaches us through a pipe. The converter ignores failed writes; our writer reports
+ * them. */
+struct channel {
+    int from, to; /* ends of the pipe; -1: closed */
     struct sl_writer writer;
 };
 
@@ -254,62 +256,65 @@ static void close_end(int *end)
     *end = -1;
 }
 
-static void passages_close(struct passage *passages)
+static void channels_close(struct channel *channels)
 {
     for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&passages[i].from);
-        close_end(&passages[i].to);
-        sl_writer_abort(&passages[i].writer);
+        close_end(&channels[i].from);
+        close_end(&channels[i].to);
+        sl_writer_abort(&channels[i].writer);
     }
 }
 
-static enum sl_status passages_open(const char *folder, struct passage *passages)
+static enum sl_status channels_open(const char *folder, struct channel *channels)
 {
     char *path = NULL;
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < n_kept(); i++) {
-        passages[i] = (struct passage){.from = -1, .to = -1};
+        channels[i] = (struct channel){.from = -1, .to = -1};
     }
     for (size_t i = 0; i < n_kept(); i++) {
         int ends[2];
         SL_TRY(st, sl_path_join(folder, kept[i], &path), failed);
-        SL_TRY(st, sl_writer_open(path, &passages[i].writer), failed);
+        SL_TRY(st, sl_writer_open(path, &channels[i].writer), failed);
         if (pipe(ends) != 0) {
             st = sl_fail(SL_EIO, "no pipe for StarPU's converter: %s", strerror(errno));
             goto failed;
         }
-        passages[i].from = ends[0];
-        passages[i].to = ends[1];
+        channels[i].from = ends[0];
+        channels[i].to = ends[1];
         sl_free(path);
         path = NULL;
     }
     return SL_OK;
 failed:
     sl_free(path);
-    passages_close(passages);
+    channels_close(channels);
     return st;
 }
 
-/* Until the converter has ended. Errors are gathered by the writers. */
-static enum sl_status pass_on(struct passage *passages)
+/* Copy from the pipes to the files until the converter has ended. The writers record errors. */
+static enum sl_status copy_output(struct channel *channels)
 {
     static char block[1 << 16];
     struct pollfd ends[N_KEPT];
     size_t n_open = n_kept();
     for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&passages[i].to);
-        ends[i] = (struct pollfd){.fd = passages[i].from, .events = POLLIN};
+        close_end(&channels[i].to);
+        ends[i] = (struct pollfd){.fd = channels[i].from, .events = POLLIN};
     }
     while (n_open > 0) {
         if (poll(ends, n_kept(), -1) < 0 && errno != EINTR) {
             return sl_fail(SL_EIO, "StarPU's converter was lost: %s", strerror(errno));
         }
         for (size_t i = 0; i < n_kept(); i++) {
-            ssize_t n = ends[i].fd >= 0 && ends[i].revents != 0 ? read(ends[i].fd, block, sizeof block) : -1;
+            if (ends[i].fd < 0 || ends[i].revents == 0) {
+                continue;
+            }
+            ssize_t n = read(ends[i].fd, block, sizeof block);
             if (n > 0) {
-                fwrite(block, 1, (size_t)n, passages[i].writer.stream);
+                fwrite(block, 1, (size_t)n, channels[i].writer.stream);
             } else if (n == 0) {
-                ends[i].fd = -1; /* poll leaves it out */
+                ends[i].fd = -1; /* poll ignores it */
                 n_open--;
             }
         }
@@ -317,15 +322,15 @@ static enum sl_status pass_on(struct passage *passages)
     return SL_OK;
 }
 
-/* A path of the converter's options, which are its own to free. */
-static void direct(char **path, const char *to)
+/* Replace a path of the converter's options. The converter frees it. */
+static void set_path(char **path, const char *to)
 {
     free(*path);
     *path = strdup(to);
 }
 
-/* What is kept goes into the pipes; what is not need not be written. */
-static void direct_files(const struct passage *passages, struct starpu_fxt_options *options)
+/* Direct the kept files into the pipes, and all others to /dev/null. */
+static void set_paths(const struct channel *channels, struct starpu_fxt_options *options)
 {
     char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
                                        &options->tasks_path, &options->comms_path};
@@ -334,24 +339,25 @@ static void direct_files(const struct passage *passages, struct starpu_fxt_optio
                               &options->sched_tasks_path};
     for (size_t i = 0; i < n_kept(); i++) {
         char path[32];
-        snprintf(path, sizeof path, "/dev/fd/%d", passages[i].to);
-        direct(into_pipes[i], path);
+        snprintf(path, sizeof path, "/dev/fd/%d", channels[i].to);
+        set_path(into_pipes[i], path);
     }
     for (size_t i = n_kept(); i < N_KEPT; i++) {
-        direct(into_pipes[i], "/dev/null");
+        set_path(into_pipes[i], "/dev/null");
     }
     for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
-        direct(nowhere[i], "/dev/null");
+        set_path(nowhere[i], "/dev/null");
     }
 }
 
-/* In a child process, which ends with its parent, and whose working folder is the one to write into; what the converter says would mean
- * nothing to a user. */
-static void convert_here(pid_t parent, const char *folder, struct passage *passages)
+/* Convert, in a child process. The child ends with its parent, works in `folder` and is silent: the converter's
+ * messages mean nothing to a user. */
+static void convert_here(pid_t parent, const char *folder, struct channel *channels)
 {
     struct starpu_fxt_options options;
     int nowhere = open("/dev/null", O_WRONLY);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) { /* it would wait at a full pipe for ever */
+    /* Without its parent the child would wait at a full pipe forever. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(1);
     }
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
@@ -359,8 +365,8 @@ static void convert_here(pid_t parent, const char *folder, struct passage *passa
     }
     close(nowhere);
     for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&passages[i].from);
-        close(fileno(passages[i].writer.stream));
+        close_end(&channels[i].from);
+        close(fileno(channels[i].writer.stream));
     }
     starpu_fxt_options_init(&options);
     options.ninputfiles = sl_n_ranks();
@@ -371,7 +377,7 @@ static void convert_here(pid_t parent, const char *folder, struct passage *passa
     }
     options.per_task_colour = 1;
     options.use_task_color = 1;
-    direct_files(passages, &options);
+    set_paths(channels, &options);
     starpu_fxt_generate_trace(&options);
     starpu_fxt_options_shutdown(&options);
     _exit(0);
@@ -397,43 +403,46 @@ static enum sl_status wait_for(pid_t child, const char *raw)
 
 static enum sl_status convert(const char *folder, const char *raw)
 {
-    struct passage passages[N_KEPT];
-    enum sl_status st = passages_open(folder, passages);
+    struct channel channels[N_KEPT];
+    enum sl_status st = channels_open(folder, channels);
     if (st != SL_OK) {
         return st;
     }
     pid_t self = getpid();
     pid_t child = fork();
     if (child == 0) {
-        convert_here(self, folder, passages);
+        convert_here(self, folder, channels);
     }
     if (child < 0) {
         st = sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
         goto done;
     }
-    enum sl_status passed = pass_on(passages);
-    if (passed != SL_OK) {
+    enum sl_status copied = copy_output(channels);
+    if (copied != SL_OK) {
         kill(child, SIGKILL);
     }
     SL_TRY(st, wait_for(child, raw), done);
-    SL_TRY(st, passed, done);
+    SL_TRY(st, copied, done);
     for (size_t i = 0; i < n_kept(); i++) {
-        SL_TRY(st, sl_writer_close(&passages[i].writer), done);
+        SL_TRY(st, sl_writer_close(&channels[i].writer), done);
     }
 done:
-    passages_close(passages);
+    channels_close(channels);
     return st;
 }
 
 /* ---- the Paje trace ---- */
 
-/* A definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours of 0..255 where viewers expect
- * 0..1, and defines each state again for ten scheduling contexts that we do not use: write it once, with its stage's colour.
- * False: it is something else. */
-static bool mend_state(const char *line, size_t n, FILE *stream)
+/* Rewrite the definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours as
+ * 0..255, but viewers expect 0..1. Each state also has ten copies for scheduling contexts, all unused here. Write
+ * the state once, with its stage's colour. False: the line is something else. */
+static bool fix_state(const char *line, size_t n, FILE *stream)
 {
     struct sl_trace_name name;
-    const char *tab = n > 2 && line[0] == '6' && line[1] == '\t' ? memchr(line + 2, '\t', n - 2) : NULL;
+    const char *tab = NULL;
+    if (n > 2 && line[0] == '6' && line[1] == '\t') {
+        tab = memchr(line + 2, '\t', n - 2);
+    }
     if (tab == NULL) {
         return false;
     }
@@ -455,12 +464,15 @@ static bool mend_state(const char *line, size_t n, FILE *stream)
     return true;
 }
 
-/* A task's mark: it is for the report, and in a viewer would hide those of the steps. */
+/* True for a task's mark. The report needs such marks; in a viewer they would hide the marks of the steps. */
 static bool is_mark(const char *line, size_t n)
 {
     static const char value[] = "\"" SL_TASK_MARK;
     size_t bytes = sizeof value - 1;
-    const char *quote = n > 0 && line[0] == '9' ? memchr(line, '"', n) : NULL;
+    const char *quote = NULL;
+    if (n > 0 && line[0] == '9') {
+        quote = memchr(line, '"', n);
+    }
     return quote != NULL && n - (size_t)(quote - line) >= bytes && memcmp(quote, value, bytes) == 0;
 }
 
@@ -474,13 +486,13 @@ static enum sl_status copy_paje(const char *from, const char *to)
     }
     SL_TRY(st, sl_writer_open(to, &writer), unmap);
     const char *text = (const char *)map.data;
-    for (size_t at = 0; at < map.bytes;) {
-        const char *end = memchr(text + at, '\n', map.bytes - at);
-        size_t n = end == NULL ? map.bytes - at : (size_t)(end - (text + at)) + 1;
-        if (!is_mark(text + at, n) && !mend_state(text + at, n, writer.stream)) {
-            fwrite(text + at, 1, n, writer.stream);
+    for (size_t offset = 0; offset < map.bytes;) {
+        const char *end = memchr(text + offset, '\n', map.bytes - offset);
+        size_t n = end == NULL ? map.bytes - offset : (size_t)(end - (text + offset)) + 1;
+        if (!is_mark(text + offset, n) && !fix_state(text + offset, n, writer.stream)) {
+            fwrite(text + offset, 1, n, writer.stream);
         }
-        at += n;
+        offset += n;
     }
     st = sl_writer_close(&writer);
 unmap:
@@ -512,10 +524,10 @@ done:
 static void remove_folder(const char *folder)
 {
     DIR *dir = opendir(folder);
-    for (struct dirent *entry = dir == NULL ? NULL : readdir(dir); entry != NULL; entry = readdir(dir)) {
-        unlinkat(dirfd(dir), entry->d_name, 0);
-    }
     if (dir != NULL) {
+        for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        }
         closedir(dir);
     }
     rmdir(folder);
@@ -528,12 +540,14 @@ static enum sl_status convert_and_move(const char *folder, const char *work, con
     for (size_t i = 0; i < n_kept(); i++) {
         SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
     }
-    st = sl_n_ranks() == 1 ? move(folder, RAW_NAME "_0", folder, RAW_NAME) : SL_OK;
+    if (sl_n_ranks() == 1) {
+        st = move(folder, RAW_NAME "_0", folder, RAW_NAME);
+    }
 done:
     return st;
 }
 
-/* What was made of a trace of StarPU's that does not tell of a whole run, as where the disk took less than it said. */
+/* Remove the converted files of an incomplete trace, for example after a full disk. */
 static void remove_kept(const char *folder)
 {
     for (size_t i = 0; i < n_kept(); i++) {
@@ -545,7 +559,7 @@ static void remove_kept(const char *folder)
     }
 }
 
-/* All ranks' are there; *last_out is the last's, for messages. */
+/* Check that the raw traces of all ranks are there. *last_out gets the last path, for messages. */
 static enum sl_status find_raw(const char *folder, char **last_out)
 {
     enum sl_status st = SL_OK;
@@ -568,12 +582,12 @@ enum sl_status sl_trace_finish(const char *folder)
     char *raw = NULL;
     char *work = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_ranks_meet(), done);
+    SL_TRY(st, sl_ranks_barrier(), done);
     if (sl_rank() > 0) {
         return SL_OK;
     }
     SL_TRY(st, find_raw(folder, &raw), done);
-    SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* full: StarPU's trace is cut short */
+    SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* on a full disk StarPU's trace is cut short */
     SL_TRY(st, sl_format(&work, "%s/convert-XXXXXX", folder), done);
     if (mkdtemp(work) == NULL) {
         st = sl_fail(SL_EIO, "%s: cannot make a folder there: %s", folder, strerror(errno));
@@ -581,10 +595,11 @@ enum sl_status sl_trace_finish(const char *folder)
     }
     st = convert_and_move(folder, work, raw);
     remove_folder(work);
-    SL_TRY(st, st, done);
-    st = sl_report_write(folder);
-    if (st == SL_EFILE) {
-        remove_kept(folder);
+    if (st == SL_OK) {
+        st = sl_report_write(folder);
+        if (st == SL_EFILE) {
+            remove_kept(folder);
+        }
     }
 done:
     sl_free(work);

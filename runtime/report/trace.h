@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU's FxT traces of some steps of a run: switched on before StarPU starts, recording for a window of steps, converted and
- * reported on after StarPU has stopped (it writes its trace then). Of several ranks each traces into the same folder, and rank 0
- * converts and reports, for all; the windows open and close at the same steps, and StarPU puts them on one clock.
+ * FxT traces of some steps of a run. Tracing is switched on before StarPU starts. A window of steps is recorded.
+ * After StarPU has stopped and written its trace, the trace is converted and reported on. With several ranks, all
+ * ranks trace into the same folder and open and close their windows at the same steps. Rank 0 converts and reports
+ * for all. StarPU puts the traces on one clock.
  *
- * FxT records from just before the sampling of the first step is submitted until the tasks of the last step, and the samples
- * ahead of it, have ended. No task runs when the window opens or closes, so every task in it is seen whole. The window of steps
- * 10:12 with --depth 2 thus also holds the compute phase of steps 8 and 9, and the sampling of 13 and 14.
+ * FxT records from just before the first step's sampling is submitted. Recording stops when the tasks of the last
+ * step, and the samples ahead of that step, have ended. No task runs when the window opens or closes, so each
+ * recorded task is complete. With --depth 2 the window of steps 10:12 also holds the compute phases of steps 8 and
+ * 9, and the sampling of steps 13 and 14.
  *
- * What a traced folder holds in the end:
- *   paje.trace     opens in ViTE; each stage in its colour (sl_stage_colour)
+ * Files of a traced folder:
+ *   paje.trace     for ViTE; each stage has its colour (sl_stage_colour)
  *   tasks.rec      StarPU's list of tasks, with times, workers and dependencies (recutils)
- *   trace.rec      StarPU's list of state changes, of each worker
+ *   trace.rec      StarPU's list of each worker's state changes
  *   data.rec       StarPU's list of handles
- *   trace.fxt      the raw trace, for starpu_fxt_tool; of several ranks trace.fxt_0, trace.fxt_1 ..
- *   comms.rec      of several ranks, the messages between them
- *   and what runtime/report/report.h writes: timeline.svg, dag.dot, report.txt, report.html; vite.svg where ViTE is there.
+ *   trace.fxt      the raw trace, for starpu_fxt_tool; with several ranks trace.fxt_0, trace.fxt_1, ..
+ *   comms.rec      with several ranks, the messages between them
+ * and the files of runtime/report/report.h.
  */
 #ifndef SL_RUNTIME_REPORT_TRACE_H
 #define SL_RUNTIME_REPORT_TRACE_H
@@ -26,30 +28,31 @@
 
 /* The window of a run. */
 struct sl_trace {
-    bool wanted;    /* not yet over, and --trace was given */
+    bool wanted;    /* --trace was given, and the window is not over */
     bool on;        /* FxT records */
-    bool opened;    /* it was on at some time */
-    uint64_t first; /* steps, both belong to it */
+    bool opened;    /* the window was open at some time */
+    uint64_t first; /* first and last step of the window, inclusive */
     uint64_t last;
-    uint64_t ahead; /* depth: how many steps before a step its sampling is submitted */
+    uint64_t ahead; /* depth: sampling is submitted this many steps ahead */
 };
 
-/* Before starpu_init: make --trace's folder and tell StarPU to trace into it, without recording yet; without --trace, tell it
- * not to trace at all. (From a process's second traced run on, FxT itself says on standard error that it could not rename its
- * first file; that is harmless.) SL_ENOTSUP: StarPU was built without FxT, or is older than 1.4. SL_EIO, SL_ENOMEM. */
+/* Before starpu_init: make --trace's folder, and tell StarPU to trace into it without recording yet. Without
+ * --trace: tell StarPU not to trace. (From a process's second traced run on, FxT prints a harmless message on
+ * standard error: its first file could not be renamed.) SL_ENOTSUP: StarPU was built without FxT, or is older than
+ * 1.4. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trace_prepare(const struct sl_settings *settings);
 
-/* Decide the window of a run that goes from `first_step` to `n_steps` - 1. SL_EINVAL: --trace-steps lies outside, or there is
+/* Choose the window of a run from `first_step` to `n_steps` - 1. SL_EINVAL: --trace-steps lies outside, or there is
  * no step. */
 enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_step, uint64_t n_steps,
                              uint32_t n_per_epoch, struct sl_trace *out);
 
-/* Around each step's submission, in step order: open the window in time, mark the step as a user event, close the window. The
- * two that open and close it wait for all tasks. */
+/* Call both around each step's submission, in step order. The calls open the window, mark the step as a user event,
+ * and close the window. Opening and closing wait for all tasks. */
 void sl_trace_before_step(struct sl_trace *trace, uint64_t step);
 void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 
-/* Close a window that is still open, at the end of a run. */
+/* Close a window that is still open at the end of a run. */
 void sl_trace_stop(struct sl_trace *trace);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reading StarPU's recutils files. Every number is checked before it is used. */
+ * Reading StarPU's recutils files. Every number is checked before use. */
 #include "runtime/report/trace_read.h"
 
 #include <math.h>
@@ -13,44 +13,47 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-#define MAX_FILE ((size_t)4 << 30) /* bytes: an epoch's files have some ten million */
+#define MAX_FILE ((size_t)4 << 30) /* bytes; an epoch's files have about ten million */
 #define MAX_TIME_MS 1e12           /* thirty years */
-#define MAX_NESTED 16              /* states pushed on one another by a worker */
+#define MAX_NESTED 16              /* depth of a worker's pushed states */
 #define FIRST_ROOM 1024
 #define SLACK_MS 1e-3 /* the files have nanoseconds */
-#define RANK_SHIFT 48 /* of a rank in a job's number */
+#define RANK_SHIFT 48 /* position of the rank in a job's number */
 
 /* ---- names ---- */
 
-/* Skip `word` at *at; false where it is not there. */
-static bool skip(const char **at, const char *end, const char *word)
+/* Skip `word` at *p. False: another text. */
+static bool skip(const char **p, const char *end, const char *word)
 {
     size_t n = strlen(word);
-    if ((size_t)(end - *at) < n || memcmp(*at, word, n) != 0) {
+    if ((size_t)(end - *p) < n || memcmp(*p, word, n) != 0) {
         return false;
     }
-    *at += n;
+    *p += n;
     return true;
 }
 
 /* "WORD<number>", then a dot or the end. */
-static bool skip_number(const char **at, const char *end, const char *word, uint64_t *out)
+static bool skip_number(const char **p, const char *end, const char *word, uint64_t *out)
 {
-    const char *next = skip(at, end, word) ? sl_number_u64(*at, end, out) : NULL;
+    const char *next = NULL;
+    if (skip(p, end, word)) {
+        next = sl_number_u64(*p, end, out);
+    }
     if (next == NULL || (next != end && *next != '.')) {
         return false;
     }
-    *at = next;
+    *p = next;
     return true;
 }
 
-/* The first of our stages that the name begins with, dot included. */
-static bool skip_stage(const char **at, const char *end, enum sl_stage *out)
+/* Skip the stage at the name's start, and its dot. */
+static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
 {
     for (int s = 0; s < SL_N_STAGES; s++) {
-        const char *here = *at;
-        if (skip(&here, end, sl_stage_name((enum sl_stage)s)) && skip(&here, end, ".")) {
-            *at = here;
+        const char *q = *p;
+        if (skip(&q, end, sl_stage_name((enum sl_stage)s)) && skip(&q, end, ".")) {
+            *p = q;
             *out = (enum sl_stage)s;
             return true;
         }
@@ -67,17 +70,17 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
         return false;
     }
     memcpy(copy, text, n);
-    copy[n] = '\0'; /* behind which no number goes on */
+    copy[n] = '\0'; /* the end of any number */
     const char *end = copy + n;
-    const char *at = copy;
-    if (!skip_stage(&at, end, &out->stage) ||
-        (!skip(&at, end, "fwd.") && !skip(&at, end, "bwd.") && !skip(&at, end, "upd."))) {
+    const char *p = copy;
+    if (!skip_stage(&p, end, &out->stage) ||
+        (!skip(&p, end, "fwd.") && !skip(&p, end, "bwd.") && !skip(&p, end, "upd."))) {
         return false;
     }
-    const char *dot = memchr(at, '.', (size_t)(end - at)); /* behind the operation */
-    at = dot;
-    if (dot == NULL || !skip_number(&at, end, ".hop", &hop) || !skip_number(&at, end, ".pe", &pe) ||
-        !skip_number(&at, end, ".step", &out->step) || at != end || hop > UINT32_MAX || pe > UINT32_MAX) {
+    const char *dot = memchr(p, '.', (size_t)(end - p)); /* after the operation */
+    p = dot;
+    if (dot == NULL || !skip_number(&p, end, ".hop", &hop) || !skip_number(&p, end, ".pe", &pe) ||
+        !skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
         return false;
     }
     out->hop = (uint32_t)hop;
@@ -85,7 +88,7 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
     return true;
 }
 
-/* Foreign tasks' stages: as many colours as are told apart, again and again; no grey, which is StarPU's. */
+/* A colour for a foreign stage. The palette repeats, without StarPU's grey. */
 static unsigned foreign_colour(uint32_t i)
 {
     static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
@@ -99,7 +102,7 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
     char name[SL_TRACE_STAGE_BYTES];
     size_t used = 0;
     while (used < n && used + 1 < sizeof name && (text[used] < '0' || text[used] > '9') && text[used] != '(') {
-        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used] : '_'; /* it is printed */
+        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used] : '_'; /* the report prints it */
         used++;
     }
     name[used] = '\0';
@@ -124,26 +127,26 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
 
 struct lines {
     const char *path;
-    const char *at;
+    const char *p;
     const char *end;
-    uint64_t number; /* of the line in hand */
+    uint64_t number; /* number of the current line */
 };
 
-/* The next line: false at the end. */
+/* The next line. False at the end. */
 static bool next_line(struct lines *lines, const char **line, const char **line_end)
 {
-    if (lines->at >= lines->end) {
+    if (lines->p >= lines->end) {
         return false;
     }
-    const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
-    *line = lines->at;
+    const char *newline = memchr(lines->p, '\n', (size_t)(lines->end - lines->p));
+    *line = lines->p;
     *line_end = newline == NULL ? lines->end : newline;
-    lines->at = *line_end + 1;
+    lines->p = *line_end + 1;
     lines->number++;
     return true;
 }
 
-/* StarPU's files end in the empty line behind a record. */
+/* StarPU's files end with the empty line after a record. */
 static enum sl_status check_end(const char *path, const char *text, size_t bytes)
 {
     if (bytes > 1 && text[bytes - 1] == '\n' && text[bytes - 2] == '\n') {
@@ -156,10 +159,13 @@ static enum sl_status check_end(const char *path, const char *text, size_t bytes
         path, bytes);
 }
 
-/* The value behind "Key: "; NULL where the line has another key. */
+/* The value after "Key: ". NULL: the line has another key. */
 static const char *value_of(const char *line, const char *end, const char *key)
 {
-    return skip(&line, end, key) && skip(&line, end, ": ") ? line : NULL;
+    if (!skip(&line, end, key) || !skip(&line, end, ": ")) {
+        return NULL;
+    }
+    return line;
 }
 
 static enum sl_status unexpected(const struct lines *lines, const char *expected, const char *found, const char *end)
@@ -169,25 +175,28 @@ static enum sl_status unexpected(const struct lines *lines, const char *expected
                    expected, n, found);
 }
 
-static enum sl_status read_u64(const struct lines *lines, const char *at, const char *end, uint64_t *out)
+static enum sl_status read_u64(const struct lines *lines, const char *p, const char *end, uint64_t *out)
 {
-    return sl_number_u64(at, end, out) == end ? SL_OK : unexpected(lines, "a whole number", at, end);
-}
-
-/* Milliseconds. */
-static enum sl_status read_time(const struct lines *lines, const char *at, const char *end, double *out)
-{
-    if (sl_number_real(at, end, out) != end || !(fabs(*out) <= MAX_TIME_MS)) {
-        return unexpected(lines, "a time in milliseconds", at, end);
+    if (sl_number_u64(p, end, out) != end) {
+        return unexpected(lines, "a whole number", p, end);
     }
     return SL_OK;
 }
 
-/* "7", of several ranks "1_7"; NULL: neither. */
-static const char *read_job(const char *at, const char *end, uint64_t *out)
+/* Read a time in milliseconds. */
+static enum sl_status read_time(const struct lines *lines, const char *p, const char *end, double *out)
+{
+    if (sl_number_real(p, end, out) != end || !(fabs(*out) <= MAX_TIME_MS)) {
+        return unexpected(lines, "a time in milliseconds", p, end);
+    }
+    return SL_OK;
+}
+
+/* Read "7", or with several ranks "1_7". NULL: neither. */
+static const char *read_job(const char *p, const char *end, uint64_t *out)
 {
     uint64_t rank = 0;
-    const char *next = sl_number_u64(at, end, out);
+    const char *next = sl_number_u64(p, end, out);
     if (next != NULL && next < end && *next == '_') {
         rank = *out;
         next = sl_number_u64(next + 1, end, out);
@@ -199,14 +208,14 @@ static const char *read_job(const char *at, const char *end, uint64_t *out)
     return next;
 }
 
-/* Room for one more element. */
-static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *what)
+/* Make room for one more element. */
+static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *purpose)
 {
     if (n < *capacity) {
         return SL_OK;
     }
     size_t wanted = *capacity == 0 ? FIRST_ROOM : 2 * *capacity;
-    enum sl_status st = sl_realloc(block, wanted, size, what);
+    enum sl_status st = sl_realloc(block, wanted, size, purpose);
     if (st == SL_OK) {
         *capacity = wanted;
     }
@@ -215,42 +224,42 @@ static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t 
 
 /* ---- tasks.rec ---- */
 
-/* While tasks.rec is read. Times are still StarPU's. */
+/* The state while tasks.rec is read. Times are still StarPU's. */
 struct tasks {
     struct sl_trace_data *data;
-    struct sl_trace_task now; /* the record in hand */
+    struct sl_trace_task now; /* the current record */
     bool has_job, has_worker, has_start, has_end, has_submit;
     double submit_ms;
-    double begin_ms; /* of the trace */
+    double begin_ms; /* start of the trace */
     size_t task_room, dep_room;
     uint64_t *dep_job; /* data->n_deps */
 };
 
-static enum sl_status read_deps(const struct lines *lines, const char *at, const char *end, struct tasks *t)
+static enum sl_status read_deps(const struct lines *lines, const char *p, const char *end, struct tasks *t)
 {
     enum sl_status st = SL_OK;
-    while (at < end) {
+    while (p < end) {
         uint64_t job;
-        const char *next = read_job(at, end, &job);
+        const char *next = read_job(p, end, &job);
         if (next == NULL || (next < end && *next != ' ') || t->now.n_deps == UINT32_MAX) {
-            return unexpected(lines, "tasks' numbers", at, end);
+            return unexpected(lines, "tasks' numbers", p, end);
         }
         SL_TRY(st, make_room(&t->dep_job, t->data->n_deps, &t->dep_room, sizeof *t->dep_job, "dependencies"), done);
         t->dep_job[t->data->n_deps++] = job;
         t->now.n_deps++;
-        at = next < end ? next + 1 : end;
+        p = next < end ? next + 1 : end;
     }
 done:
     return st;
 }
 
-/* -1 stands for a process that is alone. */
-static enum sl_status read_rank(const struct lines *lines, const char *at, const char *end, uint32_t n_ranks,
+/* -1 stands for a process without other ranks. */
+static enum sl_status read_rank(const struct lines *lines, const char *p, const char *end, uint32_t n_ranks,
                                 uint32_t *out)
 {
     uint64_t rank = 0;
-    if (at == end || (*at != '-' && (sl_number_u64(at, end, &rank) != end || rank >= n_ranks))) {
-        return unexpected(lines, "a rank", at, end);
+    if (p == end || (*p != '-' && (sl_number_u64(p, end, &rank) != end || rank >= n_ranks))) {
+        return unexpected(lines, "a rank", p, end);
     }
     *out = (uint32_t)rank;
     return SL_OK;
@@ -266,7 +275,9 @@ static enum sl_status read_field(const struct lines *lines, const char *line, co
         t->now.n_name = end - v > UINT32_MAX ? 0 : (uint32_t)(end - v);
     } else if ((v = value_of(line, end, "JobId")) != NULL) {
         t->has_job = true;
-        st = read_job(v, end, &t->now.job) == end ? SL_OK : unexpected(lines, "a whole number", v, end);
+        if (read_job(v, end, &t->now.job) != end) {
+            st = unexpected(lines, "a whole number", v, end);
+        }
     } else if ((v = value_of(line, end, "MPIRank")) != NULL) {
         st = read_rank(lines, v, end, SL_TRACE_MAX_WORKERS, &t->now.rank);
     } else if ((v = value_of(line, end, "DependsOn")) != NULL) {
@@ -291,7 +302,7 @@ static enum sl_status read_field(const struct lines *lines, const char *line, co
     return st;
 }
 
-/* A record is complete: keep its task. */
+/* Keep the task of a complete record. */
 static enum sl_status end_task(const struct lines *lines, struct tasks *t)
 {
     struct sl_trace_data *data = t->data;
@@ -309,12 +320,18 @@ static enum sl_status end_task(const struct lines *lines, struct tasks *t)
     }
     if (t->now.ran) {
         t->now.ours = sl_trace_name_parse(t->now.name, t->now.n_name, &name);
-        t->now.stage = t->now.ours ? (uint32_t)name.stage : foreign_stage(data, t->now.name, t->now.n_name);
-        t->begin_ms = fmin(t->begin_ms, t->has_submit ? fmin(t->submit_ms, t->now.start_s) : t->now.start_s);
+        t->begin_ms = fmin(t->begin_ms, t->now.start_s);
+        if (t->has_submit) {
+            t->begin_ms = fmin(t->begin_ms, t->submit_ms);
+        }
         data->makespan_s = fmax(data->makespan_s, t->now.end_s);
         data->n_ranks = t->now.rank >= data->n_ranks ? t->now.rank + 1 : data->n_ranks;
     }
+    if (t->now.ran && !t->now.ours) {
+        t->now.stage = foreign_stage(data, t->now.name, t->now.n_name);
+    }
     if (t->now.ours) {
+        t->now.stage = (uint32_t)name.stage;
         t->now.hop = name.hop;
         t->now.pe = name.pe;
         t->now.step = name.step;
@@ -340,7 +357,7 @@ static struct sl_trace_task *find_job(const struct sl_trace_data *data, uint64_t
     return bsearch(&key, data->task, data->n_tasks, sizeof key, compare_jobs);
 }
 
-/* Turn the dependencies' numbers into positions, leaving out those outside the trace. */
+/* Convert the dependencies from job numbers to positions. Jobs outside the trace are dropped. */
 static enum sl_status resolve_deps(struct sl_trace_data *data, const uint64_t *dep_job)
 {
     enum sl_status st;
@@ -397,9 +414,13 @@ static enum sl_status read_tasks(const char *path, struct sl_trace_data *data, d
     data->makespan_s = -INFINITY;
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
     data->file[0] = text;
-    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    struct lines lines = {.path = path, .p = text, .end = text + bytes};
     while (next_line(&lines, &line, &end)) {
-        SL_TRY(st, line == end ? end_task(&lines, &t) : read_field(&lines, line, end, &t), done);
+        if (line == end) {
+            SL_TRY(st, end_task(&lines, &t), done);
+        } else {
+            SL_TRY(st, read_field(&lines, line, end, &t), done);
+        }
     }
     SL_TRY(st, end_task(&lines, &t), done);
     SL_TRY(st, order_tasks(&lines, &t), done);
@@ -412,25 +433,25 @@ done:
 
 /* ---- trace.rec ---- */
 
-/* What a state is. */
-struct what {
+/* The activity of a worker's state. */
+struct activity {
     enum sl_trace_kind kind;
     uint32_t stage;
     bool ours;
     uint64_t step;
 };
 
-/* A worker while trace.rec is read: the state it is in, and those below. */
+/* A worker while trace.rec is read: its current state, and the states below. */
 struct worker {
-    struct what nested[MAX_NESTED];
-    uint32_t depth; /* the state in force is nested[depth] */
+    struct activity nested[MAX_NESTED];
+    uint32_t depth; /* nested[depth] is the current state */
     bool resumed;
     double since_s;
 };
 
-/* The event in hand. Values point into the file. */
+/* The current event. Values point into the file. */
 struct event {
-    char type; /* S(et), P(ush), O: pop, M: a mark or another user event; 0: something else */
+    char type; /* S(et), P(ush), O: pop, M: a mark or another user event; 0: other */
     const char *name, *name_end;
     const char *category, *category_end;
     bool has_worker, has_time;
@@ -443,12 +464,12 @@ struct states {
     struct worker *worker; /* data->n_workers */
     size_t worker_room, state_room;
     double begin_ms;
-    double last_ms;   /* the latest event */
-    bool windowed;    /* a step of ours began in it, so that it has a last mark */
-    uint32_t n_ended; /* such marks, one of each rank */
-    uint32_t rank;    /* whose events these are */
-    uint32_t stride;  /* several ranks: room for the workers of each; 0: there is one */
-    bool outside;     /* and these are of no window */
+    double last_ms;   /* of the latest event */
+    bool has_step;    /* a step of ours began, so that a mark "end" must follow */
+    uint32_t n_ended; /* marks "end" so far; one per rank */
+    uint32_t rank;    /* rank of the current events */
+    uint32_t stride;  /* several ranks: room for each rank's workers; 0: one rank */
+    bool outside;     /* the current events lie outside their rank's window */
 };
 
 static bool is(const char *text, const char *end, const char *word)
@@ -456,34 +477,38 @@ static bool is(const char *text, const char *end, const char *word)
     return text != NULL && (size_t)(end - text) == strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-static struct what what_is(struct sl_trace_data *data, const struct event *event)
+static struct activity activity_of(struct sl_trace_data *data, const struct event *event)
 {
-    struct what what = {.kind = SL_TRACE_IDLE};
+    struct activity activity = {.kind = SL_TRACE_IDLE};
     struct sl_trace_name name;
     if (is(event->category, event->category_end, "Task")) {
-        what.kind = SL_TRACE_BUSY;
+        activity.kind = SL_TRACE_BUSY;
         size_t n = (size_t)(event->name_end - event->name);
-        what.ours = sl_trace_name_parse(event->name, n, &name);
-        what.stage = what.ours ? (uint32_t)name.stage : foreign_stage(data, event->name, n);
-        what.step = what.ours ? name.step : 0;
+        activity.ours = sl_trace_name_parse(event->name, n, &name);
+        if (activity.ours) {
+            activity.stage = (uint32_t)name.stage;
+            activity.step = name.step;
+        } else {
+            activity.stage = foreign_stage(data, event->name, n);
+        }
     } else if (is(event->category, event->category_end, "Runtime")) {
         bool moves =
             is(event->name, event->name_end, "FetchingInput") || is(event->name, event->name_end, "PushingOutput");
-        what.kind = moves ? SL_TRACE_TRANSFER : SL_TRACE_STARPU;
+        activity.kind = moves ? SL_TRACE_TRANSFER : SL_TRACE_STARPU;
     }
-    return what;
+    return activity;
 }
 
-/* The worker's state until `now_s` goes onto the list, cut to the makespan. Before its first event in there a worker that is in
- * no task has not been given anything yet: it is idle, whatever it did before the trace. */
+/* Append the worker's state until `now_s`, cut to the makespan. Before its first event in the window a worker
+ * outside a task has no work yet. That time is idle, whatever the worker's state before the trace was. */
 static enum sl_status close_state(struct states *s, uint32_t w, double now_s)
 {
     struct sl_trace_data *data = s->data;
     struct worker *worker = &s->worker[w];
-    const struct what *what = &worker->nested[worker->depth];
+    const struct activity *activity = &worker->nested[worker->depth];
     double start_s = fmax(worker->since_s, 0);
     double end_s = fmin(now_s, data->makespan_s);
-    bool early = worker->since_s <= 0 && what->kind != SL_TRACE_BUSY;
+    bool early = worker->since_s <= 0 && activity->kind != SL_TRACE_BUSY;
     enum sl_status st = SL_OK;
     worker->since_s = fmax(now_s, worker->since_s);
     if (end_s <= start_s) {
@@ -491,11 +516,11 @@ static enum sl_status close_state(struct states *s, uint32_t w, double now_s)
     }
     SL_TRY(st, make_room(&data->state, data->n_states, &s->state_room, sizeof *data->state, "states"), done);
     data->state[data->n_states++] = (struct sl_trace_state){.worker = w,
-                                                            .kind = early ? SL_TRACE_IDLE : what->kind,
-                                                            .stage = what->stage,
-                                                            .ours = what->ours,
+                                                            .kind = early ? SL_TRACE_IDLE : activity->kind,
+                                                            .stage = activity->stage,
+                                                            .ours = activity->ours,
                                                             .resumed = worker->resumed,
-                                                            .step = what->step,
+                                                            .step = activity->step,
                                                             .start_s = start_s,
                                                             .end_s = end_s};
 done:
@@ -513,8 +538,9 @@ done:
     return st;
 }
 
-/* The task whose codelet ran from *start_s to `end_s`; NULL: it did not run then, or its worker is in no task. The times of a rank of
- * several were stretched, to be on rank 0's clock, but not how long a mark says that the task took: it is cut to the task. */
+/* The task with a codelet running from *start_s to `end_s`. NULL: no such run, or its worker is in no task. With
+ * several ranks StarPU has stretched the times to rank 0's clock, but not the duration in the mark. So *start_s is
+ * cut to the task. */
 static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double *start_s, double end_s)
 {
     struct sl_trace_task *task = find_job(s->data, job);
@@ -530,13 +556,13 @@ static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, d
     return worker->nested[worker->depth].kind == SL_TRACE_BUSY ? task : NULL;
 }
 
-/* The task, and its worker's state so far, become what its codelet took, with StarPU's work around it. */
+/* Cut the task, and its worker's busy state, to the time of its codelet. The rest counts as StarPU. */
 static enum sl_status cut_task(struct states *s, struct sl_trace_task *task, double start_s, double end_s)
 {
-    static const struct what starpu = {.kind = SL_TRACE_STARPU};
+    static const struct activity starpu = {.kind = SL_TRACE_STARPU};
     struct worker *worker = &s->worker[task->worker];
-    struct what *now = &worker->nested[worker->depth];
-    struct what busy = *now;
+    struct activity *now = &worker->nested[worker->depth];
+    struct activity busy = *now;
     enum sl_status st;
     task->start_s = start_s;
     task->end_s = end_s;
@@ -549,17 +575,17 @@ done:
     return st;
 }
 
-/* A user event: a task's mark, a step's, the last of a window; others say nothing here. */
+/* Handle a user event: a task's mark, a step's mark, or a window's last mark. Others are ignored. */
 static enum sl_status end_mark(const struct lines *lines, struct states *s, const struct event *event)
 {
-    const char *at = event->name;
+    const char *p = event->name;
     const char *step = event->name;
     const char *rank = event->name;
     const char *end = event->name_end;
     uint64_t job;
     uint64_t ns;
-    s->windowed |= step != NULL && skip_number(&step, end, "step", &job);
-    if (is(at, end, "end")) {
+    s->has_step |= step != NULL && skip_number(&step, end, "step", &job);
+    if (is(p, end, "end")) {
         s->n_ended++;
         s->outside = s->stride > 0;
     }
@@ -567,10 +593,10 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
         s->rank = (uint32_t)job;
         s->outside = false;
     }
-    if (at == NULL || !skip(&at, end, SL_TASK_MARK)) {
+    if (p == NULL || !skip(&p, end, SL_TASK_MARK)) {
         return SL_OK;
     }
-    if (!skip_number(&at, end, "", &job) || !skip_number(&at, end, ".", &ns) || at != end || !event->has_time) {
+    if (!skip_number(&p, end, "", &job) || !skip_number(&p, end, ".", &ns) || p != end || !event->has_time) {
         return unexpected(lines, "a mark " SL_TASK_MARK "JOB.NANOSECONDS and a time", event->name, end);
     }
     double end_s = (event->time_ms - s->begin_ms) / 1e3;
@@ -582,7 +608,7 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
     return cut_task(s, task, start_s, end_s);
 }
 
-/* A record is complete: a state changes, where it is a worker's. */
+/* Handle a complete record: the state of a worker changes. */
 static enum sl_status end_event(const struct lines *lines, struct states *s, const struct event *event)
 {
     enum sl_status st;
@@ -606,14 +632,29 @@ static enum sl_status end_event(const struct lines *lines, struct states *s, con
         return unexpected(lines, "fewer states pushed on one another", "", "");
     }
     worker->resumed = event->type == 'O';
-    if (event->type == 'O') { /* a push before the trace began has no state below */
+    if (event->type == 'O') { /* a push before the trace began left no state below */
         worker->depth -= worker->depth > 0;
     } else {
         worker->depth = event->type == 'P' ? worker->depth + 1 : 0;
-        worker->nested[worker->depth] = what_is(s->data, event);
+        worker->nested[worker->depth] = activity_of(s->data, event);
     }
 done:
     return st;
+}
+
+/* The letter for an event's name; 0: other. */
+static char event_type(const char *name, const char *end)
+{
+    static const struct {
+        const char *name;
+        char type;
+    } types[] = {{"SetState", 'S'}, {"PushState", 'P'}, {"PopState", 'O'}, {"ProgEvent", 'M'}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (is(name, end, types[i].name)) {
+            return types[i].type;
+        }
+    }
+    return '\0';
 }
 
 static enum sl_status read_event(const struct lines *lines, const char *line, const char *end, struct event *event)
@@ -621,11 +662,7 @@ static enum sl_status read_event(const struct lines *lines, const char *line, co
     const char *v;
     enum sl_status st = SL_OK;
     if ((v = value_of(line, end, "E")) != NULL) {
-        event->type = is(v, end, "SetState")    ? 'S'
-                      : is(v, end, "PushState") ? 'P'
-                      : is(v, end, "PopState")  ? 'O'
-                      : is(v, end, "ProgEvent") ? 'M'
-                                                : '\0';
+        event->type = event_type(v, end);
     } else if ((v = value_of(line, end, "N")) != NULL) {
         event->name = v;
         event->name_end = end;
@@ -634,7 +671,9 @@ static enum sl_status read_event(const struct lines *lines, const char *line, co
         event->category_end = end;
     } else if ((v = value_of(line, end, "W")) != NULL) {
         event->has_worker = v < end && *v != '-'; /* -1: a thread of the program */
-        st = event->has_worker ? read_u64(lines, v, end, &event->worker) : SL_OK;
+        if (event->has_worker) {
+            st = read_u64(lines, v, end, &event->worker);
+        }
     } else if ((v = value_of(line, end, "S")) != NULL) {
         event->has_time = true;
         st = read_time(lines, v, end, &event->time_ms);
@@ -652,23 +691,35 @@ static int compare_states(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-/* Several ranks: tasks' workers get their place among those of all. */
-static enum sl_status place_workers(struct lines lines, struct states *s)
+/* Several ranks: set the stride to the largest number of workers of a rank. */
+static void set_stride(struct lines lines, struct states *s)
 {
-    struct sl_trace_data *data = s->data;
+    const struct sl_trace_data *data = s->data;
     const char *line;
     const char *end;
     uint64_t w;
-    while (data->n_ranks > 1 && next_line(&lines, &line, &end)) {
+    if (data->n_ranks <= 1) {
+        return;
+    }
+    while (next_line(&lines, &line, &end)) {
         const char *v = value_of(line, end, "W");
         if (v != NULL && sl_number_u64(v, end, &w) == end && w < SL_TRACE_MAX_WORKERS && w >= s->stride) {
             s->stride = (uint32_t)w + 1;
         }
     }
-    for (size_t i = 0; data->n_ranks > 1 && i < data->n_tasks; i++) {
+    for (size_t i = 0; i < data->n_tasks; i++) {
         const struct sl_trace_task *task = &data->task[i];
-        s->stride = task->ran && task->worker >= s->stride ? task->worker + 1 : s->stride;
+        if (task->ran && task->worker >= s->stride) {
+            s->stride = task->worker + 1;
+        }
     }
+}
+
+/* Several ranks: number the workers of all ranks, `stride` numbers per rank. */
+static enum sl_status number_workers(struct lines lines, struct states *s)
+{
+    struct sl_trace_data *data = s->data;
+    set_stride(lines, s);
     if ((uint64_t)s->stride * data->n_ranks > SL_TRACE_MAX_WORKERS) {
         return sl_fail(SL_ENOTSUP, "%s: found %u ranks of up to %u workers, expected at most %d workers in all",
                        lines.path, data->n_ranks, s->stride, SL_TRACE_MAX_WORKERS);
@@ -681,38 +732,38 @@ static enum sl_status place_workers(struct lines lines, struct states *s)
     return SL_OK;
 }
 
-/* Several ranks, which may have different numbers of workers: leave out the places where there is none. */
+/* Several ranks: renumber the workers without the unused numbers of ranks with fewer workers. */
 static enum sl_status name_workers(const struct states *s)
 {
     struct sl_trace_data *data = s->data;
     uint32_t n = s->stride * data->n_ranks;
-    uint32_t *place = NULL; /* 1 + the new one; 0: no worker */
+    uint32_t *new_number = NULL; /* 1 + the new number; 0: no worker */
     uint32_t n_left = 0;
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n, sizeof *place, "workers", &place), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *new_number, "workers", &new_number), done);
     SL_TRY(st, sl_alloc(n, sizeof *data->worker, "workers", &data->worker), done);
     for (size_t i = 0; i < data->n_tasks; i++) {
-        place[data->task[i].worker] |= data->task[i].ran;
+        new_number[data->task[i].worker] |= data->task[i].ran;
     }
     for (size_t i = 0; i < data->n_states; i++) {
-        place[data->state[i].worker] = 1;
+        new_number[data->state[i].worker] = 1;
     }
     for (uint32_t w = 0; w < n; w++) {
-        if (place[w] > 0) {
+        if (new_number[w] > 0) {
             data->worker[n_left++] = (struct sl_trace_worker){w / s->stride, w % s->stride};
-            place[w] = n_left;
+            new_number[w] = n_left;
         }
     }
     for (size_t i = 0; i < data->n_tasks; i++) {
-        uint32_t w = place[data->task[i].worker];
+        uint32_t w = new_number[data->task[i].worker];
         data->task[i].worker = w > 0 ? w - 1 : 0;
     }
     for (size_t i = 0; i < data->n_states; i++) {
-        data->state[i].worker = place[data->state[i].worker] - 1;
+        data->state[i].worker = new_number[data->state[i].worker] - 1;
     }
     data->n_workers = n_left;
 done:
-    sl_free(place);
+    sl_free(new_number);
     return st;
 }
 
@@ -736,12 +787,14 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     enum sl_status st;
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
     data->file[1] = text;
-    struct lines lines = {.path = path, .at = text, .end = text + bytes};
-    SL_TRY(st, place_workers(lines, &s), done);
+    struct lines lines = {.path = path, .p = text, .end = text + bytes};
+    SL_TRY(st, number_workers(lines, &s), done);
     while (next_line(&lines, &line, &end)) {
         if (line == end) {
             SL_TRY(st, end_event(&lines, &s, &event), done);
-            s.last_ms = event.has_time ? fmax(s.last_ms, event.time_ms) : s.last_ms;
+            if (event.has_time) {
+                s.last_ms = fmax(s.last_ms, event.time_ms);
+            }
             event = (struct event){0};
         } else {
             SL_TRY(st, read_event(&lines, line, end, &event), done);
@@ -756,7 +809,7 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     SL_TRY(st, check_end(path, text, bytes), done);
-    if (s.windowed && s.n_ended < (data->n_ranks > 1 ? data->n_ranks : 1)) {
+    if (s.has_step && s.n_ended < (data->n_ranks > 1 ? data->n_ranks : 1)) {
         st = sl_fail(
             SL_EFILE,
             "%s: expected the mark 'end' behind those of its steps, found none; it was cut short: was a disk full?",
@@ -771,7 +824,9 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     qsort(data->state, data->n_states, sizeof *data->state, compare_states);
-    st = s.stride > 0 ? name_workers(&s) : SL_OK;
+    if (s.stride > 0) {
+        st = name_workers(&s);
+    }
 done:
     sl_free(s.worker);
     return st;
@@ -779,11 +834,11 @@ done:
 
 /* ---- comms.rec ---- */
 
-/* The record in hand. */
+/* The current record. */
 struct message {
     struct sl_trace_message now;
     double send_ms, receive_ms;
-    uint32_t n_fields; /* of the five */
+    uint32_t n_fields; /* of the five needed */
 };
 
 static enum sl_status read_message_field(const struct lines *lines, const char *line, const char *end,
@@ -806,7 +861,8 @@ static enum sl_status read_message_field(const struct lines *lines, const char *
     return st;
 }
 
-/* A record is complete. Clocks are not the same to the microsecond: none is received before it is sent. */
+/* Keep the message of a complete record. The ranks' clocks differ by microseconds, so a receipt before the sending
+ * is moved to the sending. */
 static enum sl_status end_message(const struct lines *lines, double begin_ms, struct message *m, size_t *room,
                                   struct sl_trace_data *data)
 {
@@ -835,21 +891,24 @@ static enum sl_status read_messages(const char *path, double begin_ms, struct sl
     size_t bytes;
     enum sl_status st;
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
-    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    struct lines lines = {.path = path, .p = text, .end = text + bytes};
     while (next_line(&lines, &line, &end)) {
-        SL_TRY(st,
-               line == end ? end_message(&lines, begin_ms, &m, &room, data)
-                           : read_message_field(&lines, line, end, data, &m),
-               done);
+        if (line == end) {
+            SL_TRY(st, end_message(&lines, begin_ms, &m, &room, data), done);
+        } else {
+            SL_TRY(st, read_message_field(&lines, line, end, data, &m), done);
+        }
     }
     SL_TRY(st, end_message(&lines, begin_ms, &m, &room, data), done);
-    st = bytes == 0 ? SL_OK : check_end(path, text, bytes); /* none at all: nothing went between the ranks */
+    if (bytes > 0) { /* an empty file: no messages between the ranks */
+        st = check_end(path, text, bytes);
+    }
 done:
     sl_free(text);
     return st;
 }
 
-/* ---- all of them ---- */
+/* ---- the folder ---- */
 
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
 {
@@ -868,7 +927,9 @@ enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
     SL_TRY(st, sl_path_join(folder, "comms.rec", &messages), done);
     SL_TRY(st, read_tasks(tasks, out, &begin_ms), done);
     SL_TRY(st, read_states(states, begin_ms, out), done);
-    st = out->n_ranks > 1 ? read_messages(messages, begin_ms, out) : SL_OK;
+    if (out->n_ranks > 1) {
+        st = read_messages(messages, begin_ms, out);
+    }
 done:
     sl_free(messages);
     sl_free(states);

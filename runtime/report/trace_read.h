@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A traced folder read back: StarPU's tasks.rec and trace.rec (recutils: "Key: value" lines, records apart by empty lines), and of
- * several ranks comms.rec. Of these StarPU has put all times on rank 0's clock, and all ranks' workers begin at 0: trace.rec has one
- * rank's events after the other's, between the marks "rankR" and "end" of its window; what lies outside is left out.
+ * A traced folder, read back: StarPU's tasks.rec and trace.rec, and with several ranks comms.rec. All are recutils
+ * files: lines "Key: value", with empty lines between records. With several ranks StarPU has put all times on rank
+ * 0's clock. Every rank's workers are numbered from 0. trace.rec has the events rank by rank, each window between
+ * the marks "rankR" and "end". Events outside a window are ignored.
  *
- * Folders may come from anywhere: another machine, another StarPU program, a damaged disk. Tasks that carry our names
- * (sl_task_name) have a stage, a hop, a PE and a step; of other programs' tasks each name, up to a number, is a stage.
- * A task that left its mark (SL_TASK_MARK) has its codelet's times, what StarPU did in the task before and after counts as StarPU;
- * one without has StarPU's times.
+ * Folders may come from anywhere: another machine, another StarPU program, a damaged disk. Tasks with our names
+ * (sl_task_name) have a stage, a hop, a PE and a step. For tasks of foreign programs, the name up to the first
+ * number is the stage. A task with a mark (SL_TASK_MARK) has its codelet's times, and StarPU's time in the task
+ * before and after counts as StarPU. A task without a mark has StarPU's times.
  */
 #ifndef SL_RUNTIME_REPORT_TRACE_READ_H
 #define SL_RUNTIME_REPORT_TRACE_READ_H
@@ -20,10 +21,10 @@
 #include "codelets/task.h"
 
 #define SL_TRACE_MAX_WORKERS 4096 /* of all ranks */
-#define SL_TRACE_MAX_STAGES 64    /* ours, and names of foreign tasks; the last takes all further ones */
+#define SL_TRACE_MAX_STAGES 64    /* ours and foreign; the last collects the rest */
 #define SL_TRACE_STAGE_BYTES 48
 
-/* A task's name taken apart. */
+/* The parts of a task's name. */
 struct sl_trace_name {
     enum sl_stage stage;
     uint32_t hop;
@@ -31,10 +32,10 @@ struct sl_trace_name {
     uint64_t step;
 };
 
-/* Take one of our names apart; false where it is none. `text` need not end in a NUL. */
+/* Parse one of our task names. False: a foreign name. `text` need not be NUL-terminated. */
 bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out);
 
-/* A stage of the trace; the first SL_N_STAGES are ours, with their numbers, whether or not a task has them. */
+/* A stage of the trace. The first SL_N_STAGES are ours, with their numbers, even without tasks. */
 struct sl_trace_stage {
     char name[SL_TRACE_STAGE_BYTES];
     unsigned colour; /* 0xRRGGBB */
@@ -42,16 +43,17 @@ struct sl_trace_stage {
 
 /* A task of tasks.rec. Times are seconds from the first submission or task of the trace. */
 struct sl_trace_task {
-    uint64_t job;     /* StarPU's number, behind the rank's; unique */
-    const char *name; /* in the mapped file, not NUL-terminated; n_name bytes */
+    uint64_t job;     /* StarPU's number with the rank above it; unique */
+    const char *name; /* n_name bytes in the file, not NUL-terminated */
     uint32_t n_name;
-    uint32_t stage; /* in sl_trace_data.stage; meaningless where it did not run */
-    bool ran;       /* it has a worker, a start and an end; others are StarPU's own, such as waits for data */
-    bool ours;      /* hop, pe and step are known */
+    uint32_t stage; /* in sl_trace_data.stage; undefined if the task did not run */
+    /* True: the task has a worker, a start and an end. False: a task of StarPU's own, such as a wait for data. */
+    bool ran;
+    bool ours; /* hop, pe and step are known */
     uint32_t hop, pe;
     uint64_t step;
     uint32_t rank;
-    uint32_t worker; /* counted over all ranks */
+    uint32_t worker; /* numbered over all ranks */
     double start_s, end_s;
     size_t first_dep; /* its n_deps entries in sl_trace_data.dep */
     uint32_t n_deps;
@@ -65,23 +67,23 @@ enum sl_trace_kind {
     SL_TRACE_N_KINDS
 };
 
-/* What a worker did for a while. A worker's states are in order and leave no gap between them. */
+/* An interval of a worker. A worker's states are in order and without gaps. */
 struct sl_trace_state {
     uint32_t worker;
     enum sl_trace_kind kind;
-    uint32_t stage; /* busy */
-    bool ours;      /* busy, and step is known */
-    bool resumed;   /* the rest of a state that another one, pushed on it, had interrupted */
+    uint32_t stage; /* if busy */
+    bool ours;      /* busy, with a known step */
+    bool resumed;   /* continues a state that a pushed state interrupted */
     uint64_t step;
     double start_s, end_s;
 };
 
-/* A worker of several ranks: its own number there. */
+/* A worker of several ranks: its rank, and its number there. */
 struct sl_trace_worker {
     uint32_t rank, number;
 };
 
-/* A message from rank to rank: from when it was sent until it was received. */
+/* A message between ranks, from its sending to its receipt. */
 struct sl_trace_message {
     uint32_t from, to;
     uint64_t bytes;
@@ -89,30 +91,33 @@ struct sl_trace_message {
 };
 
 struct sl_trace_data {
-    uint32_t n_ranks;               /* 0, 1: one process; the next four are of several */
-    struct sl_trace_worker *worker; /* n_workers, by rank */
+    uint32_t n_ranks;               /* 0 or 1: one process, and worker and message are empty */
+    struct sl_trace_worker *worker; /* n_workers, ordered by rank */
     size_t n_messages;
-    struct sl_trace_message *message; /* in no order */
-    uint32_t n_workers;               /* of one process, one more than the highest with a state */
-    double makespan_s;                /* from the first submission (or task) to the end of the last task */
+    struct sl_trace_message *message; /* unordered */
+    uint32_t n_workers;               /* one process: 1 + the highest worker with a state */
+    /* From the first submission or task to the end of the last task. */
+    double makespan_s;
     uint32_t n_stages;
     struct sl_trace_stage stage[SL_TRACE_MAX_STAGES];
-    size_t n_tasks; /* by job */
+    size_t n_tasks; /* ordered by job */
     struct sl_trace_task *task;
     size_t n_deps;
-    uint32_t *dep;   /* positions in `task`; jobs outside the trace are left out */
-    size_t n_states; /* cut to 0 .. makespan_s; by worker, then time: each worker's fill the makespan */
+    uint32_t *dep; /* positions in `task`; jobs outside the trace are dropped */
+    /* The states, ordered by worker, then time. The states of each worker fill 0 .. makespan_s. */
+    size_t n_states;
     struct sl_trace_state *state;
-    void *file[2]; /* what the names point into; private */
+    void *file[2]; /* private: holds the names */
 };
 
-/* What pictures and tables call a worker: "worker 3", of several ranks "rank 1: 3". */
+/* The name of a worker in pictures and tables: "worker 3", or with several ranks "rank 1: 3". */
 #define SL_TRACE_WORKER_BYTES 32
 void sl_trace_worker_name(const struct sl_trace_data *data, uint32_t worker, char out[SL_TRACE_WORKER_BYTES]);
 
-/* Read folder/tasks.rec and folder/trace.rec, of several ranks folder/comms.rec. SL_EIO: one is missing. SL_EFILE: not such a
- * file (message: file, line, what was expected) or one that was cut short, no task ran in it, or a mark that does not fit its
- * task. SL_ENOTSUP: too many tasks or workers. SL_ENOMEM. On failure *out is empty. */
+/* Read folder/tasks.rec and folder/trace.rec, and with several ranks folder/comms.rec. The caller frees *out
+ * (sl_trace_data_free). SL_EIO: a file is missing. SL_EFILE: a file is not of this form (message: file, line,
+ * expected text) or was cut short, no task ran, or a mark does not fit its task. SL_ENOTSUP: too many tasks or
+ * workers. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out);
 
 void sl_trace_data_free(struct sl_trace_data *data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The PEs' caches of feature rows. */
+ * Chooses the size of the feature caches, and fills the caches. */
 #include "runtime/store/feature_cache.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* ---- where the features are kept ---- */
 
-#define WORK_BYTES 8 /* of a slot, while an LRU cache looks for those wanted longest ago (codelets/hotrows_cuda.cu) */
+#define WORK_BYTES 8 /* scratch per slot while an LRU cache searches its oldest slots (codelets/hotrows_cuda.cu) */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -34,10 +34,10 @@ uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
     uint64_t lists = (uint64_t)room->n_pes * room->part_rows * sizeof(uint32_t); /* slot_of */
     uint64_t slot = room->row_bytes + sizeof(struct sl_hot_slot) + WORK_BYTES;
     uint64_t n = left > lists ? (left - lists) / (room->n_pes * slot) : 0;
-    return n < 1 ? 1 : (uint32_t)n; /* fewer than part_rows: so many take more than the parts */
+    return n < 1 ? 1 : (uint32_t)n; /* fewer than part_rows, since the parts themselves do not fit */
 }
 
-/* One GPU's share of the run. */
+/* The memory of one GPU, and its share of the run's data. */
 static struct sl_feature_room room_of(const struct sl_settings *settings, const struct sl_run *run,
                                       const struct sl_shards *shards, uint64_t other_bytes)
 {
@@ -49,12 +49,14 @@ static struct sl_feature_room room_of(const struct sl_settings *settings, const 
                                    .row_bytes = shards->n_features * shards->row_element};
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n = shards->part[q].end - shards->part[q].first;
-        room.part_rows = n > room.part_rows ? n : room.part_rows;
+        if (n > room.part_rows) {
+            room.part_rows = n;
+        }
     }
     return room;
 }
 
-/* How many rows, and who says so. */
+/* Set the number of rows: the user's, or chosen by the room on a GPU. */
 static void choose(const struct sl_settings *settings, const struct sl_run *run, const struct sl_shards *shards,
                    uint64_t other_bytes, struct sl_feature_cache *out)
 {
@@ -67,16 +69,21 @@ static void choose(const struct sl_settings *settings, const struct sl_run *run,
     }
 }
 
-/* The rows that a task which reads features has to find on a GPU: its part's, or its cache's, where the user has said so. */
+/* Check that a GPU can hold the rows that one gathering task needs there: all rows of its part, or of its cache if
+ * the user asks for caches. */
 static enum sl_status check_rows(const struct sl_settings *settings, const struct sl_run *run,
                                  const struct sl_shards *shards)
 {
     uint64_t n = 0;
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n_part = shards->part[q].end - shards->part[q].first;
-        n = n_part > n ? n_part : n;
+        if (n_part > n) {
+            n = n_part;
+        }
     }
-    n = settings->feature_cache > 0 && settings->feature_cache < n ? settings->feature_cache : n;
+    if (settings->feature_cache > 0 && settings->feature_cache < n) {
+        n = settings->feature_cache;
+    }
     uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * shards->row_element;
     if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
         bytes <= run->gpu_bytes) {
@@ -88,7 +95,7 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
                    settings->feature_cache, (unsigned long long)n, (double)bytes / 1e9, (double)run->gpu_bytes / 1e9);
 }
 
-/* The table must be where GPUs can read it. */
+/* Check that GPUs can read the table in main memory. */
 static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
 {
     double gigabytes = (double)shards->n_vertices * shards->n_features * (double)shards->row_element / 1e9;
@@ -105,13 +112,13 @@ static enum sl_status check_table(const struct sl_run *run, const struct sl_shar
 
 /* ---- which vertices are hot ---- */
 
-/* How often a vertex is a source, and which it is. */
+/* How often a vertex is a source. */
 struct use {
     uint32_t n;
-    uint32_t vertex; /* renumbered id, then, of a part, local id */
+    uint32_t vertex; /* renumbered id */
 };
 
-/* Most often first; equal ones by id. */
+/* Most used first; ties by id. */
 static int compare_uses(const void *a, const void *b)
 {
     const struct use *x = a;
@@ -122,7 +129,8 @@ static int compare_uses(const void *a, const void *b)
     return (x->vertex > y->vertex) - (x->vertex < y->vertex);
 }
 
-/* The part's n most used vertices, as local ids. uses: of all vertices; the part's are put in order. */
+/* Pick the part's n most used vertices, as indices in the part. Sorts the part's entries of `uses`, which has all
+ * vertices. */
 static void pick_most_used(const struct sl_shard *part, struct use *uses, uint32_t n, uint32_t *vertices_out)
 {
     qsort(uses + part->first, part->end - part->first, sizeof *uses, compare_uses);
@@ -140,8 +148,8 @@ static void count_part(const struct sl_partition *partition, uint32_t q, uint32_
     }
 }
 
-/* Count how often each vertex is a source of an edge. Of several ranks, which have some parts' edges each, one counts a
- * part's. */
+/* Count how often each vertex is a source. Several ranks may have a part's edges; only the part's scorer counts
+ * edges. */
 static enum sl_status count_uses(const struct sl_plan *plan, const struct sl_shards *shards, struct use **out)
 {
     uint32_t *counts = NULL;
@@ -171,8 +179,8 @@ static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_s
     return least(cache->n_rows, part->end - part->first);
 }
 
-/* The rows take just what they need: room for them was found to the byte, and they stay. They are no more entries than the part's
- * table, which StarPU can count. */
+/* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. StarPU can count the
+ * entries, since the part's table has more. */
 static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
                         struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
 {
@@ -183,7 +191,7 @@ static void register_pe(const struct sl_shards *shards, const struct sl_shard *p
                                 shards->row_element);
 }
 
-/* Empty, or with the vertices that are to stay there. uses: NULL, or of all vertices. */
+/* Fill a cache: with the part's most used vertices, which then stay, or with nothing if `uses` is NULL. */
 static enum sl_status fill_pe(const struct sl_task_args *head, const struct sl_shard *part, struct use *uses,
                               uint32_t n_slots, struct sl_feature_cache *cache)
 {
@@ -240,7 +248,9 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
-    SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(plan, shards, &uses) : SL_OK, undo);
+    if (out->policy == SL_HOTROWS_DEGREE) {
+        SL_TRY(st, count_uses(plan, shards, &uses), undo);
+    }
     for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
         SL_TRY(st, open_pe(plan, run, shards, p, uses, out), undo);
     }
@@ -254,12 +264,14 @@ undo:
 
 void sl_feature_cache_close(struct sl_feature_cache *cache)
 {
-    for (uint32_t p = 0; cache->vertices != NULL && p < cache->n_pes; p++) {
-        sl_handle_close(cache->pe[p].slot_of);
-        sl_handle_close(cache->pe[p].slots);
-        sl_handle_close(cache->pe[p].rows);
-        sl_handle_close(cache->pe[p].tally);
-        sl_free(cache->vertices[p]);
+    if (cache->vertices != NULL) {
+        for (uint32_t p = 0; p < cache->n_pes; p++) {
+            sl_handle_close(cache->pe[p].slot_of);
+            sl_handle_close(cache->pe[p].slots);
+            sl_handle_close(cache->pe[p].rows);
+            sl_handle_close(cache->pe[p].tally);
+            sl_free(cache->vertices[p]);
+        }
     }
     sl_free(cache->vertices);
     sl_free(cache->pe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lists that grow to what the largest step needs. */
+ * Lists of partial sums, which grow to the size that the largest step needs. */
 #include "runtime/store/partials.h"
 
 #include "codelets/rows.h"
@@ -32,8 +32,10 @@ enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out)
 
 void sl_partials_close(struct sl_partials *partials)
 {
-    for (uint32_t i = 0; partials->handle != NULL && i < partials->room; i++) {
-        sl_handle_close(partials->handle[i]);
+    if (partials->handle != NULL) {
+        for (uint32_t i = 0; i < partials->room; i++) {
+            sl_handle_close(partials->handle[i]);
+        }
     }
     sl_free(partials->handle);
     *partials = (struct sl_partials){0};

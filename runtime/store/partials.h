@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
- * for and kept for the run: StarPU lets a step's writers wait for the readers of the step before, which are done long since.
+ * A list of partial sums: small matrices of one shape, added up in the order of the list. Every step writes the list
+ * anew. A matrix is registered on first use and kept for the run. A step's writers wait for the readers of the
+ * previous step, but these are long done.
  */
 #ifndef SL_RUNTIME_STORE_PARTIALS_H
 #define SL_RUNTIME_STORE_PARTIALS_H
@@ -10,19 +11,22 @@
 #include "codelets/handle.h"
 
 struct sl_partials {
-    uint32_t n; /* in use; there may be fewer in the next step, where a PE has fewer rows */
+    /* Number in use. Changes from step to step with the rows of a PE. */
+    uint32_t n;
     uint32_t room;
-    starpu_data_handle_t *handle; /* room of them, NULL where not yet registered */
+    /* `room` entries; NULL until registered. */
+    starpu_data_handle_t *handle;
 };
 
-/* SL_ENOMEM. */
+/* Make an empty list for up to `room` matrices. SL_ENOMEM. */
 enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out);
 
-/* The next of the list, whose matrices all are [n_rows x n_columns]: SL_EINVAL, SL_EINTERNAL where the list is full. */
+/* Take the next matrix of the list, registering it if it is new. All matrices of a list are [n_rows x n_columns] of
+ * `element` bytes. SL_EINTERNAL: the list is full. SL_EINVAL. */
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
                                 starpu_data_handle_t *out);
 
-/* Wait for the tasks, release. An empty list is allowed. */
+/* Wait for the tasks, free everything. An empty list is allowed. */
 void sl_partials_close(struct sl_partials *partials);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Copies of the dataset in part order, registered part by part. */
+ * Copies the dataset in part order and registers the copies part by part. */
 #include "runtime/store/shards.h"
 
 #include <math.h>
@@ -15,40 +15,41 @@
 #include "support/parallel.h"
 
 #define COPY_GRAIN 1024           /* rows that one thread copies at a time */
-#define STRETCH (16 * COPY_GRAIN) /* rows after which a low_memory reader gives back what it has read */
+#define STRETCH (16 * COPY_GRAIN) /* rows between two calls of sl_dataset_drop_pages */
 
 /* ---- copies in the order of new ids ---- */
 
-/* A dense table by new id, being filled. */
+/* A dense table by new id while it is filled. */
 struct dense_copy {
     const struct sl_features *from;
     const struct sl_partition *partition;
-    uint64_t first;   /* new id */
-    sl_real *table;   /* zeros so far; NULL: the other one */
-    sl_bf16 *rounded; /* the same */
+    uint64_t first; /* new id */
+    /* The table, zero at first. One of the two pointers is NULL. */
+    sl_real *table;
+    sl_bf16 *rounded;
 };
 
-static void put(const struct dense_copy *copy, size_t at, sl_real value)
+static void put(const struct dense_copy *copy, size_t offset, sl_real value)
 {
     if (copy->table != NULL) {
-        copy->table[at] = value;
+        copy->table[offset] = value;
     } else {
-        copy->rounded[at] = sl_bf16_of(value);
+        copy->rounded[offset] = sl_bf16_of(value);
     }
 }
 
-/* at: of the row's first number. */
-static void copy_dense_row(const struct dense_copy *copy, size_t at, const float *row)
+/* offset: position of the row's first number. */
+static void copy_dense_row(const struct dense_copy *copy, size_t offset, const float *row)
 {
     const float *restrict from = row;
     size_t width = copy->from->n_columns;
     if (copy->table != NULL) {
-        sl_real *restrict to = copy->table + at;
+        sl_real *restrict to = copy->table + offset;
         for (size_t c = 0; c < width; c++) {
             to[c] = from[c];
         }
     } else {
-        sl_bf16 *restrict to = copy->rounded + at;
+        sl_bf16 *restrict to = copy->rounded + offset;
         for (size_t c = 0; c < width; c++) {
             to[c] = sl_bf16_of(from[c]);
         }
@@ -98,7 +99,7 @@ static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct 
 {
     size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
     size_t least =
-        SL_OWN_PAGES_BYTES / element; /* pages of their own, to be locked; what is not touched costs nothing */
+        SL_OWN_PAGES_BYTES / element; /* enough for lockable pages of its own; untouched pages cost nothing */
     enum sl_status st = sl_alloc_zero(n > least ? n : least, element, "features in part order", out);
     for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
         if (holds(held, q)) {
@@ -108,7 +109,7 @@ static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct 
     return st;
 }
 
-/* Part q's offsets start at entry first[q] + q and at zero: each part has its own end. */
+/* Part q's offsets start at entry first[q] + q, and with the value zero. Each part has an end of its own: hence + q. */
 static enum sl_status copy_sparse(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   const bool *held, struct sl_shards *out)
 {
@@ -142,7 +143,7 @@ done:
     return st;
 }
 
-/* The set of those ids that are held. */
+/* Write the set of each held id. */
 static void mark_set(const struct sl_ids *ids, const struct sl_partition *partition, const bool *held, uint8_t set,
                      uint8_t *set_of)
 {
@@ -178,7 +179,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
     SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
-    if (dataset->train.n > 0) { /* ids may be NULL where there are none */
+    if (dataset->train.n > 0) { /* ids may be NULL if n is 0 */
         memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
     }
     for (uint32_t q = 0; q < out->n_parts; q++) {
@@ -196,7 +197,7 @@ done:
 
 /* ---- registration ---- */
 
-/* A read-only vector; an empty one is registered with one element that nobody reads. */
+/* Register a read-only vector. An empty vector is registered with a single element, which nobody reads. */
 static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
 {
     starpu_data_handle_t handle;
@@ -205,28 +206,31 @@ static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t elem
     return handle;
 }
 
-static enum sl_status check_size(const char *what, uint32_t part, uint64_t n)
+static enum sl_status check_size(const char *name, uint32_t part, uint64_t n)
 {
-    return n < UINT32_MAX
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
-                         "--group-size)",
-                         part, (unsigned long long)n, what);
+    if (n < UINT32_MAX) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL,
+                   "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
+                   "--group-size)",
+                   part, (unsigned long long)n, name);
 }
 
-/* Entries of the fullest of n CSR rows. */
+/* Most entries of any of n CSR rows. */
 static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t here = offsets[i + 1] - offsets[i];
-        most = here > most ? here : most;
+        if (here > most) {
+            most = here;
+        }
     }
     return (uint32_t)most;
 }
 
-/* held: of part q. */
+/* held: this rank has part q. */
 static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool held)
 {
     struct sl_shard *part = &out->part[q];
@@ -279,13 +283,7 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
 }
 
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              struct sl_shards *out)
-{
-    return sl_shards_open_held(dataset, partition, dense, sizeof(sl_real), NULL, out);
-}
-
-enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                   size_t row_element, const bool *held, struct sl_shards *out)
+                              size_t row_element, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
@@ -317,8 +315,8 @@ undo:
 
 /* ---- weights ---- */
 
-/* The in-neighbours of v other than v. */
-static uint64_t others(const struct sl_graph *graph, uint32_t v)
+/* Number of in-neighbours of v, not counting v. */
+static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
 {
     uint64_t n = 0;
     for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -332,9 +330,9 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
-        sl_real *of = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
-        of[0] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
-        of[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        sl_real *factor = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
+        factor[0] = (sl_real)(1 / sqrt((double)n_other_neighbours(graph, v) + 1));
+        factor[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
         }
@@ -349,10 +347,10 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
 
 /* ---- NUMA ---- */
 
-#define PLACES 6 /* ranges of a part */
+#define PLACES 6 /* memory ranges of a part */
 
-/* The ranges of part q; empty ones too. */
-static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_place places[PLACES])
+/* The memory ranges of part q, including empty ranges. */
+static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_memory_range places[PLACES])
 {
     const struct sl_graph *graph = &s->partition->graph;
     size_t first = s->part[q].first;
@@ -362,17 +360,17 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     size_t row_bytes = s->table != NULL ? s->n_features * s->row_element : 0;
     uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
     size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
-    places[0] = (struct sl_place){graph->offsets + first, n * sizeof *graph->offsets, node};
-    places[1] = (struct sl_place){graph->sources + edge, n_edges * sizeof *graph->sources, node};
-    places[2] = (struct sl_place){s->label_of + first, n * sizeof *s->label_of, node};
-    places[3] = (struct sl_place){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
-    places[4] = (struct sl_place){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
-    places[5] = (struct sl_place){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
+    places[0] = (struct sl_memory_range){graph->offsets + first, n * sizeof *graph->offsets, node};
+    places[1] = (struct sl_memory_range){graph->sources + edge, n_edges * sizeof *graph->sources, node};
+    places[2] = (struct sl_memory_range){s->label_of + first, n * sizeof *s->label_of, node};
+    places[3] = (struct sl_memory_range){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
+    places[4] = (struct sl_memory_range){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
+    places[5] = (struct sl_memory_range){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
 }
 
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out)
 {
-    struct sl_place *places;
+    struct sl_memory_range *places;
     uint32_t n = shards->n_parts * PLACES;
     enum sl_status st = sl_alloc(n, sizeof *places, "places of the parts", &places);
     if (st != SL_OK) {
@@ -394,7 +392,7 @@ struct table {
     size_t bytes;
 };
 
-#define FEATURES 0 /* devices may read them where they are (--feature-cache), however few */
+#define FEATURES 0 /* index of the features: locked even if small, as GPUs may read them in place (--feature-cache) */
 
 static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_TABLES])
 {
@@ -447,16 +445,18 @@ static void unpin(const struct sl_shards *shards)
 
 void sl_shards_close(struct sl_shards *shards)
 {
-    for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
-        struct sl_shard *part = &shards->part[q];
-        sl_handle_close(part->graph.offsets);
-        sl_handle_close(part->graph.sources);
-        sl_handle_close(part->features);
-        sl_handle_close(part->sparse.offsets);
-        sl_handle_close(part->sparse.columns);
-        sl_handle_close(part->sparse.values);
-        sl_handle_close(part->labels);
-        sl_handle_close(part->sets);
+    if (shards->part != NULL) {
+        for (uint32_t q = 0; q < shards->n_parts; q++) {
+            struct sl_shard *part = &shards->part[q];
+            sl_handle_close(part->graph.offsets);
+            sl_handle_close(part->graph.sources);
+            sl_handle_close(part->features);
+            sl_handle_close(part->sparse.offsets);
+            sl_handle_close(part->sparse.columns);
+            sl_handle_close(part->sparse.values);
+            sl_handle_close(part->labels);
+            sl_handle_close(part->sets);
+        }
     }
     sl_handle_close(shards->dataset_ids);
     sl_handle_close(shards->new_ids);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Capacities, memory and handles of a slot. */
+ * The capacities, memory and handles of a ring slot. */
 #include "runtime/store/slot.h"
 
 #include <string.h>
@@ -16,16 +16,20 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Memory that the slot owns; locked in memory, on pages of its own, where the slot's lock is `from` or more. */
-static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+/* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
+static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, void **out)
 {
     struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
     bool lock = slot->lock >= from;
     uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
-    uint64_t room = lock && n < least ? least : n; /* what is not touched costs nothing */
-    enum sl_status st =
-        clear ? sl_alloc_zero(room, element, what, &memory->data) : sl_alloc(room, element, what, &memory->data);
+    uint64_t room = lock && n < least ? least : n; /* untouched pages cost nothing */
+    enum sl_status st;
+    if (clear) {
+        st = sl_alloc_zero(room, element, name, &memory->data);
+    } else {
+        st = sl_alloc(room, element, name, &memory->data);
+    }
     if (st != SL_OK) {
         return st;
     }
@@ -38,51 +42,56 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     return SL_OK;
 }
 
-static enum sl_status check_room(uint64_t n, const char *what)
+static enum sl_status check_room(uint64_t n, const char *name)
 {
-    return n < UINT32_MAX ? SL_OK
-                          : sl_fail(SL_EINVAL,
-                                    "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
-                                    "smaller --batch-size or "
-                                    "--fanout, or more --pes",
-                                    what, (unsigned long long)n);
+    if (n < UINT32_MAX) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL,
+                   "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
+                   "smaller --batch-size or "
+                   "--fanout, or more --pes",
+                   name, (unsigned long long)n);
 }
 
-/* A vector of n elements over fresh memory that the slot owns. */
-static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+/* Register a vector of n elements over fresh memory that the slot owns. */
+static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, starpu_data_handle_t *out)
 {
     void *memory;
     enum sl_status st;
-    SL_TRY(st, check_room(n, what), done);
-    n = n == 0 ? 1 : n;
-    SL_TRY(st, add_memory(slot, n, element, what, clear, from, &memory), done);
+    SL_TRY(st, check_room(n, name), done);
+    if (n == 0) {
+        n = 1;
+    }
+    SL_TRY(st, add_memory(slot, n, element, name, clear, from, &memory), done);
     starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
 done:
     return st;
 }
 
-/* A list by PE, which may have to travel to other ranks. */
-static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *what, starpu_data_handle_t *out)
+/* Register a list by PE. With several ranks, a message of the list carries only its used entries. */
+static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *name, starpu_data_handle_t *out)
 {
     void *memory;
     enum sl_status st;
     if (sl_n_ranks() == 1) {
-        return add_vector(slot, n, 4, what, false, SL_SLOT_LOCK_ALL, out);
+        return add_vector(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, out);
     }
-    SL_TRY(st, check_room(n, what), done);
-    SL_TRY(st, add_memory(slot, n, 4, what, false, SL_SLOT_LOCK_ALL, &memory), done);
+    SL_TRY(st, check_room(n, name), done);
+    SL_TRY(st, add_memory(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, &memory), done);
     sl_list_register(memory, (uint32_t)n, slot->n_parts, out);
 done:
     return st;
 }
 
-/* Most rows of a part's frontier at a level, and most edges of its block. */
+/* Most rows of a part's frontier at a level. */
 static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
 {
     return level == 0 ? smaller(shape->n_seeds, part->n_train) : part->end - part->first;
 }
 
+/* Most edges of a part's block. */
 static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
 {
     const uint64_t *offsets = shape->shards->partition->graph.offsets;
@@ -90,7 +99,7 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
     return shape->full ? n_edges : smaller(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
 
-/* Most ids that a group asks of a part. */
+/* Most ids that a group requests from a part. */
 static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
 {
     uint64_t n = 0;
@@ -100,7 +109,6 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
     return n;
 }
 
-/* The block of one hop. */
 static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
     const struct sl_shards *shards = shape->shards;
@@ -110,7 +118,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     uint64_t n_edges = most_edges(shape, part, hop);
     uint64_t n_sources = smaller(n_edges, shards->n_vertices);
     uint64_t n_asked = most_asked(shape, part, hop);
-    uint64_t head = (uint64_t)slot->n_parts + 1; /* of a list by PE */
+    uint64_t head = (uint64_t)slot->n_parts + 1; /* positions at the start of a list by PE */
     enum sl_status st;
     SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
@@ -184,28 +192,34 @@ static void close_block(struct sl_block *block)
 
 static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
 {
-    for (size_t i = 0; pairs != NULL && i < (size_t)slot->n_hops * slot->n_parts; i++) {
-        sl_handle_close(pairs[i]);
+    if (pairs != NULL) {
+        for (size_t i = 0; i < (size_t)slot->n_hops * slot->n_parts; i++) {
+            sl_handle_close(pairs[i]);
+        }
     }
     sl_free(pairs);
 }
 
 void sl_slot_close(struct sl_slot *slot)
 {
-    for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
-        struct sl_slot_pe *pe = &slot->pe[p];
-        sl_handle_close(pe->frontier);
-        sl_handle_close(pe->index);
-        sl_handle_close(pe->marks);
-        sl_handle_close(pe->counts);
-        for (uint32_t hop = 0; pe->block != NULL && hop < slot->n_hops; hop++) {
-            close_block(&pe->block[hop]);
+    if (slot->pe != NULL) {
+        for (uint32_t p = 0; p < slot->n_pes; p++) {
+            struct sl_slot_pe *pe = &slot->pe[p];
+            sl_handle_close(pe->frontier);
+            sl_handle_close(pe->index);
+            sl_handle_close(pe->marks);
+            sl_handle_close(pe->counts);
+            if (pe->block != NULL) {
+                for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
+                    close_block(&pe->block[hop]);
+                }
+            }
+            sl_free(pe->block);
+            close_pairs(slot, pe->packed);
+            close_pairs(slot, pe->sent);
+            close_pairs(slot, pe->arrived);
+            close_pairs(slot, pe->returned);
         }
-        sl_free(pe->block);
-        close_pairs(slot, pe->packed);
-        close_pairs(slot, pe->sent);
-        close_pairs(slot, pe->arrived);
-        close_pairs(slot, pe->returned);
     }
     for (uint32_t i = 0; i < slot->n_memory; i++) {
         if (slot->memory[i].locked) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rounds of gossip as submissions: all replicas mix into their spare arrays, which then take the place of the arrays mixed. */
+ * Rounds of gossip as submissions. All replicas mix into their spare arrays, which then replace the mixed arrays. */
 #include "runtime/sync/replicas.h"
 
 #include "codelets/gossip.h"
@@ -32,7 +32,10 @@ done:
 
 void sl_replicas_free(struct sl_model *replicas, uint32_t n)
 {
-    for (uint32_t r = 0; replicas != NULL && r < n; r++) {
+    if (replicas == NULL) {
+        return;
+    }
+    for (uint32_t r = 0; r < n; r++) {
         sl_model_free(&replicas[r]);
     }
     sl_free(replicas);
@@ -57,7 +60,7 @@ done:
 
 /* ---- replicas that other ranks train ---- */
 
-#define N_MIXES 3 /* topics of arrays that mix: gradient, weight, average */
+#define N_MIXES 3 /* topics of mixed arrays: gradient, weight, average */
 
 static size_t n_mirrors(const struct sl_replicas *s)
 {
@@ -66,29 +69,35 @@ static size_t n_mirrors(const struct sl_replicas *s)
 
 enum sl_status sl_replicas_open(struct sl_replicas *s)
 {
-    bool none = s->plan->n_ranks == 1 || s->plan->n_replicas == 1;
-    return none ? SL_OK : sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
+    if (s->plan->n_ranks == 1 || s->plan->n_replicas == 1) {
+        return SL_OK;
+    }
+    return sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
 }
 
 void sl_replicas_close(struct sl_replicas *s)
 {
-    for (size_t i = 0; s->mirror != NULL && i < n_mirrors(s); i++) {
+    if (s->mirror == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < n_mirrors(s); i++) {
         sl_handle_close(s->mirror[i]);
     }
     sl_free(s->mirror);
     s->mirror = NULL;
 }
 
-/* One array of a replica for rank 0, unless it has it. number: of those of the replica's. */
+/* Send one array of a replica to rank 0, unless rank 0 trains the replica. number: index of the array in the
+ * replica. */
 static enum sl_status gather(struct sl_transport *transport, uint32_t replica, uint32_t number,
-                             starpu_data_handle_t what)
+                             starpu_data_handle_t handle)
 {
     struct sl_task_args head = {0};
     struct sl_shared state = {.topic = SL_TOPIC_STATE,
                               .from = sl_plan_first_of(transport->plan, replica),
                               .number = number,
                               .to = {0, 1},
-                              .what = what};
+                              .handle = handle};
     return sl_transport_share(transport, &head, &state);
 }
 
@@ -105,10 +114,14 @@ enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_mode
                     continue;
                 }
                 SL_TRY(st, gather(transport, r, n, p->value_handle), done);
-                SL_TRY(st, moments ? gather(transport, r, n + 1, p->moment1_handle) : SL_OK, done);
-                SL_TRY(st, moments ? gather(transport, r, n + 2, p->moment2_handle) : SL_OK, done);
+                if (moments) {
+                    SL_TRY(st, gather(transport, r, n + 1, p->moment1_handle), done);
+                    SL_TRY(st, gather(transport, r, n + 2, p->moment2_handle), done);
+                }
             }
-            SL_TRY(st, layer->running != NULL ? gather(transport, r, n++, layer->running_handle) : SL_OK, done);
+            if (layer->running != NULL) {
+                SL_TRY(st, gather(transport, r, n++, layer->running_handle), done);
+            }
         }
     }
 done:
@@ -174,7 +187,7 @@ done:
     return st;
 }
 
-/* Gradients are shares of the mean over all m seeds: make them means over the seeds that they come from. */
+/* Gradients are shares of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
 static void scale_gradients(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     uint32_t n_seeds[SL_MAX_NODES] = {0};
@@ -215,7 +228,7 @@ done:
 
 /* ---- rounds ---- */
 
-/* A parameter's array and its spare, one of which becomes the other. */
+/* Exchange a parameter's array and its spare array. */
 static void swap(struct sl_parameter *p, sl_real **array, starpu_data_handle_t *handle)
 {
     sl_real *spare = p->spare;
@@ -226,61 +239,64 @@ static void swap(struct sl_parameter *p, sl_real **array, starpu_data_handle_t *
     *handle = spare_handle;
 }
 
-/* One parameter of one layer, and which of its arrays is mixed. */
+/* One parameter of one layer, and the array of it that mixes. */
 struct subject {
     uint32_t layer;
     int parameter;
-    enum sl_topic topic; /* gradient, weight, or all weights' average */
+    enum sl_topic topic; /* gradient, weight, or average of all weights */
 };
 
-static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
-    return &s->replica[r].layer[what->layer].parameter[what->parameter];
+    return &s->replica[r].layer[subject->layer].parameter[subject->parameter];
 }
 
-/* The number of a parameter among those of a model. */
-static uint32_t number_of(const struct subject *what)
+/* Index of a parameter in its model. */
+static uint32_t number_of(const struct subject *subject)
 {
-    return what->layer * SL_N_PARAMETERS + (uint32_t)what->parameter;
+    return subject->layer * SL_N_PARAMETERS + (uint32_t)subject->parameter;
 }
 
-/* What came of a replica that other ranks train. */
-static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+/* The last array received of a replica that other ranks train. */
+static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
-    size_t mix = what->topic - SL_TOPIC_GRADIENT;
-    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS + number_of(what)) * s->plan->n_replicas + r];
+    size_t mix = subject->topic - SL_TOPIC_GRADIENT;
+    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS + number_of(subject)) * s->plan->n_replicas + r];
 }
 
-static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
-    const struct sl_parameter *p = parameter_of(s, what, r);
-    return !sl_plan_trains(s->plan, r)        ? *mirror_of(s, what, r)
-           : what->topic == SL_TOPIC_GRADIENT ? p->gradient_handle
-                                              : p->value_handle;
+    const struct sl_parameter *p = parameter_of(s, subject, r);
+    if (!sl_plan_trains(s->plan, r)) {
+        return *mirror_of(s, subject, r);
+    }
+    return subject->topic == SL_TOPIC_GRADIENT ? p->gradient_handle : p->value_handle;
 }
 
-/* The head of what is done for replica r: by its first PE. */
+/* Head of the tasks for replica r, which its first PE runs. */
 static struct sl_task_args head_of(const struct sl_replicas *s, uint64_t step, uint32_t r)
 {
     return (struct sl_task_args){.run = s->run, .step = step, .pe = sl_plan_first_of(s->plan, r)};
 }
 
-/* Whether the node of replica r is, or gets from, that of replica q. */
+/* Whether replica r reads replica q: q is in r's node, or in the node that r's node receives from. */
 static bool reads(const struct sl_round *round, uint32_t r, uint32_t q)
 {
     uint32_t node = r / round->local;
     return q / round->local == node || q / round->local == round->from[node];
 }
 
-/* Replica q's array goes to rank `to`, if that trains one that reads it and does not train q. */
-static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *what, uint32_t q,
-                            uint32_t to)
+/* Send replica q's array to rank `to`, if a replica of that rank reads it and the rank does not train q. */
+static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject,
+                            uint32_t q, uint32_t to)
 {
     struct sl_rank_range owners = sl_plan_trainers(s->plan, q);
     struct sl_task_args head = {0};
-    struct sl_shared array = {
-        .topic = what->topic, .from = sl_plan_first_of(s->plan, q), .number = number_of(what), .to = {to, to + 1}};
-    const struct sl_parameter *p = parameter_of(s, what, q);
+    struct sl_shared array = {.topic = subject->topic,
+                              .from = sl_plan_first_of(s->plan, q),
+                              .number = number_of(subject),
+                              .to = {to, to + 1}};
+    const struct sl_parameter *p = parameter_of(s, subject, q);
     bool wanted = false;
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
@@ -290,28 +306,31 @@ static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round,
     if (!wanted || (to >= owners.begin && to < owners.end)) {
         return SL_OK;
     }
-    if (to == s->plan->rank && *mirror_of(s, what, q) == NULL) {
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, what, q)), done);
+    if (to == s->plan->rank && *mirror_of(s, subject, q) == NULL) {
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, subject, q)), done);
     }
-    array.what = array_of(s, what, q);
+    array.handle = array_of(s, subject, q);
     st = sl_transport_share(s->transport, &head, &array);
 done:
     return st;
 }
 
-/* All arrays that are read on a rank which does not train them. */
-static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *what)
+/* Send every array to the ranks that read it and do not train it. */
+static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t q = 0; s->plan->n_ranks > 1 && q < s->plan->n_replicas; q++) {
+    if (s->plan->n_ranks == 1) {
+        return SL_OK;
+    }
+    for (uint32_t q = 0; q < s->plan->n_replicas; q++) {
         for (uint32_t to = 0; st == SL_OK && to < s->plan->n_ranks; to++) {
-            st = cross(s, round, what, q, to);
+            st = cross(s, round, subject, q, to);
         }
     }
     return st;
 }
 
-/* Whether a replica of this rank's reads node b. */
+/* Whether a replica of this rank reads node b. */
 static bool node_is_read(const struct sl_replicas *s, const struct sl_round *round, uint32_t b)
 {
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
@@ -322,17 +341,17 @@ static bool node_is_read(const struct sl_replicas *s, const struct sl_round *rou
     return false;
 }
 
-/* What every node brings to the exchange: its one replica's array, or a fresh sum over its replicas. */
+/* The contribution of each node to the exchange: the array of its only replica, or a new sum over its replicas. */
 static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
-                                 const struct subject *what, starpu_data_handle_t *sums)
+                                 const struct subject *subject, starpu_data_handle_t *sums)
 {
     starpu_data_handle_t sources[SL_MAX_NODES];
     enum sl_status st = SL_OK;
     for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
-        const struct sl_parameter *p = parameter_of(s, what, b * round->local);
+        const struct sl_parameter *p = parameter_of(s, subject, b * round->local);
         struct sl_task_args head = head_of(s, step, b * round->local);
         for (uint32_t i = 0; i < round->local; i++) {
-            sources[i] = array_of(s, what, b * round->local + i);
+            sources[i] = array_of(s, subject, b * round->local + i);
         }
         if (round->local == 1) {
             sums[b] = sources[0];
@@ -349,13 +368,13 @@ done:
 }
 
 static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
-                          const struct subject *what)
+                          const struct subject *subject)
 {
     starpu_data_handle_t sums[SL_MAX_NODES] = {NULL};
     bool mixed[SL_MAX_NODES] = {false};
     enum sl_status st;
-    SL_TRY(st, cross_all(s, round, what), done);
-    SL_TRY(st, add_inside(s, step, round, what, sums), done);
+    SL_TRY(st, cross_all(s, round, subject), done);
+    SL_TRY(st, add_inside(s, step, round, subject, sums), done);
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         uint32_t b = r / round->local;
         uint32_t n = round->from[b] == b ? 1 : 2;
@@ -363,40 +382,46 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
         struct sl_task_args head = head_of(s, step, r);
         mixed[r] = n > 1 || round->local > 1 || round->scale[b] != 1;
         if (mixed[r] && sl_plan_trains(s->plan, r)) {
-            SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, what, r)->spare_handle),
+            SL_TRY(st,
+                   sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, subject, r)->spare_handle),
                    done);
         }
     }
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
-        struct sl_parameter *p = parameter_of(s, what, r);
+        struct sl_parameter *p = parameter_of(s, subject, r);
         if (mixed[r] && sl_plan_trains(s->plan, r)) {
-            bool gradient = what->topic == SL_TOPIC_GRADIENT;
+            bool gradient = subject->topic == SL_TOPIC_GRADIENT;
             swap(p, gradient ? &p->gradient : &p->value, gradient ? &p->gradient_handle : &p->value_handle);
         }
     }
 done:
-    for (uint32_t b = 0; round->local > 1 && b < s->plan->n_replicas / round->local; b++) {
-        sl_handle_drop(&sums[b]);
+    if (round->local > 1) {
+        for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
+            sl_handle_drop(&sums[b]);
+        }
     }
     return st;
 }
 
 enum sl_status sl_replicas_mix_gradients(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
-    return s->plan->n_replicas == 1
-               ? SL_OK
-               : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, SL_TOPIC_GRADIENT});
+    if (s->plan->n_replicas == 1) {
+        return SL_OK;
+    }
+    return mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, SL_TOPIC_GRADIENT});
 }
 
 enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
     struct sl_round all = {.local = s->plan->n_replicas, .inner = 1.0 / s->plan->n_replicas, .from = {0}, .scale = {1}};
-    struct subject what = {layer, parameter, SL_TOPIC_WEIGHT};
+    struct subject weight = {layer, parameter, SL_TOPIC_WEIGHT};
     struct subject average = {layer, parameter, SL_TOPIC_AVERAGE};
     enum sl_status st = SL_OK;
     if (s->plan->n_replicas > 1) {
-        SL_TRY(st, mix(s, step, &s->rounds.weight, &what), done);
-        SL_TRY(st, s->rounds.average ? mix(s, step, &all, &average) : SL_OK, done);
+        SL_TRY(st, mix(s, step, &s->rounds.weight, &weight), done);
+        if (s->rounds.average) {
+            SL_TRY(st, mix(s, step, &all, &average), done);
+        }
     }
 done:
     return st;
@@ -420,7 +445,9 @@ uint64_t sl_replicas_traffic(const struct sl_replicas *s)
     if (s->plan->n_replicas > 1) {
         n += round_traffic(s->plan->n_replicas, &s->rounds.gradient) +
              round_traffic(s->plan->n_replicas, &s->rounds.weight);
-        n += s->rounds.average ? 2 * (uint64_t)(s->plan->n_replicas - 1) : 0;
+        if (s->rounds.average) {
+            n += 2 * (uint64_t)(s->plan->n_replicas - 1);
+        }
     }
     return n;
 }

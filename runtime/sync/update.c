@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reduce, mix, optimise, mix; parameter by parameter. */
+ * Reduce, mix, optimise, mix: one parameter after the other. */
 #include "runtime/sync/update.h"
 
-/* The head of what is done for replica r: by its first PE. */
+/* Head of the tasks for replica r, which its first PE runs. */
 static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, r));
@@ -12,12 +12,15 @@ static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)
     return head;
 }
 
-/* Each replica's gradient of parameter k: the sum of its partials, unless batch norm has left it. */
+/* The gradient of parameter k in each replica: the sum of its partial gradients. Batch norm computes its own
+ * gradients. */
 static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pass *lp, int k)
 {
-    bool summed = lp->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; !summed && r < lp->pass->plan->n_replicas; r++) {
+    if (lp->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS)) {
+        return SL_OK;
+    }
+    for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (!sl_plan_trains(lp->pass->plan, r)) {
             continue;
         }
@@ -52,13 +55,15 @@ done:
     return st;
 }
 
-/* The gradient of SL_DERIVED, and from it those of the parameters it was made of. */
+/* The gradient of SL_DERIVED, then the gradients of the parameters that it was derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     enum sl_status st;
     SL_TRY(st, reduce(u, lp, SL_DERIVED), done);
-    for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
-        SL_TRY(st, sl_plan_trains(lp->pass->plan, v) ? lp->layer->kind->derive_back(lp, v) : SL_OK, done);
+    for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
+        if (sl_plan_trains(lp->pass->plan, r)) {
+            SL_TRY(st, lp->layer->kind->derive_back(lp, r), done);
+        }
     }
 done:
     return st;
@@ -68,12 +73,16 @@ enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_layer_
 {
     uint64_t step = lp->pass->step;
     enum sl_status st = SL_OK;
-    SL_TRY(st, lp->layer->kind->derive != NULL ? underive(u, lp) : SL_OK, done);
+    if (lp->layer->kind->derive != NULL) {
+        SL_TRY(st, underive(u, lp), done);
+    }
     for (int k = 0; k < SL_N_PARAMETERS; k++) {
         if (!sl_parameter_trained(&lp->layer->parameter[k])) {
             continue;
         }
-        SL_TRY(st, lp->layer->kind->parameter[k].by_derived ? SL_OK : reduce(u, lp, k), done);
+        if (!lp->layer->kind->parameter[k].by_derived) {
+            SL_TRY(st, reduce(u, lp, k), done);
+        }
         SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, lp->i, k), done);
         SL_TRY(st, optimise(lp, k, adam), done);
         SL_TRY(st, sl_replicas_mix_weights(u->replicas, step, lp->i, k), done);

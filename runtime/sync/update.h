@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages 11 and 12, of one layer: its gradients from their partials, mixed where there are several replicas, and Adam.
+ * Stages 11 and 12 of one layer: add the partial gradients, mix them if there are several replicas, and apply Adam.
  */
 #ifndef SL_RUNTIME_SYNC_UPDATE_H
 #define SL_RUNTIME_SYNC_UPDATE_H
@@ -11,14 +11,15 @@
 #include "runtime/model/pass.h"
 #include "runtime/sync/replicas.h"
 
-/* What gradients go through; borrowed. */
+/* The path of gradients. All pointers are borrowed. */
 struct sl_update {
     struct sl_transport *transport;
-    struct sl_replicas *replicas;           /* their rounds of this step are planned */
-    const struct sl_transport_turns *turns; /* in which ranks add; NULL: one */
+    struct sl_replicas *replicas;           /* rounds of this step are planned */
+    const struct sl_transport_turns *turns; /* turns in which ranks add; NULL: one */
 };
 
-/* Submit, once all partials of the layer have been: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Submit the update of a layer, after all its partial gradients have been submitted. All ranks call; one thread, in
+ * order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_update_layer(const struct sl_update *update, const struct sl_layer_pass *lp,
                                const struct sl_adam *adam);
 

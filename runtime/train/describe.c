@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A few lines, and warnings where they apply. */
+ * Lines for people about a session's decisions, and warnings. */
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void describe_gpus(const struct sl_machine *machine, FILE *stream)
     }
 }
 
-/* What does not fit a GPU. */
+/* Work that does not fit a GPU. */
 static void describe_room(const struct sl_session *t, FILE *stream)
 {
     if (t->run.evaluate_on_cpus) {
@@ -31,18 +31,22 @@ static void describe_room(const struct sl_session *t, FILE *stream)
     }
 }
 
-#define WIDE_FEATURE 1000 /* scaled features stay well below */
+#define LARGE_FEATURE 1000.0F /* scaled features stay well below */
+#define SMALL_FEATURE 1e-4F   /* and above */
 
-/* What is odd about the data. */
+/* Warn of data that are hard to train on. */
 static void describe_data(const struct sl_session *t, FILE *stream)
 {
     const float *largest = t->range.largest;
-    if (largest[0] > WIDE_FEATURE) {
+    if (largest[0] > LARGE_FEATURE) {
         fprintf(stream,
-                "warning   feature column %u reaches %.3g, the largest of the other columns %.3g: training on features "
-                "of such a "
-                "range goes badly; scale each column to mean 0 and deviation 1\n",
+                "warning   feature column %u reaches %.3g, the largest of the other columns %.3g: scale each column to "
+                "mean 0 and deviation 1, or training suffers\n",
                 t->range.column, (double)largest[0], (double)largest[1]);
+    }
+    if (largest[0] < SMALL_FEATURE) {
+        fprintf(stream, "warning   no feature is larger than %.3g: scale each column to mean 0 and deviation 1\n",
+                (double)largest[0]);
     }
     if (t->settings->epochs > 0 && t->n_empty_classes > 0) {
         fprintf(stream, "warning   %u of %u classes have no vertex: classes are numbered from 0 to the largest label\n",
@@ -112,8 +116,9 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             "consider a smaller --batch-size or --pes\n",
             (unsigned long long)batch, t->shards.n_train);
     }
-    return fflush(stream) == 0 && !ferror(stream)
-               ? SL_OK
-               : sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
-                         strerror(errno));
+    if (fflush(stream) == 0 && !ferror(stream)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
+                   strerror(errno));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Steps, epochs, what is reported of them, evaluation. */
+ * Steps, epochs, their reports, and evaluation. */
 #include "runtime/train/loop.h"
 
 #include <math.h>
@@ -53,7 +53,9 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
     struct sl_reports *r = &t->reports;
     struct sl_step_news news = {epoch, (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i, loss};
     enum sl_status st = SL_OK;
-    SL_TRY(st, t->settings->metrics_steps ? sl_metrics_step(&r->metrics, epoch, news.step, loss) : SL_OK, done);
+    if (t->settings->metrics_steps) {
+        SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
+    }
     sl_progress_step(&r->progress, epoch, i + 1, loss);
     if (r->to.step != NULL) {
         r->to.step(r->to.context, &news);
@@ -87,7 +89,7 @@ done:
     return st;
 }
 
-/* Report the losses of the epoch's steps before `end`; the graph has written them, or is about to. */
+/* Report the losses of the epoch's steps before `end`. Acquiring a loss waits for the graph. */
 static enum sl_status report_steps(struct sl_session *t, uint32_t end)
 {
     uint32_t epoch = (uint32_t)((t->state.step - 1) / t->plan.n_per_epoch) + 1;
@@ -106,7 +108,7 @@ done:
     return st;
 }
 
-/* The loss over all seeds of the epoch's steps. */
+/* The mean loss over all seeds of the epoch's steps. */
 static double mean_loss(const struct sl_session *t, uint32_t n_steps)
 {
     double sum = 0;
@@ -119,7 +121,7 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
     return n_seeds > 0 ? sum / n_seeds : NAN;
 }
 
-/* The stages' seconds of all ranks, and what they have sent each other since the last call; rank 0's are the sums. */
+/* At rank 0: sum the stage seconds and the bytes between ranks since the last call, over all ranks. */
 static enum sl_status add_ranks(struct sl_session *t, double stage[SL_N_STAGES], double *sent_out)
 {
     uint64_t sent = sl_ranks_sent_bytes();
@@ -132,7 +134,7 @@ done:
     return st;
 }
 
-/* What messages took all ranks. */
+/* Gather the message times of all ranks at rank 0. */
 static enum sl_status gather_waits(struct sl_session *t)
 {
     struct sl_waits mine;
@@ -158,10 +160,14 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
     double sent;
     sl_run_stage_seconds(&t->run, stage);
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     SL_TRY(st, add_ranks(t, stage, &sent), done);
     SL_TRY(st, gather_waits(t), done);
-    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
+    if (t->schedule.kind->gather != NULL) {
+        SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
+    }
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
@@ -195,7 +201,8 @@ done:
     return st;
 }
 
-/* Score all vertices; the earliest of equal validation accuracies is the best. An empty validation set keeps the last. */
+/* Score all vertices. Among equal validation accuracies the earliest counts as best. If the validation set is empty,
+ * the last evaluation counts as best. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
     struct sl_inference wanted = {0};
@@ -227,7 +234,7 @@ done:
 
 /* ---- training ---- */
 
-/* Of an epoch, counted from 0. */
+/* epoch: counted from 0. */
 static double learning_rate(const struct sl_settings *s, uint64_t epoch)
 {
     double share = (double)epoch / s->epochs;
@@ -269,12 +276,14 @@ static enum sl_status advance(struct sl_session *t)
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
     t->state.step = step + 1;
-    st = i >= in_flight && !sl_plan_decoupled(&t->plan) ? report_steps(t, i + 1 - in_flight) : SL_OK;
+    if (i >= in_flight && !sl_plan_decoupled(&t->plan)) {
+        st = report_steps(t, i + 1 - in_flight);
+    }
 done:
     return st;
 }
 
-/* Wait for the updates, and for samples ahead: their time belongs to this epoch. */
+/* Wait for the updates and for the samples of later steps: their time belongs to this epoch. */
 static enum sl_status drain(struct sl_session *t)
 {
     sl_ranks_drain();
@@ -286,13 +295,13 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
     return epoch == s->epochs || (s->eval_every > 0 && epoch % s->eval_every == 0);
 }
 
-/* Whether ranks learn of a wish to stop at an epoch's end, as they do not within its steps. */
+/* Whether ranks agree to stop only when an epoch ends, because their steps have no common operation. */
 static bool agrees_late(const struct sl_session *t)
 {
     return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
 }
 
-/* Whether one of the ranks was asked to stop. */
+/* Agree to stop if any rank was asked to. */
 static enum sl_status agree(struct sl_session *t)
 {
     double n_asked = asked_to_stop(t);
@@ -312,28 +321,34 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
     SL_TRY(st, sl_transport_settle(&t->transport, t->n_reported, n, t->losses), done);
-    SL_TRY(st, agrees_late(t) ? agree(t) : SL_OK, done);
+    if (agrees_late(t)) {
+        SL_TRY(st, agree(t), done);
+    }
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
     sl_watchdog_suspend(true); /* rank 0 reports and saves alone */
-    SL_TRY(st, due(t->settings, epoch.epoch) ? evaluate(t, epoch.epoch, &epoch) : SL_OK, done);
+    if (due(t->settings, epoch.epoch)) {
+        SL_TRY(st, evaluate(t, epoch.epoch, &epoch), done);
+    }
     sl_pool_reserve();
     SL_TRY(st, report_epoch(t, &epoch), done);
     t->state.seconds += epoch.seconds;
     t->state.epoch_seconds = 0;
     t->schedule.kind->turn(t->schedule.own);
     t->n_reported = 0;
-    starpu_task_wait_for_all(); /* a GPU's task is counted after its data is given free */
+    starpu_task_wait_for_all(); /* a GPU task is counted after its data are released */
     sl_run_log_reset(&t->run);
-    SL_TRY(st, t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK, done);
-    t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
+    if (t->settings->checkpoint != NULL) {
+        SL_TRY(st, sl_state_save(t), done);
+    }
+    t->sent_bytes = sl_ranks_sent_bytes(); /* bytes of evaluation and saving do not count for the next epoch */
     sl_waits_drop(sl_clock_s());
 done:
     return st;
 }
 
-/* An interrupt in the middle of an epoch: finish what was submitted and keep it. */
+/* Stop in the middle of an epoch: finish the submitted steps and save. */
 static enum sl_status pause_epoch(struct sl_session *t, double start_s)
 {
     enum sl_status st;
@@ -341,14 +356,19 @@ static enum sl_status pause_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, report_steps(t, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
     t->state.epoch_seconds += sl_clock_s() - start_s;
     sl_watchdog_suspend(true);
-    st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
+    if (t->settings->checkpoint != NULL) {
+        st = sl_state_save(t);
+    }
 done:
     return st;
 }
 
 static bool stopped(struct sl_session *t)
 {
-    return t->plan.n_ranks == 1 ? asked_to_stop(t) : t->run.stop_agreed;
+    if (t->plan.n_ranks == 1) {
+        return asked_to_stop(t);
+    }
+    return t->run.stop_agreed;
 }
 
 static bool patient(const struct sl_session *t)
@@ -374,7 +394,7 @@ done:
     return st;
 }
 
-/* --epochs 0, or a checkpoint at the end of its epochs: score what was loaded. */
+/* With --epochs 0, or a complete checkpoint: score the loaded model. */
 static enum sl_status only_evaluate(struct sl_session *t)
 {
     struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->plan.n_layers};
@@ -402,7 +422,7 @@ done:
     return st;
 }
 
-/* Of a run that goes on, the metrics go on where its checkpoint was; one that starts afresh all the same was at the start. */
+/* A resumed run cuts the metrics back to the checkpoint. With --resume but no checkpoint this means an empty file. */
 static enum sl_status open_reports(struct sl_session *t, const struct sl_report *report)
 {
     const struct sl_settings *s = t->settings;
@@ -414,9 +434,12 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     r->to.stream = first ? r->to.stream : NULL;
     r->talks = r->to.stream != NULL && !s->quiet && !s->json;
     SL_TRY(st, sl_metrics_open(first ? s->metrics : NULL, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
-    SL_TRY(st, goes_on ? sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step) : SL_OK,
-           done);
-    SL_TRY(st, r->talks ? sl_session_describe(t, r->to.stream) : SL_OK, done);
+    if (goes_on) {
+        SL_TRY(st, sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step), done);
+    }
+    if (r->talks) {
+        SL_TRY(st, sl_session_describe(t, r->to.stream), done);
+    }
     sl_progress_open(r->to.stream, r->talks ? sl_progress_mode_of(r->to.stream) : SL_PROGRESS_NONE, s->epochs,
                      t->plan.n_per_epoch, &r->progress);
     st = report_config(t);
@@ -424,7 +447,7 @@ done:
     return st;
 }
 
-/* A failure before this keeps its message. Lines that were lost on the way did not end the run, but are told at its end. */
+/* An earlier failure keeps its message. Lost output lines do not end a run; the loss is reported here. */
 static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
 {
     struct sl_reports *r = &t->reports;
@@ -444,9 +467,10 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
     if (st != SL_OK) {
         return sl_fail(st, "%s", message);
     }
-    return closed == SL_OK && lost
-               ? sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?")
-               : closed;
+    if (closed == SL_OK && lost) {
+        return sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?");
+    }
+    return closed;
 }
 
 static enum sl_status train(struct sl_session *t)
@@ -458,7 +482,7 @@ static enum sl_status train(struct sl_session *t)
     }
     SL_TRY(st, sl_outputs_settle(t), done);
     SL_TRY(st, sl_outputs_write(t), done);
-    SL_TRY(st, sl_ranks_meet(), done);
+    SL_TRY(st, sl_ranks_barrier(), done);
     st = summarise(t);
 done:
     if (st != SL_OK &&

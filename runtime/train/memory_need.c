@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums of array sizes. */
+ * Sums of array sizes. tests/test_memory_peak.c compares with measured runs. */
 #include "runtime/train/memory_need.h"
 
 #include <math.h>
@@ -18,13 +18,18 @@
 #include "runtime/train/row_need.h"
 #include "support/real.h"
 
-#define HANDLE_BYTES 4096 /* StarPU's record of one */
-#define SPARE_SHARE 0.15  /* of rows of minibatches: no two moments have the same ones together; */
-#define AGAIN_SHARE 0.08  /* of rows that --recompute keeps, which are those of boundaries by far; */
-#define STEP_SHARE 0.6 /* and what is gathered for the third step in flight, and more, lies in blocks of larger rows */
-#define CLASS_SHARE 1.125 /* sizes are rounded up by an eighth at the most */
+#define HANDLE_BYTES 4096 /* StarPU's record of a handle */
+/* Margin over a minibatch's rows: the set of live rows differs from moment to moment. */
+#define SPARE_SHARE 0.15
+/* The same with --recompute: most kept rows are boundary rows. */
+#define AGAIN_SHARE 0.08
+/* Rows gathered for the third step in flight, and for later ones, lie in blocks meant for larger rows. */
+#define STEP_SHARE 0.6
+/* Sizes are rounded up by at most an eighth. */
+#define CLASS_SHARE 1.125
 
-/* Its layers; features that a layer adds to its output (--residual) are dense then. */
+/* The shapes of the model's layers. If a layer adds features to its output (--residual), sparse features become
+ * dense. */
 static struct sl_model outline_model(const struct sl_settings *s, const struct sl_dataset *dataset, bool *sparse_out)
 {
     struct sl_model model;
@@ -42,7 +47,7 @@ static bool aggregates(const struct sl_layer *layer)
     return layer->from != layer->level;
 }
 
-/* All parameters, each in a block of memory of at least so many bytes. */
+/* Bytes of all parameters. Each is a block of at least `smallest` bytes. */
 static double parameter_bytes(const struct sl_model *model, double smallest)
 {
     double bytes = 0;
@@ -50,7 +55,9 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
-            bytes += one > 0 ? fmax(one, smallest) : 0;
+            if (one > 0) {
+                bytes += fmax(one, smallest);
+            }
         }
     }
     return bytes;
@@ -59,14 +66,16 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double n_replicas = sl_plan_replicas(s);
-    double copies = 4 + 2;                                     /* state, best and file copies */
-    double written = s->checkpoint != NULL ? 3 : 0;            /* of a replica, at a time */
-    copies += n_replicas > 1 ? n_replicas * (5 + written) : 0; /* replicas: state and spare */
+    double copies = 4 + 2;                          /* weights and Adam's state (4), best weights, copy for a file */
+    double written = s->checkpoint != NULL ? 3 : 0; /* copies of a replica while a checkpoint is written */
+    if (n_replicas > 1) {
+        copies += n_replicas * (5 + written); /* state, and a copy for gossip */
+    }
     return copies * parameter_bytes(model, 0);
 }
 
-/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the whole graph; and what
- * it keeps of each group by layer: statistics, and sums (doubles). */
+/* Partial sums of every PE's chunks, or of the pieces of the full graph: gradients, losses, and batch norm's moments
+ * and sums (doubles). For batch norm also statistics and sums (doubles) per group and layer. */
 static double partial_bytes(const struct sl_settings *s, const struct sl_model *model, double n_vertices)
 {
     double groups = (double)s->pes / s->group_size;
@@ -81,40 +90,47 @@ static double partial_bytes(const struct sl_settings *s, const struct sl_model *
     return CLASS_SHARE * (chunks + kept);
 }
 
-/* Rows that the PEs of a group ask of each other in a hop: of edges that cross as many, or fewer, as have the same source. METIS leaves no
- * more than half of them, but of graphs that have no parts. */
+/* Requested rows between the PEs of a group in a hop. Crossing edges with the same source request one row.
+ * With METIS at most half of the edges cross, except in graphs without community structure. */
 static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, const struct sl_layer *layer)
 {
     double of_others = 1 - 1.0 / s->group_size;
     double crossing = b->edges[layer->level] * (s->partition == SL_PARTITION_METIS ? fmin(of_others, 0.5) : of_others);
-    double there = b->vertices[layer->from] * of_others; /* for one PE */
+    double there = b->vertices[layer->from] * of_others; /* on other PEs, per PE */
     return there > 0 ? s->group_size * there * -expm1(-crossing / (s->group_size * there)) : 0;
 }
 
-/* What PEs exchange rows and their gradients by. A matrix from each to each other, of a hop, is kept in every slot, with a quarter over
- * what is asked for, unless it has more than SL_KEPT_BYTES: those go with their layer, and of PEs that are more than the workers some are at
- * the next layer before. Those of teams (sl_steps_team), from each to each, itself too, are all kept. */
+/* Buffers for exchanging rows and row gradients. Each ring slot keeps one matrix per hop and pair of PEs, with a
+ * quarter to spare. A matrix above SL_KEPT_BYTES is released with its layer instead. With more PEs than workers, some
+ * PEs reach the next layer early, so two layers overlap. Teams (sl_steps_team) keep all matrices, also from a team to
+ * itself. */
 static double exchange_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_memory_run *run)
 {
     const struct sl_reach *b = &run->reach;
     double peers = s->group_size - 1;
-    double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles: struct sl_slot_pe */
+    double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles per matrix (struct sl_slot_pe) */
     double teams = ceil((double)s->group_size / run->team);
     double handles = run->team > 1 ? teams * teams : s->group_size * peers;
     double kept = 0;
     double passing = 0;
-    double before = 0; /* of the layer before, if its rows go, too */
+    double before = 0; /* bytes of the previous layer, if its matrices are released, too */
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        bool back = i > 0 || layer->training.project_first; /* gradients of features are not wanted */
+        bool back = i > 0 || layer->training.project_first; /* the first layer needs no gradients of features */
         double rows = aggregates(layer) ? asked_rows(s, b, layer) : 0;
         double bytes = rows * layer->training.travels * (double)sl_settings_row_element(s);
         bool goes = run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double least = handles * SL_POOL_SMALLEST_BYTES;
-        passing = goes ? fmax(passing, bytes + (s->pes > run->n_workers ? before : 0)) : passing;
+        if (goes) {
+            passing = fmax(passing, bytes + (s->pes > run->n_workers ? before : 0));
+        }
         before = goes ? bytes : 0;
-        kept += aggregates(layer) && !goes ? (back ? 2 : 1) * fmax(1.25 * bytes, least) : 0;
-        kept += aggregates(layer) ? kinds * handles * HANDLE_BYTES : 0;
+        if (aggregates(layer) && !goes) {
+            kept += (back ? 2 : 1) * fmax(1.25 * bytes, least);
+        }
+        if (aggregates(layer)) {
+            kept += kinds * handles * HANDLE_BYTES;
+        }
     }
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
@@ -126,10 +142,10 @@ static double sample_bytes(const struct sl_settings *s, const struct sl_reach *b
     for (uint32_t hop = 0; hop < s->layers; hop++) {
         ids += b->vertices[hop + 1] * 16 + b->edges[hop] * 8;
     }
-    return groups * s->depth * (ids + 4 * n) + s->depth * (double)s->pes * n * 0.2; /* 4: a place in the frontier */
+    return groups * s->depth * (ids + 4 * n) + s->depth * (double)s->pes * n * 0.2; /* 4 n: positions in the frontier */
 }
 
-/* Blocks of the pool, and their handles. */
+/* Bytes of blocks and their handles. */
 static double rows_bytes(const struct sl_blocks *blocks)
 {
     double n = 0;
@@ -139,27 +155,28 @@ static double rows_bytes(const struct sl_blocks *blocks)
     return sl_blocks_bytes(blocks) + n * HANDLE_BYTES;
 }
 
-#define FACTOR_BYTES 8 /* a factor that is rounded or widened, and a product to be rounded */
+#define FACTOR_BYTES 8 /* a rounded or widened factor, and a product before rounding */
 
-/* What a worker's products of bf16 take for a chunk of training or of an evaluation. */
-static double factor_bytes(const struct sl_rows_of *of)
+/* Buffers of one worker's bf16 products, for the largest chunk of training or evaluation. */
+static double factor_bytes(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double most = exp2(SL_EVALUATE_SHIFT);
     uint32_t widest = 0;
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        const struct sl_layer *layer = &of->model->layer[i];
-        double rows = ceil(of->reach->vertices[layer->from] / s->group_size);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        const struct sl_layer *layer = &basis->model->layer[i];
+        double rows = ceil(basis->reach->vertices[layer->from] / s->group_size);
         struct sl_split split = sl_split_rows((uint32_t)fmin(rows, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
         most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
-        bool rounded = i > 0 || !of->sparse; /* sparse rows are multiplied as they are */
+        bool rounded = i > 0 || !basis->sparse; /* sparse rows are not rounded */
         widest = rounded && layer->n_in > widest ? layer->n_in : widest;
         widest = layer->n_out > widest ? layer->n_out : widest;
     }
     return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
 }
 
-/* Workers that have them in main memory: a GPU's are in its own, in what is left to launchers (runtime/machine/gpus.h). */
+/* Workers with such buffers in main memory. GPU workers use GPU memory reserved for launchers
+ * (runtime/machine/gpus.h). */
 static uint32_t n_rounding(const struct sl_settings *s, uint32_t n_workers)
 {
     return s->gpus <= n_workers ? n_workers - s->gpus : n_workers;
@@ -170,7 +187,7 @@ static double steps_per_epoch(const struct sl_settings *s, const struct sl_datas
     return ceil(dataset->train.n / ((double)s->batch_size * s->pes));
 }
 
-/* Features in memory, as they are loaded or in part order; element: bytes of a dense one. */
+/* Bytes of the features. element: bytes of a dense entry. */
 static double feature_bytes(const struct sl_features *f, double n, bool sparse, size_t element)
 {
     return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * (double)element;
@@ -178,73 +195,79 @@ static double feature_bytes(const struct sl_features *f, double n, bool sparse, 
 
 /* ---- the full graph ---- */
 
-#define TASK_BYTES 5000 /* StarPU's records of one, of its handles and its arguments */
+#define TASK_BYTES 5000 /* StarPU's records of a task, its handles and its arguments */
 
-/* Instead of a minibatch's blocks and rows: out-neighbours, tables of chunks, and tasks that wait. */
+/* Tables of full-graph training, in place of a minibatch's blocks: out-neighbours, tables of chunks, waiting
+ * tasks. */
 static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *dataset,
                           const struct sl_memory_run *run)
 {
     double n_chunks = s->pes;
     double tasks = sl_pipe_tasks(s->layers, s->ways, run->n_workers);
-    double inner =
-        s->recompute && s->pes > s->ways ? 1 - run->boundary : 0; /* lists of those with no neighbour elsewhere */
+    double inner = s->recompute && s->pes > s->ways ? 1 - run->boundary
+                                                    : 0; /* vertices with no neighbour in other chunks: own lists */
     return (12 + 4 * inner) * (double)dataset->graph.n_edges +
            (16 + (inner > 0 ? 8 : 0)) * (double)dataset->graph.n_vertices + n_chunks * n_chunks + TASK_BYTES * tasks;
 }
 
-/* ---- all ---- */
+/* ---- the whole run ---- */
 
-/* Of a chunk and layer: two products, or a product and what a sum begins with; the sum; the activation. */
+/* Tasks per chunk and layer: two products, or a product and a sum's start value; the sum; the activation. */
 #define EVALUATION_TASKS 4
-#define BUFFER_BYTES 200 /* of a task's records, for each of its buffers: a sum reads chunks of all parts */
+#define BUFFER_BYTES 200 /* of a task's records, per buffer: a sum reads chunks of all parts */
 
-static double record_bytes(const struct sl_rows_of *of)
+static double record_bytes(const struct sl_row_basis *basis)
 {
-    double n = sl_row_need_chunks(of);
+    double n = sl_row_need_chunks(basis);
     double bytes = 0;
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        bool sums = aggregates(&of->model->layer[i]);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        bool sums = aggregates(&basis->model->layer[i]);
         bytes += n * (EVALUATION_TASKS * TASK_BYTES + (sums ? n * BUFFER_BYTES : 0));
     }
     return bytes;
 }
 
-/* Epochs over the full graph are all alike. */
+/* Full-graph epochs are all alike and need no margin. */
 static double spare_share(const struct sl_settings *s)
 {
-    return s->schedule != SL_SCHEDULE_PIPE ? SPARE_SHARE : s->recompute ? AGAIN_SHARE : 0;
+    if (s->schedule != SL_SCHEDULE_PIPE) {
+        return SPARE_SHARE;
+    }
+    return s->recompute ? AGAIN_SHARE : 0;
 }
 
-/* Rows of training and of an evaluation, which takes its blocks among those that training has left free. */
-static void term_rows(const struct sl_rows_of *of, struct sl_memory_terms *terms)
+/* Rows of training and of an evaluation. An evaluation reuses free blocks of training. */
+static void term_rows(const struct sl_row_basis *basis, struct sl_memory_terms *terms)
 {
     struct sl_blocks kept = {{0}};
     struct sl_blocks passing;
     struct sl_blocks evaluation;
-    if (of->settings->schedule == SL_SCHEDULE_PIPE) {
-        sl_row_need_pipe(of, &passing);
+    if (basis->settings->schedule == SL_SCHEDULE_PIPE) {
+        sl_row_need_pipe(basis, &passing);
     } else {
-        sl_row_need_step(of, &kept, &passing);
+        sl_row_need_step(basis, &kept, &passing);
     }
-    sl_row_need_evaluation(of, &evaluation);
-    bool pipe = of->settings->schedule == SL_SCHEDULE_PIPE;
-    double spare = spare_share(of->settings) * rows_bytes(&passing);
-    double in_flight = fmin(of->settings->depth, of->n_per_epoch + 1); /* of the next epoch one is sampled */
+    sl_row_need_evaluation(basis, &evaluation);
+    bool pipe = basis->settings->schedule == SL_SCHEDULE_PIPE;
+    double spare = spare_share(basis->settings) * rows_bytes(&passing);
+    double in_flight =
+        fmin(basis->settings->depth, basis->n_per_epoch + 1); /* one step of the next epoch is sampled ahead */
     double mixed = pipe ? 0 : STEP_SHARE * fmax(0, in_flight - 2) * rows_bytes(&passing);
     terms->rows = (uint64_t)(rows_bytes(&kept) + rows_bytes(&passing) + spare + mixed);
     terms->evaluation = (uint64_t)((1 + SPARE_SHARE) * rows_bytes(&evaluation));
-    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing, sl_row_need_near(of)) - spare);
-    terms->history = (uint64_t)sl_row_need_history(of);
-    terms->records = (uint64_t)record_bytes(of);
+    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing, sl_row_need_near(basis)) - spare);
+    terms->history = (uint64_t)sl_row_need_history(basis);
+    terms->records = (uint64_t)record_bytes(basis);
 }
 
-/* What a PE's cache of dense features has beside a row. */
+/* Bytes of a PE's feature cache per row, besides the row. */
 #define HOT_ROW_BYTES 16
 
-/* All PEs'. */
+/* The feature caches of all PEs. */
 static double feature_caches(const struct sl_settings *s, double n, uint32_t n_columns)
 {
-    double rows = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
+    double rows =
+        s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* auto: a cache is in GPU memory only */
     return fmin(rows, n) * s->pes * ((double)sl_settings_row_element(s) * n_columns + HOT_ROW_BYTES);
 }
 
@@ -256,16 +279,16 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     bool sparse;
     struct sl_model model = outline_model(s, dataset, &sparse);
     double n = dataset->graph.n_vertices;
-    struct sl_rows_of of = {.settings = s,
-                            .model = &model,
-                            .reach = &run->reach,
-                            .n_vertices = n,
-                            .n_workers = run->n_workers,
-                            .n_per_epoch = steps_per_epoch(s, dataset),
-                            .boundary = run->boundary,
-                            .sparse = sparse};
+    struct sl_row_basis basis = {.settings = s,
+                                 .model = &model,
+                                 .reach = &run->reach,
+                                 .n_vertices = n,
+                                 .n_workers = run->n_workers,
+                                 .n_per_epoch = steps_per_epoch(s, dataset),
+                                 .boundary = run->boundary,
+                                 .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
-    bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* open.c */
+    bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* as in open_shards */
     double weights = weighed ? 2 * n * sizeof(sl_real) : 0;
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
@@ -276,18 +299,18 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
         .partials = (uint64_t)partial_bytes(s, &model, n),
         .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &model, run),
         .samples = (uint64_t)(pipe ? pipe_tables(s, dataset, run) : sample_bytes(s, &run->reach, n))};
-    terms.factors = (uint64_t)(n_rounding(s, run->n_workers) * factor_bytes(&of));
-    term_rows(&of, &terms);
+    terms.factors = (uint64_t)(n_rounding(s, run->n_workers) * factor_bytes(&basis));
+    term_rows(&basis, &terms);
     return terms;
 }
 
-/* Programs and libraries, of which CUDA's are most, whether or not there is a GPU. */
+/* The program and its libraries. CUDA's libraries are the largest, with or without a GPU. */
 #if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
 #define PROCESS_BYTES ((uint64_t)220 << 20)
 #else
 #define PROCESS_BYTES ((uint64_t)20 << 20)
 #endif
-#define WORKER_BYTES ((uint64_t)3 << 19) /* a worker's stack, its tasks and what libraries pack products for it in */
+#define WORKER_BYTES ((uint64_t)3 << 19) /* a worker's stack and tasks, and the libraries' packing buffers */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -304,33 +327,37 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 {
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, run);
     uint64_t training = t.rows + t.samples;
-    bool trimmed = t.rows - least(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* what is free before the evaluation */
+    bool trimmed = t.rows - least(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* free bytes before an evaluation */
     uint64_t work =
         trimmed ? most(training, t.history + t.evaluation + t.records + t.samples) : training + t.beside + t.records;
     return t.data + t.model + t.partials + t.exchange + t.factors + most(t.loaded, work) + PROCESS_BYTES +
            run->n_workers * WORKER_BYTES;
 }
 
-/* ---- of a rank ---- */
+/* ---- one rank ---- */
 
-#define PART_SHARE 1.25                    /* the largest part, of the average one */
-#define READING_BYTES ((uint64_t)64 << 20) /* of a cache file, in memory at a time */
-#define MESSAGE_BYTES ((uint64_t)76 << 20) /* MPI's own, and rows that wait to be sent */
-#define VERTEX_BYTES 24                    /* ids in both orders, the training vertices, lists of the halo */
+#define PART_SHARE 1.25                    /* size of the largest part relative to the average */
+#define READING_BYTES ((uint64_t)64 << 20) /* of a cache file in memory at a time */
+#define MESSAGE_BYTES ((uint64_t)76 << 20) /* MPI's buffers, and rows waiting to be sent */
+#define VERTEX_BYTES 24                    /* ids in both orders, training vertices, lists of the halo */
 
-/* What a rank has of the whole, each of 1. steps: of the rows and edges of its PEs' steps. */
-struct shares {
-    double pes, steps;
-    double vertices, edges, values; /* of the parts that it holds; values: of sparse features */
-    double scored;                  /* vertices that it evaluates */
+/* A rank's fractions of the whole run. */
+struct rank_shares {
+    double pes;                     /* PEs */
+    double steps;                   /* rows and edges of the steps of its PEs */
+    double vertices, edges, values; /* of own parts; values: entries of sparse features */
+    double scored;                  /* evaluated vertices */
 };
 
-/* Entries of part q's sparse features. */
+/* Entries of the sparse features of part q. */
 static double part_values(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q)
 {
     const uint64_t *offsets = dataset->features.offsets;
     double n = 0;
-    for (uint32_t v = partition->first[q]; offsets != NULL && v < partition->first[q + 1]; v++) {
+    if (offsets == NULL) {
+        return 0;
+    }
+    for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
         n += (double)(offsets[partition->dataset_ids[v] + 1] - offsets[partition->dataset_ids[v]]);
     }
     return n;
@@ -347,30 +374,36 @@ static double part_edges(const struct sl_partition *partition, uint32_t q)
     return (double)(offsets[partition->first[q + 1]] - offsets[partition->first[q]]);
 }
 
-/* Before parts are made. */
-static struct shares guess_shares(const struct sl_plan *plan)
+/* Fractions before parts are made. */
+static struct rank_shares guess_shares(const struct sl_plan *plan)
 {
     double part = PART_SHARE / plan->n_parts;
     double pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes;
-    struct shares s = {.pes = pes, .steps = pes};
+    struct rank_shares s = {.pes = pes, .steps = pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
-        s.vertices += sl_plan_holds(plan, q) ? part : 0;
-        s.scored += sl_plan_scorer(plan, q) == plan->rank ? part : 0;
+        if (sl_plan_holds(plan, q)) {
+            s.vertices += part;
+        }
+        if (sl_plan_scorer(plan, q) == plan->rank) {
+            s.scored += part;
+        }
     }
     s.edges = s.values = s.vertices;
     return s;
 }
 
-static struct shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
-                                 const struct sl_partition *partition)
+static struct rank_shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
+                                      const struct sl_partition *partition)
 {
     double n = fmax(1, dataset->graph.n_vertices);
     double n_edges = fmax(1, (double)dataset->graph.n_edges);
     double n_values =
         dataset->features.offsets != NULL ? fmax(1, (double)dataset->features.offsets[dataset->features.n_rows]) : 1;
-    struct shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
+    struct rank_shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
-        s.scored += sl_plan_scorer(plan, q) == plan->rank ? part_vertices(partition, q) / n : 0;
+        if (sl_plan_scorer(plan, q) == plan->rank) {
+            s.scored += part_vertices(partition, q) / n;
+        }
         if (sl_plan_holds(plan, q)) {
             s.vertices += part_vertices(partition, q) / n;
             s.edges += part_edges(partition, q) / n_edges;
@@ -385,7 +418,7 @@ static struct shares find_shares(const struct sl_dataset *dataset, const struct 
     return s;
 }
 
-/* The layers of one stage, of all. */
+/* The fraction of the layers in one stage. */
 static double stage_share(const struct sl_settings *s, uint32_t stage)
 {
     uint32_t first = stage > 0 && s->n_stages_cut > 0 ? s->stages_cut[stage - 1] : 0;
@@ -393,7 +426,7 @@ static double stage_share(const struct sl_settings *s, uint32_t stage)
     return s->n_stages_cut > 0 ? (double)(end - first) / s->layers : 1.0 / s->stages;
 }
 
-/* The layers of the crew that has the most, of all. */
+/* The fraction of the layers in the largest crew. */
 static double crew_share(const struct sl_settings *s, const struct sl_plan *plan)
 {
     double most = 0;
@@ -412,7 +445,7 @@ static double portion(double share, double whole)
     return fmin(1, share) * whole;
 }
 
-/* The rows of other ranks that one layer reads at a time. */
+/* Rows of other ranks read by a layer of an evaluation at a time. */
 static double halo_bytes(const struct sl_model *model, size_t element, double n)
 {
     double widest = 0;
@@ -424,9 +457,9 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     return CLASS_SHARE * n * widest * (double)element;
 }
 
-/* The same of full-graph training, whose receives are all submitted, and have their memory, before the first arrives: of a crew's layers and
- * both ways, with several slots as history, too; computed again in one, rows come again. And what crews send each other: rows of the same
- * width, and those of the first layer. */
+/* The halo in full-graph training. All receives are submitted, and have memory, before the first row arrives: for all
+ * layers of a crew, forward and backward. Several pipeline slots add the history; --recompute in one slot receives
+ * rows twice. To this come rows between crews, and first-layer rows. */
 static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_plan *plan,
                               double n)
 {
@@ -435,7 +468,9 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
     bool several_slots = s->pes > s->ways;
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        all += aggregates(&model->layer[i]) ? model->layer[i].training.travels : 0;
+        if (aggregates(&model->layer[i])) {
+            all += model->layer[i].training.travels;
+        }
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
     double crossing = (double)(sl_layer_element(&model->layer[0], row) + sizeof(sl_real));
@@ -450,7 +485,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     struct sl_memory_run run = {
         .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
-    struct shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
+    struct rank_shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
     bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
     s.steps *= pipe ? crew_share(settings, plan) * plan->n_crews : 1;
     double n = dataset->graph.n_vertices;
@@ -477,12 +512,12 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
                                  .untouched = (uint64_t)(all - fmin(tables, all))};
 }
 
-/* ---- on a GPU ---- */
+/* ---- one GPU ---- */
 
-#define CHUNKS_AT_WORK 4 /* of an evaluation: one computes, its successor is in StarPU's pipeline, others go or come */
-#define GPU_MODEL_COPIES 6 /* weights, two moments, the sum of the gradients, room for a copy from elsewhere */
+#define CHUNKS_AT_WORK 4   /* of an evaluation: one computes, one is in StarPU's pipeline, two are transferred */
+#define GPU_MODEL_COPIES 6 /* weights, two moments, gradient sum, room for copies */
 
-/* The dataset as far as the estimates above look at it. */
+/* A dataset with the members for the estimates above. */
 static struct sl_dataset outline_of(const struct sl_shards *shards)
 {
     static float some;
@@ -492,7 +527,7 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
                                .n_classes = shards->n_classes};
 }
 
-/* Topology, labels and split of n_parts of G parts, and the ids of all vertices in both orders. */
+/* Edges, labels and split of n_parts of G parts, and the ids of all vertices in both orders. */
 static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
 {
     double n = shards->n_vertices;
@@ -501,15 +536,17 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
-/* The widest layer's rows, of which every GPU needs all, and what comes of them; what else the chunks at work have. row_element: bytes
- * of a number of the former; the others are counted as sl_real, which some of them are. */
+/* Rows of an evaluation at the widest layer: all input rows, on every GPU; all output rows; working rows of the
+ * chunks in progress. row_element: bytes of a number in the input rows. The other rows are counted as sl_real, an
+ * upper bound. */
 static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_element, double n)
 {
     double n_at_work = fmin(n, (double)CHUNKS_AT_WORK * (1 << SL_EVALUATE_GPU_SHIFT));
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        bool own = layer->activates_input || layer->kind->reads_first || !aggregates(layer); /* rows beside */
+        bool own = layer->activates_input || layer->kind->reads_first ||
+                   !aggregates(layer); /* has further rows of its input width */
         double read = aggregates(layer) ? layer->evaluation.travels : 0;
         double work =
             (layer->evaluation.project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
@@ -524,7 +561,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
 {
     struct sl_dataset outline = outline_of(shards);
     struct sl_settings cached = *settings;
-    uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* of one GPU */
+    uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* per GPU */
     double share = (double)n_pes / settings->pes;
     double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
     struct sl_reach b = sl_reach_bound(settings, &outline);
@@ -532,21 +569,21 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     struct sl_model model = outline_model(settings, &outline, &sparse);
     double partials = share * partial_bytes(settings, &model, shards->n_vertices);
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
-    double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
+    double copies = n_gpus > 1 ? 2 : 1; /* of exchanged rows: packed at the sender, and received */
     if (settings->feature_cache == SL_FEATURE_CACHE_AUTO) {
-        /* Whether there is one is decided by this; with one all rows of a sample are gathered. */
+        /* This estimate decides on the cache. Assume a cache: then a step gathers all its input rows. */
         cached.feature_cache = 1;
     }
-    struct sl_rows_of of = {.settings = &cached,
-                            .model = &model,
-                            .reach = &b,
-                            .n_vertices = shards->n_vertices,
-                            .n_workers = settings->pes,
-                            .n_per_epoch = steps_per_epoch(settings, &outline),
-                            .sparse = shards->is_sparse};
+    struct sl_row_basis basis = {.settings = &cached,
+                                 .model = &model,
+                                 .reach = &b,
+                                 .n_vertices = shards->n_vertices,
+                                 .n_workers = settings->pes,
+                                 .n_per_epoch = steps_per_epoch(settings, &outline),
+                                 .sparse = shards->is_sparse};
     struct sl_blocks kept;
     struct sl_blocks passing;
-    sl_row_need_step(&of, &kept, &passing);
+    sl_row_need_step(&basis, &kept, &passing);
     struct sl_memory_run run = {.reach = b, .team = 1, .n_workers = settings->pes};
     double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &model, &run));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
@@ -563,6 +600,6 @@ uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struc
         return 0;
     }
     struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus * sl_n_ranks());
-    /* An evaluation that fits the GPU at all must not have to move the caches away. */
+    /* An evaluation on the GPU must not evict the caches. */
     return !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
 }

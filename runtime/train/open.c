@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Opening and closing of all that a run owns. */
+ * Opening and closing of a session. */
 #include "partition/load.h"
 #include "partition/statistics.h"
 #include "runtime/train/session.h"
@@ -27,15 +27,15 @@
 #include "support/clock.h"
 #include "support/memory.h"
 
-#define WATCHDOG_S 300 /* where several processes wait for each other */
-#define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
+#define WATCHDOG_S 300 /* default with several processes */
+#define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
 
 static const struct sl_schedule_kind *const schedules[] = {
     [SL_SCHEDULE_MINIBATCH] = &sl_minibatch, [SL_SCHEDULE_PIPE] = &sl_pipeline};
 
 /* ---- open ---- */
 
-/* Full-graph training: a PE for each chunk of the graph, whose rows are one block. */
+/* Full-graph training: one PE per graph chunk. The rows of a PE are one block. */
 static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine *machine)
 {
     s->gpus = machine->n_gpus;
@@ -48,7 +48,7 @@ static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine
     return sl_settings_check(s);
 }
 
-/* What the command line may leave open: GPUs, PEs, groups, chunks, placement. */
+/* Decide open options: GPUs, PEs, groups, chunks, placement. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
     uint32_t n_gpus = machine->n_gpus; /* of all ranks */
@@ -56,16 +56,17 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
     SL_TRY(st, sl_ranks_add_up(1, &n_gpus), done);
     s->gpus = machine->n_gpus;
     if (s->pes == 0) {
-        s->pes = n_gpus > 0 ? n_gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = n_gpus > 0 ? n_gpus : on_cpus;
         s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
-        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
+        /* A scheduler without measurements runs a task on any GPU, and the task's data move between GPUs. */
         s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
     }
     if (s->chunks == 0) {
-        /* Blocks of rows for every worker, twice; a GPU alone takes all rows at once. */
+        /* Two chunks per worker. A GPU without CPU workers takes all rows in one chunk. */
         uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
         s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
@@ -89,7 +90,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .low_memory = sl_n_ranks() > 1};
 }
 
-/* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is then. */
+/* With the caller's dataset, options for selecting a dataset must be unset. `cache` none is allowed. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     static const char *const names[] = {"dataset",  "data-path",          "split", "features",
@@ -98,8 +99,11 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
     char now[256];
     char initial[256];
     enum sl_status st;
+    if (given == NULL) {
+        return SL_OK;
+    }
     SL_TRY(st, sl_settings_init(&defaults), done);
-    for (size_t i = 0; st == SL_OK && given != NULL && i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && st == SL_OK; i++) {
         SL_TRY(st, sl_settings_get(settings, names[i], now, sizeof now), free_defaults);
         SL_TRY(st, sl_settings_get(&defaults, names[i], initial, sizeof initial), free_defaults);
         if (now[0] != '\0' && strcmp(now, initial) != 0 &&
@@ -123,38 +127,40 @@ static enum sl_status widen_classes(const struct sl_settings *s, struct sl_datas
         return st;
     }
     dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
-    return dataset->n_classes > 0
-               ? SL_OK
-               : sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
-                         dataset->name);
+    if (dataset->n_classes == 0) {
+        st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
+                     dataset->name);
+    }
+    return st;
 }
 
-/* Before the reader fills memory that the system would take back by force. */
+/* Without the limit the reader would fill the memory until the system kills the process. */
 static enum sl_status load_dataset(struct sl_session *t)
 {
     struct sl_dataset_options options = dataset_options(t->settings);
     sl_memory_limit(sl_limits_memory());
     enum sl_status st = sl_dataset_load(&options, &t->loaded);
     sl_memory_limit(UINT64_MAX);
-    return st == SL_OK ? widen_classes(t->settings, &t->loaded) : st;
+    if (st == SL_OK) {
+        st = widen_classes(t->settings, &t->loaded);
+    }
+    return st;
 }
 
-static uint32_t count_empty_classes(const struct sl_dataset *dataset)
-{
-    struct sl_statistics statistics;
-    return sl_statistics_count_labels(dataset, &statistics) == SL_OK ? dataset->n_classes - statistics.n_classes : 0;
-}
-
-/* What the settings name, or what the caller has. */
+/* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
+    struct sl_statistics statistics;
     enum sl_status st = SL_OK;
-    SL_TRY(st, given == NULL ? load_dataset(t) : SL_OK, done);
+    if (given == NULL) {
+        SL_TRY(st, load_dataset(t), done);
+    }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
-    t->n_empty_classes = count_empty_classes(t->dataset);
+    SL_TRY(st, sl_statistics_count_labels(t->dataset, &statistics), done);
+    t->n_empty_classes = t->dataset->n_classes - statistics.n_classes;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
@@ -164,7 +170,7 @@ done:
     return st;
 }
 
-/* held: of each part, or NULL where all are. */
+/* held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     static const char *const names[] = {"metis", "random", "none"};
@@ -176,15 +182,20 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     char stem[64];
     char *file = NULL;
     enum sl_status st;
-    /* Without training the parts need not share its seeds, and scores do not depend on a split: to the bit, as parts decide on the order
-     * of sums. */
+    /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores with
+     * and without a split are then equal to the bit. */
     struct sl_dataset unsplit = *t->dataset;
     unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
     const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
     snprintf(stem, sizeof stem, "%s-%u%s", names[method], n, s->epochs > 0 ? "" : "-unsplit");
-    SL_TRY(st, t->dataset == &t->loaded ? sl_dataset_cache_file(&options, stem, &file) : SL_OK, done);
-    st = (whole ? sl_partition_make_of_pieces : sl_partition_make_held)(dataset, method, s->group_size, s->seed, file,
-                                                                        held, &t->partition);
+    if (t->dataset == &t->loaded) {
+        SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
+    }
+    if (whole) {
+        st = sl_partition_make_of_pieces(dataset, method, s->group_size, s->seed, file, held, &t->partition);
+    } else {
+        st = sl_partition_make_held(dataset, method, s->group_size, s->seed, file, held, &t->partition);
+    }
 done:
     sl_free(file);
     return st;
@@ -204,7 +215,7 @@ done:
     return st;
 }
 
-/* One replica is the model itself; several begin as copies of it. */
+/* A single replica is the model itself. Several replicas start as copies of the model. */
 static enum sl_status open_replicas(struct sl_session *t)
 {
     uint32_t n = t->plan.n_replicas;
@@ -224,7 +235,7 @@ done:
     return st;
 }
 
-/* The checkpoint to go on from; SL_OK with an empty *out where the run starts afresh. */
+/* Load the checkpoint to resume from. SL_OK with an empty *out: the run starts from the beginning. */
 static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_tensors *out)
 {
     *out = (struct sl_tensors){0};
@@ -232,41 +243,49 @@ static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_ten
         return SL_OK;
     }
     enum sl_status st = sl_checkpoint_load(s->checkpoint, out);
-    return st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO ? SL_OK : st;
+    if (st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO) {
+        return SL_OK;
+    }
+    return st;
 }
 
-/* One session in a process, and none of the program's own tasks. */
+/* StarPU must be down: no other session, and no StarPU of the program. */
 static enum sl_status check_alone(void)
 {
-    return starpu_is_initialized()
-               ? sl_fail(SL_EINVAL, "StarPU is up already: expected the program's other session, or "
-                                    "its own StarPU, to be closed first")
-               : SL_OK;
+    if (starpu_is_initialized()) {
+        return sl_fail(SL_EINVAL, "StarPU is up already: expected the program's other session, or "
+                                  "its own StarPU, to be closed first");
+    }
+    return SL_OK;
 }
 
-/* Folders that can be written, and the checkpoint's to ourselves. */
+/* Check the output folders, and lock the checkpoint folder. */
 static enum sl_status open_files(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     enum sl_status st;
     SL_TRY(st, sl_outputs_check(s), done);
-    st = s->checkpoint != NULL ? sl_checkpoint_take(s->checkpoint, &t->lock) : SL_OK;
+    if (s->checkpoint != NULL) {
+        st = sl_checkpoint_acquire(s->checkpoint, &t->lock);
+    }
 done:
     return st;
 }
 
-/* On a machine of several NUMA nodes. */
+/* Place the tables on the NUMA nodes, if several. */
 static enum sl_status place_parts(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     uint32_t n_numa = t->machine.topology.n_numa;
-    bool by_part =
-        s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size; /* else a part has PEs on several
-                                                                                         nodes */
-    return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
+    /* With several groups, a part's PEs may live on several nodes. */
+    bool by_part = s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size;
+    if (n_numa >= 2) {
+        return sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
+    }
+    return SL_OK;
 }
 
-/* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. */
+/* StarPU evicts data from a full GPU. If eviction cannot make enough room, StarPU waits forever: so check first. */
 static enum sl_status check_gpu_memory(struct sl_session *t)
 {
     uint64_t found = t->run.gpu_bytes;
@@ -275,15 +294,16 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     }
     t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus * t->plan.n_ranks);
     t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
-    return found >= SL_GPU_PIECES_BYTES
-               ? SL_OK
-               : sl_fail(SL_ENOMEM,
-                         "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
-                         "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
-                         (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
+    if (found < SL_GPU_PIECES_BYTES) {
+        return sl_fail(SL_ENOMEM,
+                       "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
+                       "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                       (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
+    }
+    return SL_OK;
 }
 
-/* The run's struct for its tasks, its plan, and the transport between its PEs. */
+/* Make the plan, the common struct of tasks, and the transport. */
 static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -293,12 +313,13 @@ static enum sl_status open_run(struct sl_session *t)
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = t->plan.n_ranks > 1 ? sl_ranks_failure_hook() : NULL;
-    /* Others would be sent what is not there: by ranks, or by StarPU between main memory's nodes ($STARPU_USE_NUMA). */
+    /* A buffer without memory must not be copied: neither to another rank, nor by StarPU between NUMA nodes
+     * ($STARPU_USE_NUMA). */
     bool alone = t->plan.n_ranks == 1 && starpu_memory_nodes_get_count() == 1;
     sl_pool_report(alone ? &t->run.failure : NULL);
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     t->run.near = strcmp(t->machine.sched, SL_NEAR) == 0 ? &t->plan.homes : NULL;
-    /* Parts are no PEs then: fewer than homes, or chunks. */
+    /* Evaluation works on parts. Here a part does not belong to exactly one PE with a home. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
@@ -311,17 +332,19 @@ done:
     return st;
 }
 
-/* Under `ulimit -v`: where address space runs out, OpenBLAS would wait without end, and StarPU where it is not told (sl_pool_report). */
+/* Without address space (`ulimit -v`) OpenBLAS waits forever, and so does StarPU unless sl_pool_report is set: so
+ * check first. */
 static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
-    return sl_limits_have_room(t->memory_bytes + untouched + blas)
-               ? SL_OK
-               : sl_fail(
-                     SL_ENOMEM,
-                     "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
-                     "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
-                     (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
+    if (!sl_limits_have_room(t->memory_bytes + untouched + blas)) {
+        return sl_fail(
+            SL_ENOMEM,
+            "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
+            "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
+            (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_need(const struct sl_session *t)
@@ -335,15 +358,16 @@ static enum sl_status check_need(const struct sl_session *t)
             "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
             variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
     }
-    return t->memory_bytes <= found
-               ? SL_OK
-               : sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
-                         (double)t->memory_bytes / 1e9, (double)found / 1e9,
-                         t->settings->schedule == SL_SCHEDULE_PIPE ? "--hidden, --recompute, or several processes"
-                                                                   : "--batch-size, --fanout or --hidden");
+    if (t->memory_bytes > found) {
+        return sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
+                       (double)t->memory_bytes / 1e9, (double)found / 1e9,
+                       t->settings->schedule == SL_SCHEDULE_PIPE ? "--hidden, --recompute, or several processes"
+                                                                 : "--batch-size, --fanout or --hidden");
+    }
+    return SL_OK;
 }
 
-/* Before parts are made. */
+/* Check the estimate before parts are made. */
 static enum sl_status check_memory(struct sl_session *t)
 {
     struct sl_rank_need need = {0};
@@ -352,8 +376,10 @@ static enum sl_status check_memory(struct sl_session *t)
     if (t->plan.n_ranks > 1) {
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
     } else {
-        bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* epochs over the full graph draw no steps */
-        SL_TRY(st, draws ? sl_reach_expect(t->settings, t->dataset, &run.reach) : SL_OK, done);
+        bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* full-graph epochs sample no steps */
+        if (draws) {
+            SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
+        }
         need.memory = sl_memory_need(t->settings, t->dataset, &run);
     }
     t->memory_bytes = need.memory;
@@ -363,7 +389,7 @@ done:
     return st;
 }
 
-/* Chunks as they have come to be, of which others read the rows on boundaries alone. */
+/* Check the estimate again with the actual chunks: the number of boundary vertices is known now. */
 static enum sl_status check_chunks(struct sl_session *t)
 {
     struct sl_memory_run run = {.n_workers = t->machine.n_workers};
@@ -378,7 +404,7 @@ done:
     return st;
 }
 
-/* A rank's parts as they have come to be. Rank 0 tells of the rank that needs most. */
+/* Check the estimate again with the actual parts of a rank. Rank 0 gets the largest need. */
 static enum sl_status check_parts(struct sl_session *t)
 {
     enum sl_status st;
@@ -391,30 +417,37 @@ done:
     return st;
 }
 
-/* Parts of the graph, their tables where workers are near. */
+/* Partition the graph, and lay its tables out by part, near the workers. */
 static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
-    bool of[SL_MAX_PES];
-    const bool *held = t->plan.n_ranks > 1 ? of : NULL;
+    bool held_here[SL_MAX_PES];
+    const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
     enum sl_status st;
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
-        of[q] = sl_plan_holds(&t->plan, q);
+        held_here[q] = sl_plan_holds(&t->plan, q);
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
-    SL_TRY(st, held != NULL ? check_parts(t) : s->recompute && s->pes > s->ways ? check_chunks(t) : SL_OK, done);
-    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
-           done);
+    if (held != NULL) {
+        SL_TRY(st, check_parts(t), done);
+    } else if (s->recompute && s->pes > s->ways) {
+        SL_TRY(st, check_chunks(t), done);
+    }
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
+    if (weighed) {
+        SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
+    }
     t->data_hash = sl_ranks_hash_data(t->dataset, &t->partition);
-    SL_TRY(st, held != NULL ? sl_ranks_match_data(t) : SL_OK, done);
-    SL_TRY(st, held != NULL ? sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo) : SL_OK, done);
+    if (held != NULL) {
+        SL_TRY(st, sl_ranks_match_data(t), done);
+        SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
+    }
     t->shards.halo = held != NULL ? &t->halo : NULL;
-    t->dataset = NULL; /* it goes on in part order */
+    t->dataset = NULL; /* from here on its data are in the shards */
     sl_dataset_free(&t->loaded);
     sl_pool_purge();
     SL_TRY(st, place_parts(t), done);
@@ -424,27 +457,35 @@ done:
     return st;
 }
 
-/* The model, its replicas, and the weights and state they begin with. */
+/* Make the model and its replicas, with their initial weights and state. */
 static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     const struct sl_settings *s = t->settings;
     enum sl_status st;
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
-    SL_TRY(st, s->load != NULL ? sl_outputs_load_model(t) : SL_OK, done);
+    if (s->load != NULL) {
+        SL_TRY(st, sl_outputs_load_model(t), done);
+    }
     SL_TRY(st, open_replicas(t), done);
-    st = checkpoint->n > 0 ? sl_state_load(t, checkpoint) : SL_OK;
+    if (checkpoint->n > 0) {
+        st = sl_state_load(t, checkpoint);
+    }
 done:
     return st;
 }
 
-/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep (one that looks after messages, too, a
- * little at a time, codelets/ranks.c). */
+/* Idle workers spin. Pause the workers, because METIS and the copying of tables need the cores. A worker with message
+ * handling sleeps for short intervals (codelets/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
     enum sl_status st;
     starpu_pause();
-    SL_TRY(st, (pipe ? decide_pipe : decide)(t->settings, &t->machine), done);
+    if (pipe) {
+        SL_TRY(st, decide_pipe(t->settings, &t->machine), done);
+    } else {
+        SL_TRY(st, decide(t->settings, &t->machine), done);
+    }
     SL_TRY(st, sl_ranks_take_decisions(t->settings), done);
     SL_TRY(st, open_run(t), done);
     SL_TRY(st, check_memory(t), done);
@@ -466,16 +507,20 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     t->n_unpinned += t->schedule.n_refused;
     SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
-    st = checkpoint->n > 0 ? sl_state_load_epoch(t, checkpoint) : SL_OK;
+    if (checkpoint->n > 0) {
+        st = sl_state_load_epoch(t, checkpoint);
+    }
 done:
     return st;
 }
 
-/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does alone (sl_watchdog_suspend). */
+/* Start the watchdog for steps, evaluations, and rank 0's wait for rows of output files. Work of rank 0 alone
+ * suspends the watchdog (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
 {
     uint32_t asked = t->settings->watchdog;
-    uint32_t seconds = asked != SL_WATCHDOG_AUTO ? asked : t->plan.n_ranks > 1 ? WATCHDOG_S : 0;
+    uint32_t automatic = t->plan.n_ranks > 1 ? WATCHDOG_S : 0;
+    uint32_t seconds = asked != SL_WATCHDOG_AUTO ? asked : automatic;
     void (*lost)(void) = sl_ranks_failure_hook();
     enum sl_status st = SL_OK;
     if (seconds > 0 && lost != NULL) {
@@ -488,11 +533,11 @@ static enum sl_status watch(const struct sl_session *t)
 
 static enum sl_status check_watchdog(const struct sl_settings *s)
 {
-    return s->watchdog == 0 || s->watchdog == SL_WATCHDOG_AUTO || sl_ranks_failure_hook() != NULL
-               ? SL_OK
-               : sl_fail(
-                     SL_EINVAL,
-                     "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
+    if (s->watchdog == 0 || s->watchdog == SL_WATCHDOG_AUTO || sl_ranks_failure_hook() != NULL) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL,
+                   "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
 }
 
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
@@ -509,11 +554,14 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
     SL_TRY(st, sl_ranks_match_settings(settings), done);
-    SL_TRY(st, sl_rank() == 0 ? open_files(t) : SL_OK, done);
+    if (sl_rank() == 0) {
+        SL_TRY(st, open_files(t), done);
+    }
     SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
-    SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
-           done);
+    if (checkpoint.n > 0) {
+        SL_TRY(st, sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint), done);
+    }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
@@ -525,7 +573,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
-    if (st != SL_OK && sl_n_ranks() == 1) { /* others wait for this one, and it would for them */
+    if (st != SL_OK && sl_n_ranks() == 1) { /* with several ranks, closing would wait forever */
         sl_session_close(t);
     }
     return st;
@@ -541,7 +589,8 @@ void sl_session_close(struct sl_session *t)
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);
     }
-    for (uint32_t i = 0; t->loss_handle != NULL && i < t->plan.n_per_epoch; i++) {
+    uint32_t n_losses = t->loss_handle != NULL ? t->plan.n_per_epoch : 0;
+    for (uint32_t i = 0; i < n_losses; i++) {
         if (t->loss_handle[i] != NULL) {
             starpu_data_unregister(t->loss_handle[i]);
         }
@@ -566,6 +615,6 @@ void sl_session_close(struct sl_session *t)
     sl_partition_free(&t->partition);
     sl_dataset_free(&t->loaded);
     sl_free(t->best);
-    sl_checkpoint_give(&t->lock);
+    sl_checkpoint_release(&t->lock);
     sl_free(t);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The model, predictions, embeddings. */
+ * Files of the model, predictions and embeddings. */
 #include "runtime/train/outputs.h"
 
 #include <string.h>
@@ -16,13 +16,14 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* Options that a model's scores follow from, as a checkpoint has them: in the metadata as option.NAME. */
+/* Options with an effect on a model's scores. Stored in a file's metadata as option.NAME, as in checkpoints. */
 static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
                                             "layers", "hidden", "norm",  "residual"};
 #define N_MODEL_OPTIONS (sizeof model_options / sizeof *model_options)
 #define KEY_BYTES 48
 
-/* A file from elsewhere does not say how it was made: its tensors have to do. */
+/* Compare the options in the file's metadata. A file of another program has none: then only its tensors are
+ * checked. */
 static enum sl_status match_options(const struct sl_settings *settings, const struct sl_tensors *file)
 {
     enum sl_status st = SL_OK;
@@ -78,7 +79,7 @@ done:
     return st;
 }
 
-/* The folder a file would be made in can be written; what exists and is no regular file is written in place. */
+/* Check the folder of a new file. An existing target other than a regular file is written in place. */
 static enum sl_status check_target(const char *option, const char *path)
 {
     struct stat status;
@@ -89,7 +90,7 @@ static enum sl_status check_target(const char *option, const char *path)
     if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return SL_OK;
     }
-    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    int length = slash == NULL || slash == path ? 1 : (int)(slash - path);
     SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
     if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
         st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);
@@ -102,11 +103,21 @@ done:
 enum sl_status sl_outputs_check(const struct sl_settings *settings)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, settings->save != NULL ? check_target("save", settings->save) : SL_OK, done);
-    SL_TRY(st, settings->predict != NULL ? check_target("predict", settings->predict) : SL_OK, done);
-    SL_TRY(st, settings->embed != NULL ? check_target("embed", settings->embed) : SL_OK, done);
-    SL_TRY(st, settings->metrics != NULL ? check_target("metrics", settings->metrics) : SL_OK, done);
-    SL_TRY(st, settings->checkpoint != NULL ? sl_folder_make(settings->checkpoint) : SL_OK, done);
+    if (settings->save != NULL) {
+        SL_TRY(st, check_target("save", settings->save), done);
+    }
+    if (settings->predict != NULL) {
+        SL_TRY(st, check_target("predict", settings->predict), done);
+    }
+    if (settings->embed != NULL) {
+        SL_TRY(st, check_target("embed", settings->embed), done);
+    }
+    if (settings->metrics != NULL) {
+        SL_TRY(st, check_target("metrics", settings->metrics), done);
+    }
+    if (settings->checkpoint != NULL) {
+        SL_TRY(st, sl_folder_make(settings->checkpoint), done);
+    }
 done:
     return st;
 }
@@ -150,7 +161,9 @@ static enum sl_status save_model(struct sl_session *t)
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     st = sl_safetensors_write(t->settings->save, tensors, n, metadata, n_metadata);
 done:
     for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
@@ -160,17 +173,17 @@ done:
     return st;
 }
 
-#define WINDOW_BYTES ((size_t)4 << 20) /* of rows that rank 0 has of others at a time */
+#define WINDOW_BYTES ((size_t)4 << 20) /* of other ranks' rows at rank 0 at a time */
 
-/* Rows on their way to a file, a window of the dataset's vertices after the other. */
+/* Transfer of rows to a file, one window of consecutive vertices at a time. */
 struct window {
     const struct sl_session *t;
     uint32_t n_columns;
-    const sl_real *rows;     /* of the vertices that are evaluated here */
+    const sl_real *rows;     /* of the vertices evaluated by this rank */
     uint32_t n_rows;         /* of a window */
-    uint32_t end;            /* of the one in hand */
-    sl_real *mine, *all;     /* all: rank by rank, at rank 0 */
-    size_t next[SL_MAX_PES]; /* of each rank in `all`: the next row that goes to the file */
+    uint32_t end;            /* of the current window */
+    sl_real *mine, *all;     /* rows of this rank; at rank 0 of all ranks, rank by rank */
+    size_t next[SL_MAX_PES]; /* the next row in `all` of each rank */
 };
 
 static uint32_t rank_of(const struct sl_session *t, sl_vertex vertex)
@@ -205,7 +218,7 @@ static enum sl_status turn_window(struct window *w)
     return st;
 }
 
-/* At rank 0. */
+/* The next row of the file, at rank 0. */
 static const sl_real *row_of(void *context, uint64_t vertex)
 {
     struct window *w = context;
@@ -215,7 +228,7 @@ static const sl_real *row_of(void *context, uint64_t vertex)
     return w->all + w->next[rank_of(w->t, (sl_vertex)vertex)]++ * w->n_columns;
 }
 
-/* The rows of all vertices, of which each rank has some, as a file of rank 0's. */
+/* Rank 0 writes the rows of all vertices; each rank has some of the rows. */
 static enum sl_status write_rows(const struct sl_session *t, const char *path, uint32_t n_columns, const sl_real *rows)
 {
     size_t n = WINDOW_BYTES / (n_columns * sizeof *rows) + 1;
@@ -230,15 +243,17 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
         st = turn_window(&w);
     }
-    SL_TRY(st, st, done);
-    st = sl_ranks_meet(); /* however long the disk takes */
+    if (st != SL_OK) {
+        goto done;
+    }
+    st = sl_ranks_barrier(); /* the disk may take long */
 done:
     sl_free(w.mine);
     sl_free(w.all);
     return st;
 }
 
-/* Rank 0's options count. */
+/* Rank 0's options decide. */
 struct wanted_files {
     bool predict, embed;
 };
@@ -260,8 +275,12 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     sl_watchdog_suspend(false);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
-    SL_TRY(st, files.predict ? write_rows(t, s->predict, n_classes, wanted.scores) : SL_OK, done);
-    SL_TRY(st, files.embed ? write_rows(t, s->embed, s->hidden, wanted.hidden) : SL_OK, done);
+    if (files.predict) {
+        SL_TRY(st, write_rows(t, s->predict, n_classes, wanted.scores), done);
+    }
+    if (files.embed) {
+        SL_TRY(st, write_rows(t, s->embed, s->hidden, wanted.hidden), done);
+    }
 done:
     sl_free(wanted.scores);
     sl_free(wanted.hidden);
@@ -273,9 +292,13 @@ enum sl_status sl_outputs_write(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     struct wanted_files files = {s->predict != NULL, s->embed != NULL};
     enum sl_status st;
-    SL_TRY(st, s->save != NULL && sl_rank() == 0 ? save_model(t) : SL_OK, done);
+    if (s->save != NULL && sl_rank() == 0) {
+        SL_TRY(st, save_model(t), done);
+    }
     SL_TRY(st, sl_ranks_broadcast(&files, sizeof files), done);
-    st = files.predict || files.embed ? write_inference(t, files) : SL_OK;
+    if (files.predict || files.embed) {
+        st = write_inference(t, files);
+    }
 done:
     return st;
 }

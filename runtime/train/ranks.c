@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rank 0's word, and whether the others' is the same. */
+ * Broadcasts from rank 0, and comparisons. */
 #include "runtime/train/ranks.h"
 
 #include <inttypes.h>
@@ -12,25 +12,30 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* ---- what is not there ---- */
+/* ---- limits ---- */
 
-/* Processes that share a stage have a way each, at the least. */
+/* Ranks of a common stage need at least one way each. */
 static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
 {
     uint32_t most =
         s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
-    return s->ways >= most ? SL_OK
-                           : sl_fail(SL_EINVAL,
-                                     "--ways: found %u, expected at least %u for %u processes of one run with --stages "
-                                     "%u; each has a way of a stage",
-                                     s->ways, most, n, s->stages);
+    if (s->ways < most) {
+        return sl_fail(SL_EINVAL,
+                       "--ways: found %u, expected at least %u for %u processes of one run with --stages "
+                       "%u; each has a way of a stage",
+                       s->ways, most, n, s->stages);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
     bool pipe = s->schedule == SL_SCHEDULE_PIPE;
-    enum sl_status st = pipe && n > 1 ? check_pipe(s, n) : SL_OK;
+    enum sl_status st = SL_OK;
+    if (pipe && n > 1) {
+        st = check_pipe(s, n);
+    }
     if (n > SL_MAX_PES) {
         return sl_fail(SL_EINVAL, "found %u processes of one run, expected at most %u", n, SL_MAX_PES);
     }
@@ -47,12 +52,15 @@ enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 enum sl_status sl_process_join(const struct sl_settings *settings)
 {
     enum sl_status st = sl_ranks_check_settings(settings);
-    return st == SL_OK ? sl_ranks_open() : st;
+    if (st != SL_OK) {
+        return st;
+    }
+    return sl_ranks_open();
 }
 
 /* ---- options ---- */
 
-/* Where files are, what one machine has, and what rank 0 alone does may differ. */
+/* File locations, options of one machine, and outputs of rank 0 may differ. */
 static bool must_match(const struct sl_option *option)
 {
     static const char *const free[] = {"data-path", "cache", "cpus", "gpus", "sched"};
@@ -65,8 +73,8 @@ static bool must_match(const struct sl_option *option)
            strncmp(option->name, "trace", strlen("trace")) == 0;
 }
 
-/* This text, or rank 0's of the same kind, into `out`. */
-static enum sl_status of_first(const char *text, char **out)
+/* Copy rank 0's `text` to `out`, at all ranks. */
+static enum sl_status take_text_of_rank0(const char *text, char **out)
 {
     uint64_t bytes = strlen(text) + 1;
     enum sl_status st;
@@ -86,7 +94,7 @@ static enum sl_status match_option(const struct sl_option *option, const struct 
     char *first = NULL;
     enum sl_status st;
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
-    SL_TRY(st, of_first(mine, &first), done);
+    SL_TRY(st, take_text_of_rank0(mine, &first), done);
     if (strcmp(mine, first) != 0) {
         st =
             sl_fail(SL_EINVAL, "--%s: found '%.100s', expected '%.100s' as rank 0 has; give all ranks the same options",
@@ -103,14 +111,17 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char *first = NULL;
     enum sl_status st;
-    SL_TRY(st, of_first(PACKAGE_VERSION, &first), done);
+    SL_TRY(st, take_text_of_rank0(PACKAGE_VERSION, &first), done);
     if (strcmp(first, PACKAGE_VERSION) != 0) {
         st = sl_fail(SL_EINVAL, "found Starling %s, expected %.40s as rank 0 has; start the same program everywhere",
                      PACKAGE_VERSION, first);
         goto done;
     }
-    for (size_t i = 0; sl_n_ranks() > 1 && i < table->n_options; i++) {
-        SL_TRY(st, must_match(&table->options[i]) ? match_option(&table->options[i], settings) : SL_OK, done);
+    size_t n_options = sl_n_ranks() > 1 ? table->n_options : 0;
+    for (size_t i = 0; i < n_options; i++) {
+        if (must_match(&table->options[i])) {
+            SL_TRY(st, match_option(&table->options[i], settings), done);
+        }
     }
 done:
     sl_free(first);
@@ -191,20 +202,20 @@ done:
     return st;
 }
 
-/* ---- numbers of all ---- */
+/* ---- numbers ---- */
 
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {
     size_t each[SL_MAX_PES];
-    uint64_t of[SL_MAX_PES] = {mine};
+    uint64_t numbers[SL_MAX_PES] = {mine};
     enum sl_status st;
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         each[r] = sizeof mine;
     }
-    st = sl_ranks_gather(&mine, sizeof mine, each, of);
+    st = sl_ranks_gather(&mine, sizeof mine, each, numbers);
     *most_out = 0;
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        *most_out = of[r] > *most_out ? of[r] : *most_out;
+        *most_out = numbers[r] > *most_out ? numbers[r] : *most_out;
     }
     return st;
 }
@@ -213,10 +224,16 @@ enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 
 enum sl_status sl_ranks_rank0_first(void)
 {
-    return sl_rank() == 0 ? SL_OK : sl_ranks_meet();
+    if (sl_rank() != 0) {
+        return sl_ranks_barrier();
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_rank0_done(void)
 {
-    return sl_rank() == 0 ? sl_ranks_meet() : SL_OK;
+    if (sl_rank() == 0) {
+        return sl_ranks_barrier();
+    }
+    return SL_OK;
 }

@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a session of several ranks (codelets/ranks.h) sees to at its start: that all do the same. With one rank all of this does nothing.
+ * Start of a session with several ranks (codelets/ranks.h): all ranks must do the same. With one rank these
+ * functions do nothing.
  *
- * What is done by rank 0 alone, for all: what is left open is decided, and files are written.
+ * Rank 0 decides open options and writes the files.
  */
 #ifndef SL_RUNTIME_TRAIN_RANKS_H
 #define SL_RUNTIME_TRAIN_RANKS_H
 
 #include "runtime/train/session.h"
 
-/* Refuse what is not there over several ranks. SL_ENOTSUP. */
+/* Refuse settings not supported with several ranks. SL_EINVAL. */
 enum sl_status sl_ranks_check_settings(const struct sl_settings *settings);
 
-/* All ranks are of one version, with the same options: those that say where files are and what one machine has may differ. Collective.
- * SL_EINVAL, naming the first that differs from rank 0's. */
+/* Compare versions and options of all ranks. Options about file locations and about a single machine may differ.
+ * Collective. SL_EINVAL: the message names the first different option. */
 enum sl_status sl_ranks_match_settings(const struct sl_settings *settings);
 
-/* Rank 0's PEs, group size, chunks and placement, once it has decided them. Collective. SL_EINVAL: fewer PEs than ranks. */
+/* Take over rank 0's decisions on PEs, group size, chunks and placement. Collective. SL_EINVAL: fewer PEs than
+ * ranks. */
 enum sl_status sl_ranks_take_decisions(struct sl_settings *settings);
 
-/* A number for how many edges each vertex has and how many are cut, labels, split and parts, of all vertices. Left out, as reading all of
- * them takes long, is where edges come from, and features but for how many. 0 with one rank. */
+/* A hash of the dataset and its parts: degrees, cut edges, labels, split and part of every vertex, number of
+ * features. Sources of edges and feature values are left out, because reading them takes long. 0 with one rank. */
 uint64_t sl_ranks_hash_data(const struct sl_dataset *dataset, const struct sl_partition *partition);
 
-/* All have the same of these; the same step to go on from. Collective. SL_EFILE. */
+/* Compare the data hashes of all ranks. Collective. SL_EFILE: a hash differs. */
 enum sl_status sl_ranks_match_data(const struct sl_session *session);
+
+/* Compare the steps from which the ranks resume. Collective. SL_EFILE: a step differs. */
 enum sl_status sl_ranks_match_step(const struct sl_session *session);
 
-/* The largest of all ranks' numbers, at rank 0. Collective. SL_EIO. */
+/* The maximum of a number over the ranks, at rank 0; undefined elsewhere. Collective. SL_EIO. */
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out);
 
-/* Before work that leaves a file behind which others find, and after it: rank 0 works first. */
+/* Called before and after work whose output file later ranks reuse (a cache): rank 0 works first, then the rest.
+ * Collective. */
 enum sl_status sl_ranks_rank0_first(void);
 enum sl_status sl_ranks_rank0_done(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A few steps are sampled, as far as their sizes go. */
+ * Trial steps are sampled to measure their sizes. */
 #include "runtime/train/reach.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "support/random.h"
 
 #define N_TRIES 3
-#define DEVIATIONS 2 /* of other steps from the largest of these */
+#define DEVIATIONS 2 /* standard deviations: the margin over the largest trial */
 
 static double fanout_of(const struct sl_settings *s, uint32_t hop)
 {
@@ -36,9 +36,9 @@ struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_data
     return b;
 }
 
-/* ---- a step is drawn ---- */
+/* ---- trial steps ---- */
 
-/* A frontier; which vertices are in it; the seed of its random numbers. */
+/* A frontier, its members, and the seed of its random numbers. */
 struct trial {
     const struct sl_settings *settings;
     const struct sl_graph *graph;
@@ -48,7 +48,7 @@ struct trial {
     uint64_t key;
 };
 
-/* In [0, 1), of a vertex. */
+/* A uniform number of a vertex, in [0, 1). */
 static double uniform(const struct trial *t, sl_vertex v, uint32_t hop)
 {
     const struct sl_draw where = {.seed = t->key, .purpose = SL_FOR_SAMPLING, .hop = hop};
@@ -63,14 +63,14 @@ static void reach(struct trial *t, sl_vertex v)
     }
 }
 
-/* The k-th of n_drawn places in a list of n, evenly spaced from a first one on: below n however that rounds. */
+/* Position k of n_drawn evenly spaced positions in a list of n. Stays below n in spite of rounding. */
 static uint64_t place(double k, double first, double n, double n_drawn)
 {
     return (uint64_t)fmin((k + first) * n / n_drawn, n - 1);
 }
 
-/* In-neighbours of one vertex: as many as the fanout, evenly spaced from one on that is drawn; by LABOR each with its own chance, whoever
- * draws it. The edges drawn. */
+/* Sample in-neighbours of one vertex: `fanout` of them, evenly spaced from a random start. With LABOR each
+ * in-neighbour has its own uniform number, the same for all sampling vertices. Returns the number of edges. */
 static double draw(struct trial *t, sl_vertex v, uint32_t hop)
 {
     const sl_vertex *sources = t->graph->sources + t->graph->offsets[v];
@@ -94,7 +94,7 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
     return fanout;
 }
 
-/* Training vertices, evenly spaced. */
+/* Take evenly spaced training vertices as seeds. */
 static void draw_seeds(struct trial *t, const struct sl_ids *train, double n_seeds)
 {
     double first = uniform(t, 0, t->settings->layers);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a program may see of a session: sizes, scores, weights, as arrays of its own. */
+ * Results for programs: sizes, scores and weights of a session, copied to the program's arrays. */
 #include <string.h>
 
 #include "codelets/ranks.h"
@@ -25,15 +25,18 @@ void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
     out->n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
 }
 
-/* Several replicas that are still trained are seen as their average. */
+/* While several replicas are trained, the model is their average. */
 static enum sl_status current_model(struct sl_session *t)
 {
-    return t->settled ? SL_OK : sl_state_average(t);
+    if (!t->settled) {
+        return sl_state_average(t);
+    }
+    return SL_OK;
 }
 
 /* ---- inference ---- */
 
-/* Rows by renumbered id, to rows by the dataset's. */
+/* Copy rows from the order of renumbered ids to the order of the dataset's ids. */
 static void copy_rows(const struct sl_session *t, const sl_real *from, uint32_t n_columns, float *out)
 {
     for (uint32_t v = 0; v < t->shards.n_vertices; v++) {
@@ -46,11 +49,13 @@ static void copy_rows(const struct sl_session *t, const sl_real *from, uint32_t 
 
 static enum sl_status check_alone(void)
 {
-    return sl_n_ranks() == 1 ? SL_OK
-                             : sl_fail(SL_ENOTSUP,
-                                       "found %u processes of one run: its model is seen in files only "
-                                       "(settings save, predict, embed)",
-                                       sl_n_ranks());
+    if (sl_n_ranks() != 1) {
+        return sl_fail(SL_ENOTSUP,
+                       "found %u processes of one run: its model is seen in files only "
+                       "(settings save, predict, embed)",
+                       sl_n_ranks());
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
@@ -76,7 +81,7 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
     sl_pool_trim();
     starpu_task_wait_for_all();
-    sl_run_log_reset(&t->run); /* an epoch's times are training's */
+    sl_run_log_reset(&t->run); /* evaluation time does not count for an epoch */
     if (wanted.scores != NULL) {
         copy_rows(t, wanted.scores, sizes.n_classes, logits);
     }
@@ -124,7 +129,9 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     if (i >= n) {
         st = sl_fail(SL_EINVAL, "found weight %u, expected a number below the model's %u", i, n);
         goto done;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Counts of blocks. */
+ * Counts of pool blocks. */
 #include "runtime/train/row_need.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/pipe/epoch.h"
 
-#define UNEVEN 1.05 /* a PE's rows, of its group's average: parts are balanced by that much (partition/partition.h) */
+#define UNEVEN 1.05 /* a PE's rows relative to the average of its group: the balance of parts (partition/partition.h) */
 
 /* ---- blocks ---- */
 
@@ -51,7 +51,7 @@ double sl_blocks_bytes(const struct sl_blocks *blocks)
     return bytes;
 }
 
-/* Those of `wanted` for which none of `there` may serve. */
+/* The blocks in `wanted` without a matching block in `there`. */
 static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near)
 {
     struct sl_blocks left = *there;
@@ -74,7 +74,7 @@ double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks
     return sl_blocks_bytes(&missing);
 }
 
-/* What there is in one moment more, of which blocks that are free in it serve as far as they may. */
+/* Add the blocks of another moment. Blocks counted before are free at this moment and serve as far as possible. */
 static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, bool near)
 {
     struct sl_blocks missing = unserved(moment, to, near);
@@ -83,28 +83,36 @@ static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, boo
 
 /* ---- a step ---- */
 
-/* Of a step's input rows there are yet when those of the step that takes its slot are gathered: of as many PEs as there are workers, which
- * gather one's at a time. */
+/* Fraction of a step's input rows still alive while the next step in the same slot gathers. Counted for one PE per
+ * worker, because a worker gathers for one PE at a time. */
 #define LATE 0.5
 
-/* What is counted: arrays whose handles are kept, or those that are not. */
+/* A count of rows with permanent handles (kept), or of the other rows. */
 struct tally {
-    const struct sl_rows_of *of;
+    const struct sl_row_basis *basis;
     bool kept;
     struct sl_blocks blocks;
 };
 
-/* Blocks of one split of PEs' rows. A single chunk that is kept has an eighth to spare. */
+/* Add the blocks of all PEs for one split. A single chunk with a permanent handle has an eighth to spare. */
 static void add_split(struct tally *t, const struct sl_split *split, double row_bytes)
 {
     double room = split->n_chunks > 1 ? exp2(split->shift) : split->n_rows;
     bool kept = room * row_bytes <= SL_KEPT_BYTES;
-    double missing = split->n_chunks > 1 ? split->n_chunks - split->n_rows / room : 0; /* of the last chunk */
-    double n = split->n_chunks - (kept ? 0 : missing / 2); /* blocks that change places are touched further */
-    room += split->n_chunks == 1 && kept ? room / 8 + 1 : 0;
-    if (kept == t->kept && row_bytes > 0) {
-        add_blocks(&t->blocks, room * row_bytes, t->of->settings->pes * n);
+    double missing = split->n_chunks > 1 ? split->n_chunks - split->n_rows / room
+                                         : 0;              /* fraction by which the last chunk is short */
+    double n = split->n_chunks - (kept ? 0 : missing / 2); /* the pool also uses these blocks for full chunks */
+    if (split->n_chunks == 1 && kept) {
+        room += room / 8 + 1;
     }
+    if (kept == t->kept && row_bytes > 0) {
+        add_blocks(&t->blocks, room * row_bytes, t->basis->settings->pes * n);
+    }
+}
+
+static double width_if(bool there, double width)
+{
+    return there ? width : 0;
 }
 
 static uint32_t whole_rows(double n)
@@ -112,13 +120,13 @@ static uint32_t whole_rows(double n)
     return (uint32_t)fmin(n, UINT32_MAX);
 }
 
-/* Rows of `level` of all PEs, cut as those of level `by` are. Where few rows less mean smaller chunks there will be both, in different
- * steps. */
+/* Add the rows of `level` of all PEs, cut into chunks like level `by`. If slightly fewer rows give smaller chunks,
+ * steps of both kinds will occur, and both are counted. */
 static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double width, size_t element)
 {
-    const struct sl_settings *s = t->of->settings;
-    double n_rows = t->of->reach->vertices[level] / s->group_size;
-    double n_cut = t->of->reach->vertices[by] / s->group_size;
+    const struct sl_settings *s = t->basis->settings;
+    double n_rows = t->basis->reach->vertices[level] / s->group_size;
+    double n_cut = t->basis->reach->vertices[by] / s->group_size;
     double uneven = s->group_size > 1 ? UNEVEN : 1;
     struct sl_split most = sl_split_rows(whole_rows(ceil(uneven * n_cut)), s->chunks, SL_MIN_CHUNK_SHIFT);
     struct sl_split least = sl_split_rows(whole_rows(n_cut / UNEVEN), s->chunks, SL_MIN_CHUNK_SHIFT);
@@ -130,16 +138,16 @@ static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double wi
     }
 }
 
-/* A role's rows of all PEs. */
+/* Add the rows of `level` of all PEs. */
 static void add_rows(struct tally *t, uint32_t level, double width, size_t element)
 {
     add_rows_cut(t, level, level, width, element);
 }
 
-/* Bytes of a number of the rows that --precision halves. */
-static size_t row_element(const struct sl_rows_of *of)
+/* Bytes of a number in rows of --precision. */
+static size_t row_element(const struct sl_row_basis *basis)
 {
-    return sl_settings_row_element(of->settings);
+    return sl_settings_row_element(basis->settings);
 }
 
 static bool aggregates(const struct sl_layer *layer)
@@ -152,98 +160,102 @@ static bool attends(const struct sl_layer *layer)
     return layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* Sums of input rows need no weight: they are taken as soon as those are there. */
+/* Whether the first layer's sums need no weight. Such sums are computed as soon as the input rows are gathered. */
 static bool sums_ahead(const struct sl_layer *first)
 {
     return aggregates(first) && !first->training.project_first && !first->activates_input;
 }
 
-/* What there is before a layer's weights are read. */
+/* Add the rows made before a layer's weights are read. */
 static void add_ahead(struct tally *t)
 {
-    const struct sl_layer *first = &t->of->model->layer[0];
-    if (!t->of->sparse) {
-        uint32_t cache = t->of->settings->feature_cache;
+    const struct sl_layer *first = &t->basis->model->layer[0];
+    if (!t->basis->sparse) {
+        uint32_t cache = t->basis->settings->feature_cache;
         bool in_place = first->training.in_place && (cache == 0 || cache == SL_FEATURE_CACHE_AUTO);
-        add_rows_cut(t, in_place ? first->level : first->from, first->from, first->n_in, row_element(t->of));
+        add_rows_cut(t, in_place ? first->level : first->from, first->from, first->n_in, row_element(t->basis));
     }
     if (sums_ahead(first)) {
-        add_rows(t, first->level, first->n_in, row_element(t->of));
+        add_rows(t, first->level, first->n_in, row_element(t->basis));
     }
 }
 
-/* Whether a layer's output before the activation is dropped behind that: without a norm the way back does not read it. */
+/* Whether a layer's output before the activation is released after the activation. Without a norm the backward pass
+ * does not need it. */
 static bool is_passing(const struct sl_layer *layer)
 {
     return layer->hidden && layer->norm == SL_NORM_NONE;
 }
 
-/* Rows of a layer's way forward that its way back reads. */
+/* Add the forward rows of a layer for its backward pass. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
-    const size_t row = row_element(t->of);
+    const size_t row = row_element(t->basis);
     bool sum = aggregates(layer) && !layer->training.project_first;
     add_rows(t, layer->level, is_passing(layer) ? 0 : layer->n_out, real);
-    add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
-    add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
-    add_rows(t, layer->level, sum && (layer != t->of->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, row);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, 1);
-    add_rows(t, layer->from, attends(layer) ? layer->training.travels : 0, row);
-    add_rows(t, layer->level, attends(layer) ? layer->n_heads : 0, real);
+    add_rows(t, layer->level, width_if(layer->hidden, layer->n_out), row);
+    add_rows(t, layer->level, width_if(layer->hidden, layer->n_out), 1);
+    add_rows(t, layer->level, width_if(sum && (layer != t->basis->model->layer || !sums_ahead(layer)), layer->n_in),
+             row);
+    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), row);
+    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), 1);
+    add_rows(t, layer->from, width_if(attends(layer), layer->training.travels), row);
+    add_rows(t, layer->level, width_if(attends(layer), layer->n_heads), real);
 }
 
-/* Rows that are dropped on the way: projected ones once they are added up, and the output before the activation. */
+/* Add the rows released during the forward pass: projected rows after the sum, and the output before the
+ * activation. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
-    add_rows(t, layer->level, is_passing(layer) ? layer->n_out : 0, sizeof(sl_real));
-    add_rows(t, layer->from, layer->training.project_first && !attends(layer) ? layer->training.travels : 0,
-             row_element(t->of));
+    add_rows(t, layer->level, width_if(is_passing(layer), layer->n_out), sizeof(sl_real));
+    add_rows(t, layer->from, width_if(layer->training.project_first && !attends(layer), layer->training.travels),
+             row_element(t->basis));
 }
 
-/* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the activation come,
- * chunk by chunk. */
+/* Add the gradients of a layer's rows. The layer below adds the gradients of its input. Gradients of the output are
+ * released, chunk by chunk, as gradients before the activation are made. */
 static void add_backward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
-    bool first = layer == t->of->model->layer;
+    bool first = layer == t->basis->model->layer;
     add_rows(t, layer->level, layer->n_out, real);
-    add_rows(t, layer->level, t->kept && layer->hidden ? layer->n_out : 0, real);
-    add_rows(t, layer->level, aggregates(layer) && !layer->training.project_first && !first ? layer->n_in : 0, real);
-    add_rows(t, layer->from, layer->training.project_first ? layer->training.travels : 0, real);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
-    add_rows(t, layer->level, attends(layer) ? 4 * layer->n_heads : 0, real);
+    add_rows(t, layer->level, width_if(t->kept && layer->hidden, layer->n_out), real);
+    add_rows(t, layer->level, width_if(aggregates(layer) && !layer->training.project_first && !first, layer->n_in),
+             real);
+    add_rows(t, layer->from, width_if(layer->training.project_first, layer->training.travels), real);
+    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), real);
+    add_rows(t, layer->level, width_if(attends(layer), 4 * layer->n_heads), real);
 }
 
-/* What later layers return to the first one's output. */
+/* Add the gradients from later layers for the first layer's output. */
 static void add_initial(struct tally *t)
 {
-    const struct sl_model *model = t->of->model;
+    const struct sl_model *model = t->basis->model;
     bool initial = model->n_layers > 1 && model->layer[1].kind->reads_first;
-    add_rows(t, model->layer[0].level, initial ? model->layer[0].n_out : 0, sizeof(sl_real));
+    add_rows(t, model->layer[0].level, width_if(initial, model->layer[0].n_out), sizeof(sl_real));
 }
 
-/* Handles that are kept have their memory for good, those of each slot. */
-static void count_kept(const struct sl_rows_of *of, struct sl_blocks *to)
+/* Rows with permanent handles keep their memory, in every ring slot. */
+static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
-    struct tally t = {.of = of, .kept = true};
+    struct tally t = {.basis = basis, .kept = true};
     add_ahead(&t);
     add_initial(&t);
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        add_forward(&t, &of->model->layer[i]);
-        add_passing(&t, &of->model->layer[i]);
-        add_backward(&t, &of->model->layer[i]);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        add_forward(&t, &basis->model->layer[i]);
+        add_passing(&t, &basis->model->layer[i]);
+        add_backward(&t, &basis->model->layer[i]);
     }
-    add_all(to, &t.blocks, of->settings->depth);
+    add_all(to, &t.blocks, basis->settings->depth);
 }
 
-/* The others of one step: what there is on the way forward through a layer, or on the way back, that blocks of another such moment do not
- * serve. */
-static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
+/* The other rows of one step. Each layer has two moments, forward and backward. A moment adds blocks not served by
+ * earlier moments. */
+static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
-    const struct sl_model *model = of->model;
-    struct tally forward = {.of = of};
+    const struct sl_model *model = basis->model;
+    struct tally forward = {.basis = basis};
     struct sl_blocks most = {{0}};
     for (uint32_t i = 0; i < model->n_layers; i++) {
         add_forward(&forward, &model->layer[i]);
@@ -252,44 +264,44 @@ static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
         add_moment(&most, &now.blocks, false);
         now = forward;
         add_backward(&now, &model->layer[i]);
-        add_rows(&now, model->layer[i].from, i > 0 ? model->layer[i].n_in : 0, sizeof(sl_real));
+        add_rows(&now, model->layer[i].from, width_if(i > 0, model->layer[i].n_in), sizeof(sl_real));
         add_initial(&now);
         add_moment(&most, &now.blocks, false);
     }
     add_all(to, &most, 1);
 }
 
-void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing)
+void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, struct sl_blocks *passing)
 {
-    struct tally ahead = {.of = of};
+    struct tally ahead = {.basis = basis};
     memset(kept, 0, sizeof *kept);
     memset(passing, 0, sizeof *passing);
-    count_kept(of, kept);
-    count_passing(of, passing);
+    count_kept(basis, kept);
+    count_passing(basis, passing);
     add_ahead(&ahead);
-    double late = LATE * fmin(1, of->n_workers / of->settings->pes);
-    add_all(passing, &ahead.blocks, fmin(of->settings->depth + late, of->n_per_epoch));
+    double late = LATE * fmin(1, basis->n_workers / basis->settings->pes);
+    add_all(passing, &ahead.blocks, fmin(basis->settings->depth + late, basis->n_per_epoch));
 }
 
 /* ---- the full graph ---- */
 
-/* Whether rows of a chunk are kept, with an eighth to spare. */
-static bool keeps(const struct sl_rows_of *of, double width, size_t element)
+/* Whether the rows of a chunk have permanent handles, with an eighth to spare. */
+static bool keeps(const struct sl_row_basis *basis, double width, size_t element)
 {
-    const struct sl_settings *s = of->settings;
-    return sl_pipe_keeps(s, of->model->n_layers, of->n_vertices) &&
-           ceil(of->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
+    const struct sl_settings *s = basis->settings;
+    return sl_pipe_keeps(s, basis->model->n_layers, basis->n_vertices) &&
+           ceil(basis->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
 }
 
-/* With packed rows, or those of bf16 (runtime/pipe/epoch.c). */
-bool sl_row_need_near(const struct sl_rows_of *of)
+/* True with packed rows or bf16 rows (runtime/pipe/epoch.c). */
+bool sl_row_need_near(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     bool packs = s->recompute && s->pes > s->ways;
-    return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(of) == sizeof(sl_bf16));
+    return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(basis) == sizeof(sl_bf16));
 }
 
-/* Blocks that are lent to sizes near theirs alone (sl_pool_borrow_near_only): what they have beyond `touched` bytes is never touched. */
+/* Add blocks of a pool in near-only mode (sl_pool_borrow_near_only): only `touched` bytes of a block take memory. */
 static void add_near(struct sl_blocks *to, double bytes, double touched, double n)
 {
     size_t block;
@@ -297,18 +309,19 @@ static void add_near(struct sl_blocks *to, double bytes, double touched, double 
     to->n[class] += n * fmin(1, touched / (double)block);
 }
 
-/* A share of the rows of all chunks, each a PE's and one block. */
-static void add_parts(const struct sl_rows_of *of, double width, size_t element, double share, struct sl_blocks *to)
+/* Add a fraction of the rows of all chunks. Each chunk is one PE's and one block. */
+static void add_parts(const struct sl_row_basis *basis, double width, size_t element, double share,
+                      struct sl_blocks *to)
 {
-    double pes = of->settings->pes;
-    double bytes = ceil(of->n_vertices / pes) * width * (double)element;
-    bool near = of->settings->recompute || row_element(of) == sizeof(sl_bf16);
-    /* Blocks go from chunk to chunk; --recompute has some to spare. */
-    double touched = of->settings->recompute ? bytes : UNEVEN * bytes;
+    double pes = basis->settings->pes;
+    double bytes = ceil(basis->n_vertices / pes) * width * (double)element;
+    bool near = basis->settings->recompute || row_element(basis) == sizeof(sl_bf16);
+    /* Blocks pass from chunk to chunk and grow to the largest; --recompute has spare blocks. */
+    double touched = basis->settings->recompute ? bytes : UNEVEN * bytes;
     if (width == 0) {
         return;
     }
-    if (keeps(of, width, element)) {
+    if (keeps(basis, width, element)) {
         add_blocks(to, 1.125 * bytes, pes);
     } else if (near) {
         add_near(to, bytes, touched, ceil(share * pes));
@@ -317,68 +330,72 @@ static void add_parts(const struct sl_rows_of *of, double width, size_t element,
     }
 }
 
-/* Shares of the rows of all chunks. */
-struct shares {
-    double outputs, sent; /* that stay of each layer */
-    double packed;        /* of boundaries, for other chunks and from them */
-    double back;          /* that the way back reads besides */
+/* Alive fractions of the rows of all chunks. */
+struct row_shares {
+    double outputs; /* of each layer's output */
+    double sent;    /* of travelling rows */
+    double packed;  /* of boundary rows, sent to other chunks and received */
+    double back;    /* of other rows for the backward pass */
 };
 
-/* Of a layer: its output; what travels where it has rows of its own; what the way back reads besides. */
-static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer, const struct shares *shares,
+/* Add a layer's output, its travelling rows if separate, and other rows for the backward pass. */
+static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *layer, const struct row_shares *shares,
                       struct sl_blocks *to)
 {
     const size_t real = sizeof(sl_real);
-    const size_t row = row_element(of);
+    const size_t row = row_element(basis);
     bool sums = aggregates(layer) && !layer->training.project_first;
-    add_parts(of, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
-    add_parts(of, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
-    add_parts(of, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
-    add_parts(of, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
-    add_parts(of, layer->hidden ? layer->n_out : 0, real, is_passing(layer) ? 0 : shares->back, to);
-    add_parts(of, layer->hidden ? layer->n_out : 0, 1, shares->back, to);
-    add_parts(of, layer->activates_input ? layer->n_in : 0, 1, shares->back, to);
-    add_parts(of, sums ? layer->n_in : 0, row, shares->back, to);
-    add_parts(of, attends(layer) ? 5 * layer->n_heads : 0, real, shares->back, to);
+    add_parts(basis, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
+    add_parts(basis, width_if(layer->training.project_first, layer->training.travels), row, shares->sent, to);
+    add_parts(basis, width_if(layer->activates_input, layer->n_in), row,
+              aggregates(layer) ? shares->sent : shares->back, to);
+    add_parts(basis, width_if(aggregates(layer), layer->training.travels), row, shares->packed, to);
+    add_parts(basis, width_if(layer->hidden, layer->n_out), real, is_passing(layer) ? 0 : shares->back, to);
+    add_parts(basis, width_if(layer->hidden, layer->n_out), 1, shares->back, to);
+    add_parts(basis, width_if(layer->activates_input, layer->n_in), 1, shares->back, to);
+    add_parts(basis, width_if(sums, layer->n_in), row, shares->back, to);
+    add_parts(basis, width_if(attends(layer), 5 * layer->n_heads), real, shares->back, to);
 }
 
-/* Segments of --recompute: stages of even lengths, cut again where they are long. */
+/* The number of segments with --recompute: evenly long stages, long ones cut again. */
 static double n_segments(const struct sl_settings *s, const struct sl_model *model)
 {
     return s->stages * ceil(ceil((double)model->n_layers / s->stages) / ceil(sqrt(model->n_layers)));
 }
 
-/* How much of its segments' rows there is again at a time: of each two slots', but no more than one segment's of each slot; in exact mode of
- * one of them, and of the next. */
+/* The fraction of recomputed rows alive at a time. With several slots: the rows of two slots, but at most one segment
+ * of each slot. In exact mode: one segment and the next. */
 static double share_again(const struct sl_settings *s, const struct sl_model *model, double slots)
 {
     double segments = s->stages + ceil(sqrt(model->n_layers));
     return slots > 1 ? fmin(1 / n_segments(s, model), 2 / slots) : 1 / fmax(1, segments / 2);
 }
 
-/* Arrays of boundary rows at the most at a time: of what travels, for which gradients come on the way back; and, once there is a
- * history, that, or in its place the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
+/* The most arrays of boundary rows at a time. One is for travelling rows, later for their gradients. A second is
+ * for the history, or for the sums of the replacing epoch (sl_pipe_keeps_sums). */
 static double n_packed(const struct sl_settings *s)
 {
     return s->epochs >= s->history_every ? 2 : 1;
 }
 
-/* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their rows were. Those of bf16 are
- * too small for it: then it is that of all slots whose tasks are submitted (sl_pipe_tasks), in each segment that runs again. */
-static double share_in_hand(const struct sl_rows_of *of)
+/* The fraction of the chunks whose gradients of a layer need own blocks. Usually one slot: gradients of other slots
+ * lie in blocks of released rows. Blocks of bf16 rows are too small for gradients. Then it is all slots with
+ * submitted tasks (sl_pipe_tasks), in each recomputed segment. */
+static double share_in_hand(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
-    double segments = s->recompute ? n_segments(s, of->model) : 1;
-    return row_element(of) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + of->n_workers) / s->pes)
-                                              : (double)s->ways / s->pes;
+    const struct sl_settings *s = basis->settings;
+    double segments = s->recompute ? n_segments(s, basis->model) : 1;
+    return row_element(basis) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + basis->n_workers) / s->pes)
+                                                 : (double)s->ways / s->pes;
 }
 
 #define N_GRADIENTS 5
 
-/* Of its output, before the activation, of the sum, of what was projected, and of its input where that is activated first. */
-static void gradient_widths(const struct sl_rows_of *of, const struct sl_layer *layer, double widths[N_GRADIENTS])
+/* Widths of gradients: of the output, before the activation, of the sum, of projected rows, and of an activated
+ * input. */
+static void gradient_widths(const struct sl_row_basis *basis, const struct sl_layer *layer, double widths[N_GRADIENTS])
 {
-    bool sums = aggregates(layer) && !layer->training.project_first && layer != of->model->layer;
+    bool sums = aggregates(layer) && !layer->training.project_first && layer != basis->model->layer;
     widths[0] = layer->n_out;
     widths[1] = layer->hidden ? layer->n_out : 0;
     widths[2] = sums ? layer->n_in : 0;
@@ -386,178 +403,184 @@ static void gradient_widths(const struct sl_rows_of *of, const struct sl_layer *
     widths[4] = layer->activates_input ? layer->n_in : 0;
 }
 
-/* Those of gradients along edges, which are rounded where rows are of bf16. */
-static double rounded_width(const struct sl_rows_of *of, const struct sl_layer *layer)
+/* The width of gradients along edges; rounded if rows are bf16. */
+static double rounded_width(const struct sl_row_basis *basis, const struct sl_layer *layer)
 {
-    return row_element(of) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
+    return row_element(basis) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
 }
 
-/* Gradients of rows that are kept are all there; of others, those in hand. */
-static void add_gradient(const struct sl_rows_of *of, double width, size_t element, struct sl_blocks *all,
+/* Add gradients: of all chunks if their handles are permanent, otherwise of the chunks in progress. */
+static void add_gradient(const struct sl_row_basis *basis, double width, size_t element, struct sl_blocks *all,
                          struct sl_blocks *in_hand)
 {
-    bool kept = keeps(of, width, element);
-    add_parts(of, width, element, kept ? 1 : share_in_hand(of), kept ? all : in_hand);
+    bool kept = keeps(basis, width, element);
+    add_parts(basis, width, element, kept ? 1 : share_in_hand(basis), kept ? all : in_hand);
 }
 
-/* Those of all layers, or of one; of bf16 those that travel, besides. */
-static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
+/* Add permanent gradients of all layers and the most other gradients of one layer. With bf16 also travelling
+ * gradients. */
+static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     struct sl_blocks passing = {{0}};
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        const struct sl_layer *layer = &of->model->layer[i];
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        const struct sl_layer *layer = &basis->model->layer[i];
         struct sl_blocks here = {{0}};
         double widths[N_GRADIENTS];
-        gradient_widths(of, layer, widths);
+        gradient_widths(basis, layer, widths);
         for (size_t k = 0; k < N_GRADIENTS; k++) {
-            add_gradient(of, widths[k], sizeof(sl_real), to, &here);
+            add_gradient(basis, widths[k], sizeof(sl_real), to, &here);
         }
-        add_gradient(of, rounded_width(of, layer), sizeof(sl_bf16), to, &here);
+        add_gradient(basis, rounded_width(basis, layer), sizeof(sl_bf16), to, &here);
         take_most(&passing, &here);
     }
     add_all(to, &passing, 1);
 }
 
-/* One chunk goes forward and back alone while layers are timed (sl_pipe_time), and all its rows go at the end. Their blocks stay: gradients'
- * serve for none of the rows of bf16, which are half as large. */
-static void add_timed(const struct sl_rows_of *of, struct sl_blocks *to)
+/* Add the blocks of timing (sl_pipe_time): one chunk runs forward and backward alone. Its rows are released, but
+ * their blocks stay in the pool. Blocks of gradients fit no bf16 rows, because these are half as large. */
+static void add_timed(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double one = 1.0 / s->pes;
-    struct shares shares = {.outputs = one, .sent = one, .back = one};
+    struct row_shares shares = {.outputs = one, .sent = one, .back = one};
     struct sl_blocks timed = {{0}};
-    if (s->stages == 1 || s->n_stages_cut > 0 || sl_pipe_keeps(s, of->model->n_layers, of->n_vertices)) {
+    if (s->stages == 1 || s->n_stages_cut > 0 || sl_pipe_keeps(s, basis->model->n_layers, basis->n_vertices)) {
         return;
     }
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        const struct sl_layer *layer = &of->model->layer[i];
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        const struct sl_layer *layer = &basis->model->layer[i];
         double widths[N_GRADIENTS];
-        add_layer(of, layer, &shares, &timed);
-        gradient_widths(of, layer, widths);
+        add_layer(basis, layer, &shares, &timed);
+        gradient_widths(basis, layer, widths);
         for (size_t k = 0; k < N_GRADIENTS; k++) {
-            add_parts(of, widths[k], sizeof(sl_real), one, &timed);
+            add_parts(basis, widths[k], sizeof(sl_real), one, &timed);
         }
-        add_parts(of, rounded_width(of, layer), sizeof(sl_bf16), one, &timed);
+        add_parts(basis, rounded_width(basis, layer), sizeof(sl_bf16), one, &timed);
     }
-    add_moment(to, &timed, sl_row_need_near(of));
+    add_moment(to, &timed, sl_row_need_near(basis));
 }
 
-double sl_row_need_history(const struct sl_rows_of *of)
+double sl_row_need_history(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double columns = 0;
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        columns += aggregates(&of->model->layer[i]) ? of->model->layer[i].training.travels : 0;
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        if (aggregates(&basis->model->layer[i])) {
+            columns += basis->model->layer[i].training.travels;
+        }
     }
     bool there = s->schedule == SL_SCHEDULE_PIPE && s->pes > s->ways && s->epochs >= s->history_every;
-    return there ? (s->recompute ? of->boundary : 1) * of->n_vertices * columns * (double)row_element(of) : 0;
+    return there ? (s->recompute ? basis->boundary : 1) * basis->n_vertices * columns * (double)row_element(basis) : 0;
 }
 
-void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
+void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double slots = (double)s->pes / s->ways;
-    double again = s->recompute ? share_again(s, of->model, slots) : 1;
-    struct shares shares = {.outputs = 1, .sent = slots > 1 ? 1 : 0, .back = again};
+    double again = s->recompute ? share_again(s, basis->model, slots) : 1;
+    struct row_shares shares = {.outputs = 1, .sent = slots > 1 ? 1 : 0, .back = again};
     if (s->recompute && slots > 1) {
-        double ends = (n_segments(s, of->model) + 1) / of->model->n_layers;
+        double ends = (n_segments(s, basis->model) + 1) / basis->model->n_layers;
         shares.outputs = fmin(1, ends + again);
         shares.sent = again;
-        shares.packed = n_packed(s) * of->boundary;
+        shares.packed = n_packed(s) * basis->boundary;
     }
     memset(out, 0, sizeof *out);
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        add_layer(of, &of->model->layer[i], &shares, out);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        add_layer(basis, &basis->model->layer[i], &shares, out);
     }
-    add_gradients(of, out);
-    add_timed(of, out);
+    add_gradients(basis, out);
+    add_timed(basis, out);
 }
 
 /* ---- an evaluation ---- */
 
-#define AT_WORK 2 /* chunks of a worker: one in hand, and the next */
+#define AT_WORK 2 /* chunks of a worker: the current one and the next */
 
-/* Of a part. */
-static struct sl_split evaluation_split(const struct sl_rows_of *of)
+/* The chunks of one part. */
+static struct sl_split evaluation_split(const struct sl_row_basis *basis)
 {
-    uint32_t n_parts = of->settings->group_size;
-    return sl_split_rows((uint32_t)ceil(of->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
+    uint32_t n_parts = basis->settings->group_size;
+    return sl_split_rows((uint32_t)ceil(basis->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
 }
 
-double sl_row_need_chunks(const struct sl_rows_of *of)
+double sl_row_need_chunks(const struct sl_row_basis *basis)
 {
-    return (double)of->settings->group_size * evaluation_split(of).n_chunks;
+    return (double)basis->settings->group_size * evaluation_split(basis).n_chunks;
 }
 
-/* Of all chunks, or of those at work. */
-static void add_chunks(const struct sl_rows_of *of, bool all, double row_bytes, struct sl_blocks *to)
+/* Add rows of all chunks, or of the chunks in progress. */
+static void add_chunks(const struct sl_row_basis *basis, bool all, double row_bytes, struct sl_blocks *to)
 {
-    struct sl_split split = evaluation_split(of);
-    double n = sl_row_need_chunks(of);
+    struct sl_split split = evaluation_split(basis);
+    double n = sl_row_need_chunks(basis);
     double rows = split.n_chunks > 1 ? exp2(split.shift) : split.n_rows;
     if (row_bytes > 0) {
-        add_blocks(to, rows * row_bytes, all ? n : fmin(n, AT_WORK * of->n_workers));
+        add_blocks(to, rows * row_bytes, all ? n : fmin(n, AT_WORK * basis->n_workers));
     }
 }
 
-/* All rows that layer i adds up, but features, which are read where they are; and what it adds them to where that is begun before. */
-static void add_waiting(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+/* Add all summed rows of layer i, and the start values of the sums, if any. Features are read in place and not
+ * counted. */
+static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
-    const struct sl_layer *layer = &of->model->layer[i];
+    const struct sl_layer *layer = &basis->model->layer[i];
     const double real = sizeof(sl_real);
-    const double row = (double)row_element(of);
+    const double row = (double)row_element(basis);
     if (layer->evaluation.project_first) {
-        add_chunks(of, true, layer->evaluation.travels * row, to);
-        add_chunks(of, true, layer->n_out * real, to);
+        add_chunks(basis, true, layer->evaluation.travels * row, to);
+        add_chunks(basis, true, layer->n_out * real, to);
     } else if (aggregates(layer)) {
-        add_chunks(of, true, i > 0 || layer->activates_input ? layer->n_in * row : 0, to);
+        add_chunks(basis, true, width_if(i > 0 || layer->activates_input, layer->n_in * row), to);
     }
 }
 
-/* Rows of the chunks at work, from where layer i has added up. */
-static void add_work(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+/* Add rows of the chunks in progress, after the sum of layer i. */
+static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
-    const struct sl_layer *layer = &of->model->layer[i];
+    const struct sl_layer *layer = &basis->model->layer[i];
     const double real = sizeof(sl_real);
-    const double row = (double)row_element(of);
+    const double row = (double)row_element(basis);
     bool sum = aggregates(layer) && !layer->evaluation.project_first;
-    add_chunks(of, false, sum || i > 0 ? layer->n_in * row : 0, to);
-    add_chunks(of, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
-    add_chunks(of, false, layer->hidden ? layer->n_out * row : 0, to);
-    add_chunks(of, false, layer->hidden ? layer->n_out : 0, to);
-    add_chunks(of, false, layer->activates_input ? layer->n_in : 0, to);
-    add_chunks(of, false, attends(layer) ? layer->n_heads * real : 0, to);
+    add_chunks(basis, false, width_if(sum || i > 0, layer->n_in * row), to);
+    add_chunks(basis, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
+    add_chunks(basis, false, width_if(layer->hidden, layer->n_out * row), to);
+    add_chunks(basis, false, width_if(layer->hidden, layer->n_out), to);
+    add_chunks(basis, false, width_if(layer->activates_input, layer->n_in), to);
+    add_chunks(basis, false, width_if(attends(layer), layer->n_heads * real), to);
 }
 
-/* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers are before. */
-static void add_begun(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+/* Add start values from the first layer's output. Without other dependencies, a free worker computes start values
+ * early, for all later layers. */
+static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
-    for (uint32_t k = i + 1; k < of->model->n_layers; k++) {
-        const struct sl_layer *layer = &of->model->layer[k];
-        add_chunks(of, true, layer->kind->reads_first ? layer->n_in * (double)row_element(of) : 0, to);
+    for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {
+        const struct sl_layer *layer = &basis->model->layer[k];
+        add_chunks(basis, true, width_if(layer->kind->reads_first, layer->n_in * (double)row_element(basis)), to);
     }
 }
 
-/* Between a layer that adds up and the next one that does, rows are there for as long as a chunk is at work. */
-void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out)
+/* Layers between two summing layers only keep rows of the chunks in progress. */
+void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *out)
 {
-    const struct sl_model *model = of->model;
+    const struct sl_model *model = basis->model;
     bool reads_first = model->n_layers > 1 && model->layer[1].kind->reads_first;
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0, next; i < model->n_layers; i = next) {
         struct sl_blocks here = {{0}};
-        add_waiting(of, i, &here);
-        add_work(of, i, &here);
+        add_waiting(basis, i, &here);
+        add_work(basis, i, &here);
         for (next = i + 1; next < model->n_layers && !aggregates(&model->layer[next]); next++) {
-            add_work(of, next, &here);
+            add_work(basis, next, &here);
         }
         if (next < model->n_layers) {
-            add_waiting(of, next, &here);
+            add_waiting(basis, next, &here);
         } else {
-            add_chunks(of, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
+            add_chunks(basis, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }
-        add_chunks(of, true, reads_first && i > 0 ? model->layer[0].n_out * (double)row_element(of) : 0, &here);
-        add_begun(of, i, &here);
+        add_chunks(basis, true, width_if(reads_first && i > 0, model->layer[0].n_out * (double)row_element(basis)),
+                   &here);
+        add_begun(basis, i, &here);
         take_most(out, &here);
     }
 }

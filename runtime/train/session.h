@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and transport; how an epoch runs is its
- * schedule's (runtime/schedule/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left behind in outputs.c.
+ * The inside of a session (runtime/starling.h). A session opens and owns the machine, data, model and transport.
+ * Its schedule runs the epochs (runtime/plan/schedule.h). open.c opens and closes sessions, loop.c trains, state.c
+ * has checkpoints, outputs.c output files.
  */
 #ifndef SL_RUNTIME_TRAIN_SESSION_H
 #define SL_RUNTIME_TRAIN_SESSION_H
@@ -10,27 +11,30 @@
 #include <stdatomic.h>
 
 #include "partition/partition.h"
+#include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/full/halo.h"
 #include "runtime/machine/machine.h"
+#include "runtime/model/model.h"
+#include "runtime/plan/schedule.h"
 #include "runtime/report/progress.h"
 #include "runtime/report/trace.h"
-#include "runtime/schedule/schedule.h"
 #include "runtime/starling.h"
+#include "runtime/store/shards.h"
 #include "runtime/train/memory_need.h"
 
-/* How far a run has come; all of it is in its checkpoints. */
+/* Progress of a run; stored in checkpoints. */
 struct sl_progress_state {
-    uint64_t step;       /* the next one; counts over the whole run */
-    uint64_t best_epoch; /* 0: nothing evaluated yet */
+    uint64_t step;       /* the next step, counted over the whole run */
+    uint64_t best_epoch; /* 0: no evaluation yet */
     double best_valid_acc;
     double test_acc_at_best;
-    uint64_t n_worse;     /* evaluations since the best one */
-    double seconds;       /* training, of the epochs that are done */
-    double epoch_seconds; /* training, of the epoch in hand up to `step` */
+    uint64_t n_worse;     /* evaluations since best_epoch */
+    double seconds;       /* training time of the completed epochs */
+    double epoch_seconds; /* training time of the current epoch up to `step` */
 };
 
-/* Where training reports to, while it does. */
+/* Where training reports to. */
 struct sl_reports {
     struct sl_report to;
     bool talks; /* lines for people go to to.stream */
@@ -42,43 +46,62 @@ struct sl_session {
     struct sl_settings *settings; /* borrowed */
     struct sl_plan plan;
     struct sl_machine machine;
-    struct sl_dataset loaded;         /* where the session has loaded it itself */
-    const struct sl_dataset *dataset; /* that, or the caller's; gone when it is laid out in shards */
-    char name[64], split[64];         /* the dataset's */
+    /* the dataset, if loaded by the session */
+    struct sl_dataset loaded;
+    /* `loaded` or the caller's dataset; NULL once its data are in shards */
+    const struct sl_dataset *dataset;
+    /* of the dataset */
+    char name[64], split[64];
     bool synthetic;
-    struct sl_feature_range range; /* of the dataset */
-    uint32_t n_empty_classes;      /* that no vertex has */
-    uint64_t data_hash;            /* of all of it and its parts: sl_ranks_match_data */
-    bool given;                    /* the caller's, made of arrays */
+    /* of the dataset's features */
+    struct sl_feature_range range;
+    /* classes without a vertex */
+    uint32_t n_empty_classes;
+    /* hash of the dataset and its parts (sl_ranks_match_data) */
+    uint64_t data_hash;
+    /* the dataset is the caller's, made of arrays */
+    bool given;
     struct sl_partition partition;
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */
-    struct sl_model
-        model; /* what is scored and saved: with several replicas their average, as of the last evaluation */
-    struct sl_model *replica; /* what is trained: the plan's n_replicas of them, or the model itself */
-    uint32_t n_replicas;      /* made so far */
+    /* The model for scores and files. With several replicas: their average at the last evaluation. */
+    struct sl_model model;
+    /* The models in training: the plan's n_replicas, or &model. */
+    struct sl_model *replica;
+    uint32_t n_replicas; /* made so far */
     struct sl_run run;
     struct sl_transport transport;
     struct sl_schedule schedule;
     struct sl_trace trace;
     bool run_ready;
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
-    uint64_t memory_bytes;          /* an upper bound of what the run needs; at rank 0, the rank that needs most */
-    struct sl_gpu_need gpu_need;    /* what a GPU may have to hold at a time */
-    uint32_t n_unplaced;            /* ranges of the tables that the system would not put on a NUMA node */
-    uint32_t n_unpinned;            /* large tables and buffers that GPUs fetch from unlocked memory */
+    /* Estimated peak memory in bytes. At rank 0: of the largest rank. */
+    uint64_t memory_bytes;
+    /* most bytes on a GPU */
+    struct sl_gpu_need gpu_need;
+    /* table ranges with refused NUMA placement */
+    uint32_t n_unplaced;
+    /* large tables and buffers for GPUs in unlocked memory */
+    uint32_t n_unpinned;
     struct sl_progress_state state;
-    double *losses;                    /* n_per_epoch: of the epoch in hand */
-    starpu_data_handle_t *loss_handle; /* over them */
-    uint64_t sent_bytes;               /* to other ranks, up to the epoch in hand */
-    struct sl_waits waits[SL_MAX_PES]; /* of each rank, in the epoch in hand, at rank 0 */
-    struct sl_waits waited;            /* of all ranks, in all epochs, at rank 0 */
-    uint32_t n_reported;               /* steps of the epoch whose loss has been reported */
-    sl_real *best;                     /* weights of the best evaluation; NULL until the first */
+    /* losses of the current epoch's steps: n_per_epoch */
+    double *losses;
+    /* handles of the losses */
+    starpu_data_handle_t *loss_handle;
+    /* bytes sent to other ranks before the current epoch */
+    uint64_t sent_bytes;
+    /* rank 0: message times of each rank in the current epoch */
+    struct sl_waits waits[SL_MAX_PES];
+    /* rank 0: message times of all ranks in all epochs */
+    struct sl_waits waited;
+    /* steps of the current epoch whose loss has been reported */
+    uint32_t n_reported;
+    /* weights of the best evaluation; NULL before the first evaluation */
+    sl_real *best;
     struct sl_reports reports;
     bool begun;       /* sl_session_train was called */
-    bool settled;     /* and the model is the one it has come to */
-    atomic_bool stop; /* asked to */
+    bool settled;     /* the model is final (sl_outputs_settle) */
+    atomic_bool stop; /* sl_session_stop was called */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What checkpoints hold, and what must be as it was. */
+ * The contents of checkpoints, and fixed options. */
 #include "runtime/train/state.h"
 
 #include <inttypes.h>
@@ -14,14 +14,18 @@
 #include "support/decimal.h"
 #include "support/memory.h"
 
-/* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
- * `transport` nccl adds gradients by GPU first, StarPU's and that of several ranks by PE; `means` fastest takes cuSPARSE's order here and there; `epochs` are
- * what a schedule of the learning rate is stretched over.
+/* A run continues exactly only if these options stay the same: the data, the model, and the order of additions.
+ * `transport` belongs to the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use
+ * cuSPARSE's order. `epochs` sets the length of the learning rate schedule.
  *
- * Not here: where and when tasks run, and where rows lie (sched, placement, depth, feature-cache), as each sum has an order of its
- * own. What only looks at the model, or ends the run (eval-every, patience, the output group). What a checkpoint brings itself
- * (load). Where files are (data-path, cache). The machine (cpus, gpus): a run may go on on another one, though GPUs round other
- * than CPUs; its bits are those of one run where the same kind works on, with nccl as many GPUs, and without --cpus beside GPUs. */
+ * Free options:
+ * - place and time of tasks, and place of rows (sched, placement, depth, feature-cache): every sum has a fixed
+ * order.
+ * - observation and the end of the run (eval-every, patience, the output group).
+ * - load: the checkpoint brings the weights.
+ * - file locations (data-path, cache).
+ * - the machine (cpus, gpus). GPUs round differently from CPUs. The bits equal those of an uninterrupted run if the
+ * same kind of   device continues, with nccl the same number of GPUs, and without --cpus beside GPUs. */
 static const char *const fixed_options[] = {"dataset",
                                             "split",
                                             "features",
@@ -67,7 +71,7 @@ static const char *const fixed_options[] = {"dataset",
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 12
 
-/* What the dataset must have been like, beside its name. */
+/* Sizes of the dataset, compared in addition to its name. */
 static const char *const size_names[] = {"vertices", "edges", "features", "training_vertices"};
 #define N_SIZES (sizeof size_names / sizeof *size_names)
 
@@ -80,7 +84,7 @@ static uint64_t size_of(const struct sl_session *t, size_t i)
 
 /* ---- saving ---- */
 
-/* The metadata of a checkpoint, with room for its texts. */
+/* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
     struct sl_metadata entry[N_FIXED + N_NUMBERS + 2];
     uint32_t n;
@@ -104,7 +108,7 @@ static void add_real(struct labels *labels, const char *key, double value)
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 
-/* An option's text; of `dataset` the name of arrays, where these are trained on. */
+/* An option's text. If the run trains on the program's arrays, `dataset` is their name. */
 static enum sl_status option_text(const char *name, const struct sl_settings *settings, const char *dataset, char **out)
 {
     return dataset != NULL && strcmp(name, "dataset") == 0
@@ -148,7 +152,7 @@ static void free_labels(struct labels *labels)
     }
 }
 
-/* Rank 0's model to all. */
+/* Broadcast rank 0's model. */
 static enum sl_status share_model(struct sl_session *t)
 {
     size_t n = sl_model_entries(&t->model);
@@ -170,17 +174,24 @@ enum sl_status sl_state_average(struct sl_session *t)
 {
     enum sl_status st;
     if (t->n_replicas == 1) {
-        return t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, false) : SL_OK;
+        if (t->schedule.kind->share != NULL) {
+            return t->schedule.kind->share(t->schedule.own, false);
+        }
+        return SL_OK;
     }
     SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, false), done);
-    SL_TRY(st, sl_rank() == 0 ? sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model) : SL_OK, done);
+    if (sl_rank() == 0) {
+        SL_TRY(st, sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model), done);
+    }
     sl_ranks_drain();
-    st = t->plan.n_ranks > 1 ? share_model(t) : SL_OK;
+    if (t->plan.n_ranks > 1) {
+        st = share_model(t);
+    }
 done:
     return st;
 }
 
-/* All replicas' tensors; *n is the number made so far, also on failure. */
+/* List the tensors of all replicas. *n is the number made so far, also on failure. */
 static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tensors, uint32_t *n)
 {
     enum sl_status st = SL_OK;
@@ -189,7 +200,9 @@ static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tens
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_R), done);
         st = sl_model_tensors(&t->replica[r], SL_TENSORS_FOR_CHECKPOINT, tensors + *n, &n_model);
         sl_model_release(&t->replica[r]);
-        SL_TRY(st, st, done);
+        if (st != SL_OK) {
+            goto done;
+        }
         *n += n_model;
     }
 done:
@@ -229,23 +242,29 @@ enum sl_status sl_state_save(struct sl_session *t)
         SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, true), done);
         sl_ranks_drain();
     }
-    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
-    SL_TRY(st, t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, true) : SL_OK, done);
-    st = sl_rank() == 0 ? save(t) : SL_OK;
+    if (t->schedule.kind->gather != NULL) {
+        SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
+    }
+    if (t->schedule.kind->share != NULL) {
+        SL_TRY(st, t->schedule.kind->share(t->schedule.own, true), done);
+    }
+    if (sl_rank() == 0) {
+        st = save(t);
+    }
 done:
     return st;
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
-/* An option left open on the command line is taken from the checkpoint: 0 stands for "decide". */
+/* Whether an option is left open (0): the checkpoint then decides. */
 static bool left_open(const struct sl_settings *s, const char *name)
 {
     return (strcmp(name, "pes") == 0 && s->pes == 0) || (strcmp(name, "group-size") == 0 && s->group_size == 0) ||
            (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
 }
 
-/* Of lr-schedule it is known by then that it is as it was. */
+/* lr-schedule is compared before epochs (fixed_options) and equals the checkpoint's here. */
 static bool may_change(const struct sl_settings *s, const char *name)
 {
     return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
@@ -265,7 +284,7 @@ enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset,
         snprintf(key, sizeof key, "option.%s", name);
         const char *then = sl_tensors_metadata(checkpoint, key);
         if (then == NULL && strcmp(name, "precision") == 0) {
-            then = "float"; /* there was no other */
+            then = "float"; /* older checkpoints: the only precision */
         }
         if (then == NULL) {
             st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
@@ -301,8 +320,11 @@ static enum sl_status match_sizes(const struct sl_session *t, const struct sl_te
 {
     for (size_t i = 0; i < N_SIZES; i++) {
         uint64_t then = size_of(t, i);
-        bool known = sl_tensors_metadata(checkpoint, size_names[i]) != NULL; /* older ones have none */
-        enum sl_status st = known ? sl_checkpoint_whole(checkpoint, size_names[i], &then) : SL_OK;
+        bool known = sl_tensors_metadata(checkpoint, size_names[i]) != NULL; /* older checkpoints lack sizes */
+        enum sl_status st = SL_OK;
+        if (known) {
+            st = sl_checkpoint_whole(checkpoint, size_names[i], &then);
+        }
         if (st == SL_OK && then != size_of(t, i)) {
             st = sl_fail(SL_EINVAL,
                          "dataset %s: found %" PRIu64 " %s, expected %" PRIu64 ", as in the run that %.200s is of",
@@ -341,7 +363,9 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
         st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
         sl_model_release(&t->replica[r]);
-        SL_TRY(st, st, done);
+        if (st != SL_OK) {
+            goto done;
+        }
     }
     if (sl_tensors_find(checkpoint, "best") != NULL) {
         SL_TRY(st, sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best), done);

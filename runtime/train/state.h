@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The state of a run in its checkpoints.
+ * Saving and loading the state of a run in checkpoints.
  */
 #ifndef SL_RUNTIME_TRAIN_STATE_H
 #define SL_RUNTIME_TRAIN_STATE_H
 
 #include "runtime/train/session.h"
 
-/* With several replicas: the model becomes their average, which they do not notice. SL_ESTARPU, SL_ENOMEM. */
+/* Set the model to the average of the replicas; the replicas do not change. With a single replica: bring the
+ * current model to all ranks. Collective. SL_ESTARPU, SL_ENOMEM, or a status of the schedule's share. */
 enum sl_status sl_state_average(struct sl_session *session);
 
-/* Save the state to --checkpoint. No task is running. SL_EIO, SL_ENOMEM. */
+/* Save the state to --checkpoint; rank 0 writes. Collective. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_state_save(struct sl_session *session);
 
-/* Take pes, group size and chunks that the command line leaves open from the checkpoint, and refuse options that would not go
- * on exactly. Before the session decides them. dataset: the name of arrays, in place of the option's; NULL: there are none.
- * SL_EINVAL: an option differs (message: both values). SL_EFILE. */
+/* Check the settings against the checkpoint: the run must continue exactly. Open values of pes, group-size and
+ * chunks come from the checkpoint. Call this before the session decides open options. dataset: the name of the
+ * program's own arrays; NULL: compare the option.
+ * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
 enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset, const struct sl_tensors *checkpoint);
 
-/* Fill model, best weights and state from a checkpoint; then, once the schedule is open, what the epoch in hand has come to.
- * SL_EFILE. On failure the session is not to be trained. */
+/* Load model, best weights and progress from a checkpoint. SL_EFILE. After a failure the session must not be
+ * trained. */
 enum sl_status sl_state_load(struct sl_session *session, const struct sl_tensors *checkpoint);
+
+/* Load the losses and the schedule's counts of the current epoch, after the schedule is open. SL_EFILE, as above. */
 enum sl_status sl_state_load_epoch(struct sl_session *session, const struct sl_tensors *checkpoint);
 
 #endif

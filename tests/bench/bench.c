@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * make bench: trains some epochs at one or all of the settings below and prints, as Markdown, the epoch's time beside the floor
- * of tests/bench/floor.h and each codelet's rate beside its ceiling, measured in the same run.
+ * make bench: trains some epochs at one or all of the settings below and prints, as Markdown, the epoch's time
+ * beside the floor of tests/bench/floor.h and each codelet's rate beside its ceiling, measured in the same run.
  *
  * usage: bench [--setting tutorial|deep] [--repeats N] [options of coop_sage]
  *
- * A setting stands for the options listed with it, on ogbn-arxiv where $STARLING_DATA has it and on a generated graph of its
- * size otherwise. What is on the command line or in the environment counts more. */
+ * A setting stands for the options listed with it, on ogbn-arxiv where $STARLING_DATA has it and on a generated
+ * graph of its size otherwise. What is on the command line or in the environment counts more. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * make bench-gpu, first part: each launcher's rate on one GPU, as Markdown: bytes over time beside the copy bandwidth, flops over
- * time beside a large product's, all measured in this run, medians of many.
+ * make bench-gpu, first part: each launcher's rate on one GPU, as Markdown: bytes over time beside the copy
+ * bandwidth, flops over time beside a large product's, all measured in this run, medians of many.
  *
- * usage: bench_gpu [--quick] [repeats]      exit status 77 where there is no device
- * --quick: sizes that show that everything runs, and nothing of how fast
+ * usage: bench_gpu [--quick] [repeats]      exit status 77 where there is no device --quick: sizes that show that
+ * everything runs, and nothing of how fast
  *
- * Bytes are what must move at least: each row read once per use and written once. Tables are several times the last cache;
- * indices are random, data is random. Times are of events around one launch or, where that takes less than SHORT_S, around
- * SHORT_CALLS of them, one after the other, so that they are not the host's. */
+ * Bytes are what must move at least: each row read once per use and written once. Tables are several times the last
+ * cache; indices are random, data is random. Times are of events around one launch or, where that takes less than
+ * SHORT_S, around SHORT_CALLS of them, one after the other, so that they are not the host's. */
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusparse.h>
@@ -48,10 +48,10 @@ static uint32_t product_rows = 8192;
 static double copy_bandwidth; /* bytes read and written per second */
 static double gemm_rate;      /* flops per second */
 
-static void need(int good, const char *what)
+static void need(int good, const char *call)
 {
     if (!good) {
-        fprintf(stderr, "bench_gpu: %s: %s\n", what, cudaGetErrorString(cudaGetLastError()));
+        fprintf(stderr, "bench_gpu: %s: %s\n", call, cudaGetErrorString(cudaGetLastError()));
         exit(1);
     }
 }
@@ -121,12 +121,12 @@ static int compare_floats(const void *a, const void *b)
 }
 
 /* Seconds of one of n calls. */
-static float call_s(enum sl_status (*call)(const void *), const void *what, int n)
+static float call_s(enum sl_status (*call)(const void *), const void *input, int n)
 {
     float ms;
     need(cudaEventRecord(begin, stream) == cudaSuccess, "an event");
     for (int i = 0; i < n; i++) {
-        need_ok(call(what));
+        need_ok(call(input));
     }
     need(cudaEventRecord(end, stream) == cudaSuccess, "an event");
     need(cudaEventSynchronize(end) == cudaSuccess, "a launcher");
@@ -135,15 +135,15 @@ static float call_s(enum sl_status (*call)(const void *), const void *what, int 
 }
 
 /* Median seconds of one call, after three to warm up. */
-static double median_s(enum sl_status (*call)(const void *), const void *what)
+static double median_s(enum sl_status (*call)(const void *), const void *input)
 {
     float s[MAX_REPEATS];
     for (int i = 0; i < 3; i++) {
-        s[0] = call_s(call, what, 1);
+        s[0] = call_s(call, input, 1);
     }
     int n_calls = s[0] < SHORT_S ? SHORT_CALLS : 1;
     for (int i = 0; i < n_repeats; i++) {
-        s[i] = call_s(call, what, n_calls);
+        s[i] = call_s(call, input, n_calls);
     }
     qsort(s, (size_t)n_repeats, sizeof *s, compare_floats);
     return s[n_repeats / 2];
@@ -169,9 +169,9 @@ struct copy {
     size_t bytes;
 };
 
-static enum sl_status copy(const void *what)
+static enum sl_status copy(const void *input)
 {
-    const struct copy *c = what;
+    const struct copy *c = input;
     need(cudaMemcpyAsync(c->to, c->from, c->bytes, cudaMemcpyDeviceToDevice, stream) == cudaSuccess, "a copy");
     return SL_OK;
 }
@@ -182,9 +182,9 @@ struct product {
     sl_real *z;
 };
 
-static enum sl_status forward_product(const void *what)
+static enum sl_status forward_product(const void *input)
 {
-    const struct product *p = what;
+    const struct product *p = input;
     return sl_dense_forward_cuda(by, p->m, p->k, p->n, p->x, p->w, p->bias, 0, p->z);
 }
 
@@ -213,9 +213,9 @@ struct gather {
     sl_real *x;
 };
 
-static enum sl_status gather(const void *what)
+static enum sl_status gather(const void *input)
 {
-    const struct gather *g = what;
+    const struct gather *g = input;
     struct sl_feature_rows rows = {.n_columns = g->n_columns,
                                    .table = g->table,
                                    .ids = g->ids,
@@ -257,23 +257,23 @@ struct block {
     sl_real *m, *gx;
 };
 
-static enum sl_status forward(const void *what)
+static enum sl_status forward(const void *input)
 {
-    const struct block *b = what;
+    const struct block *b = input;
     struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
     return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->x, 0, SL_DTYPE_REAL, b->m);
 }
 
-static enum sl_status forward_cusparse(const void *what)
+static enum sl_status forward_cusparse(const void *input)
 {
-    const struct block *b = what;
+    const struct block *b = input;
     struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
     return sl_aggregate_forward_cusparse(stream, cusparse, &edges, b->n_columns, &b->x, 0, b->m);
 }
 
-static enum sl_status backward(const void *what)
+static enum sl_status backward(const void *input)
 {
-    const struct block *b = what;
+    const struct block *b = input;
     uint32_t zero = 0;
     struct sl_transposed block = {
         .back_offsets = b->back_offsets, .back_rows = b->back_rows, .edge_offsets = b->offsets};
@@ -350,15 +350,15 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
 
 /* ---- dense ---- */
 
-static enum sl_status input_product(const void *what)
+static enum sl_status input_product(const void *input)
 {
-    const struct product *p = what;
+    const struct product *p = input;
     return sl_dense_backward_input_cuda(by, p->m, p->n, p->k, p->x, p->w, 0, p->z);
 }
 
-static enum sl_status weight_product(const void *what)
+static enum sl_status weight_product(const void *input)
 {
-    const struct product *p = what; /* GW [k x n] = X^T GZ, bias its gradient */
+    const struct product *p = input; /* GW [k x n] = X^T GZ, bias its gradient */
     return sl_dense_backward_weight_cuda(by, p->m, p->k, p->n, p->x, p->w, p->z, (sl_real *)(uintptr_t)p->bias);
 }
 
@@ -386,15 +386,15 @@ struct rows {
     sl_real *h, *gw, *gb;
 };
 
-static enum sl_status activate(const void *what)
+static enum sl_status activate(const void *input)
 {
-    const struct rows *r = what;
+    const struct rows *r = input;
     return sl_activate_forward_cuda(stream, &r->a, SL_DTYPE_REAL, r->z, NULL, r->gate, SL_DTYPE_REAL, r->h);
 }
 
-static enum sl_status activate_back(const void *what)
+static enum sl_status activate_back(const void *input)
 {
-    const struct rows *r = what;
+    const struct rows *r = input;
     struct sl_activate_sums sums = {.gw = r->gw, .gb = r->gb};
     return sl_activate_backward_cuda(stream, &r->a, r->z, r->gate, r->gh, &sums, r->h);
 }
@@ -436,23 +436,23 @@ struct small {
     size_t n_entries;
 };
 
-static enum sl_status loss(const void *what)
+static enum sl_status loss(const void *input)
 {
-    const struct small *s = what;
+    const struct small *s = input;
     struct sl_labels labels = {.part_labels = s->labels, .ids = s->ids};
     return sl_loss_cuda(stream, n_rows, CLASSES, s->z, &labels, 1.0 / n_rows, s->gz, s->loss);
 }
 
-static enum sl_status optimise(const void *what)
+static enum sl_status optimise(const void *input)
 {
-    const struct small *s = what;
+    const struct small *s = input;
     struct sl_adam adam = {0.003, 0.9, 0.999, 1e-8, 0, 1};
     return sl_optimize_cuda(stream, &adam, s->n_entries, s->gz, s->w, s->m, s->v);
 }
 
-static enum sl_status reduce(const void *what)
+static enum sl_status reduce(const void *input)
 {
-    const struct small *s = what;
+    const struct small *s = input;
     return sl_reduce_cuda(stream, 8, s->n_entries, s->partials, s->gz);
 }
 
@@ -499,8 +499,8 @@ static void be_quick(void)
     product_rows = 64;
 }
 
-/* What launchers take for a call stays with the device's pool, as in a run (runtime/machine/gpus.c): events are around launches, not
- * around the driver's calls for memory. */
+/* What launchers take for a call stays with the device's pool, as in a run (runtime/machine/gpus.c): events are
+ * around launches, not around the driver's calls for memory. */
 static void keep_scratch_memory(void)
 {
     cudaMemPool_t pool;

@@ -179,8 +179,8 @@ static void count_forward(const struct at *a)
     add_rows(a, "sl_aggregate_forward", a->edges, table, averaged, averaged);
 }
 
-/* The adjoint of the average is shared by those who send gradients back and the owner who adds them up, who also has to write
- * all of the rows of the level above. */
+/* The adjoint of the average is shared by those who send gradients back and the owner who adds them up, who also
+ * has to write all of the rows of the level above. */
 static void count_aggregate_backward(const struct at *a)
 {
     double averaged = a->width * (a->edges + a->below);
@@ -219,7 +219,8 @@ static void count_activation(const struct at *a)
     add_copy(a->out, "sl_activate_backward", (int)a->layer, bytes, 0, n_tasks);
 }
 
-/* Logits in, their gradients out; partial gradients in, sums out; gradients, weights and moments in, the latter two out. */
+/* Logits in, their gradients out; partial gradients in, sums out; gradients, weights and moments in, the latter two
+ * out. */
 static void count_rest(const struct bench_shape *s, struct bench_floor *out)
 {
     uint32_t n_partials = s->n_pes * s->n_chunks;

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The work that an epoch cannot do without, counted from the sizes of its blocks alone and never from what codelets say of
- * themselves. What a machine needs for it is tests/bench/ceilings.h.
+ * The work that an epoch cannot do without, counted from the sizes of its blocks alone and never from what codelets
+ * say of themselves. What a machine needs for it is tests/bench/ceilings.h.
  *
- * Level l of a step is its frontier: level 0 the seeds, level L the input rows; hop l joins level l + 1 to level l. Layer i takes
- * level L - i to level L - i - 1. V_l vertices, E_l edges and T_l references (ids that a PE asks of an owner, itself included) are
- * sums over the steps and PEs of an epoch. With F columns in and H out, and w = min(F, H), the width of the rows that are averaged:
+ * Level l of a step is its frontier: level 0 the seeds, level L the input rows; hop l joins level l + 1 to level l.
+ * Layer i takes level L - i to level L - i - 1. V_l vertices, E_l edges and T_l references (ids that a PE asks of
+ * an owner, itself included) are sums over the steps and PEs of an epoch. With F columns in and H out, and w =
+ * min(F, H), the width of the rows that are averaged:
  *
  *   sample    two random cache lines per destination and one per edge            2 V_l + E_l lines
  *   merge     id, place, row and inverse of each reference                       16 T_l bytes
  *   gather    each input row is read and written                                 8 F V_L bytes
- *   dense     2 m n k flops a product: self rows in forward, W in backward, X in backward but not at the first layer; the
- *             neighbours' products on V_l rows of means, or, where F > H, on the V_(l+1) rows before they are averaged
+ *   dense     2 m n k flops a product: self rows in forward, W in backward, X in backward but not at the first
+ *             layer; the neighbours' products on V_l rows of means, or, where F > H, on the V_(l+1) rows before they are averaged
  *   aggregate read along the edges, written once, each way                       4 w (E_l + V_l) bytes
  *
- * These five make the floor. Pack, activation, loss, reduction and optimiser are counted so that their rates can be judged, but
- * a perfect program could fuse them away.
+ * These five make the floor. Pack, activation, loss, reduction and optimiser are counted so that their rates can be
+ * judged, but a perfect program could fuse them away.
  *
- * What sampling cannot do without besides lines is counted for its own ceiling, not for the floor. R_l draws of hop l: four random
- * numbers each, for the destinations with more in-neighbours than the fanout, k of them:
+ * What sampling cannot do without besides lines is counted for its own ceiling, not for the floor. R_l draws of hop
+ * l: four random numbers each, for the destinations with more in-neighbours than the fanout, k of them:
  *
  *   draws     the random numbers, by counter                                     ceil(k / 4) each
- *   marks     each edge's source is marked among all ids, so that it is listed once, and looked up for its place in the list
+ *   marks     each edge's source is marked among all ids, so that it is listed once, and looked up for its place
+ *             in the list
  *   order     the edges by source, the block of backward: a stable counting sort of E_l edges by T_l sources
  *   writing   offsets, sources, back offsets and request, in order               4 (V_l + E_l + 2 T_l) bytes
  *
- * The picks' own arithmetic, none twice and in order, is left out, as are the reads of what was written a moment before.
+ * The picks' own arithmetic, none twice and in order, is left out, as are the reads of what was written a moment
+ * before.
  */
 #ifndef SL_TESTS_BENCH_FLOOR_H
 #define SL_TESTS_BENCH_FLOOR_H

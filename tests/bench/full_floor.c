@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What an epoch of residual graph convolutions on the full graph (pipe_gnn --model resgcn) cannot do without on this machine: its products and
- * sums, counted and measured as in floor.h and ceilings.h, on all cores at once.
+ * What an epoch of residual graph convolutions on the full graph (pipe_gnn --model resgcn) cannot do without on
+ * this machine: its products and sums, counted and measured as in floor.h and ceilings.h, on all cores at once.
  *
  * usage: full_floor VERTICES EDGES FEATURES HIDDEN CLASSES LAYERS CPUS
  *
- * EDGES are in-edges, without the vertices' own. A layer's sums read a row for each in-edge and each vertex and write one for each vertex, on the
- * way there and back; its products are three, of which the first layer of all needs two. Prints seconds: of products, of sums, of both.
+ * EDGES are in-edges, without the vertices' own. A layer's sums read a row for each in-edge and each vertex and
+ * write one for each vertex, on the way there and back; its products are three, of which the first layer of all
+ * needs two. Prints seconds: of products, of sums, of both.
  */
 #include <stdio.h>
 #include <stdlib.h>

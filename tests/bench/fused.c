@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums in registers, each waiting for itself alone: s = s a + b. Twelve of them are enough for two units that take four or five
- * cycles, and leave registers for a and b. */
+ * Sums in registers, each waiting for itself alone: s = s a + b. Twelve of them are enough for two units that take
+ * four or five cycles, and leave registers for a and b. */
 #include "tests/bench/fused.h"
 
 #include <math.h>

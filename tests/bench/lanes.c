@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * How well a schedule would fill as many devices as it has PEs: the tasks of a trace, as long as they were, each PE doing its own one after
- * the other in the order they were submitted in, as soon as what they depend on is done; sending costs nothing.
+ * How well a schedule would fill as many devices as it has PEs: the tasks of a trace, as long as they were, each PE
+ * doing its own one after the other in the order they were submitted in, as soon as what they depend on is done;
+ * sending costs nothing.
  *
  * usage: lanes FOLDER N_PES
  *

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a run's phases cost: seconds, processor time and peak memory of each, from loading to evaluation, as Markdown.
+ * What a run's phases cost: seconds, processor time and peak memory of each, from loading to evaluation, as
+ * Markdown.
  *
  * usage: phases [--dense-features] [options of coop_sage]
  *
- * The library is as it is; the functions that are its phases are wrapped by the linker (--wrap in tests/bench/local.am). A phase
- * within another is counted in both. The peak is the system's own high water mark of resident memory, which is set back at the
- * ends of each phase; pages of a mapped cache file count, once they were looked at. */
+ * The library is as it is; the functions that are its phases are wrapped by the linker (--wrap in
+ * tests/bench/local.am). A phase within another is counted in both. The peak is the system's own high water mark of
+ * resident memory, which is set back at the ends of each phase; pages of a mapped cache file count, once they were
+ * looked at. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,16 +232,16 @@ enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint3
 
 static bool dense_features; /* --dense-features */
 
-enum sl_status __real_sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                          size_t row_element, const bool *held, struct sl_shards *out);
-enum sl_status __wrap_sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                          size_t row_element, const bool *held, struct sl_shards *out);
+enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                     size_t row_element, const bool *held, struct sl_shards *out);
+enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                     size_t row_element, const bool *held, struct sl_shards *out);
 
-enum sl_status __wrap_sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                          size_t row_element, const bool *held, struct sl_shards *out)
+enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                     size_t row_element, const bool *held, struct sl_shards *out)
 {
     enter("tables in part order");
-    enum sl_status st = __real_sl_shards_open_held(dataset, partition, dense || dense_features, row_element, held, out);
+    enum sl_status st = __real_sl_shards_open(dataset, partition, dense || dense_features, row_element, held, out);
     leave();
     return st;
 }

@@ -125,7 +125,8 @@ static void count_references(const struct sl_steps *s, struct bench_shape *shape
     }
 }
 
-/* Draws of one PE in one hop: for each destination that has more in-neighbours than the fanout. Waits for the frontier. */
+/* Draws of one PE in one hop: for each destination that has more in-neighbours than the fanout. Waits for the
+ * frontier. */
 static enum sl_status count_draws(const struct sl_steps *s, uint64_t step, uint32_t p, uint32_t hop)
 {
     const struct sl_sample_rule rule = sl_step_rule(s, hop);

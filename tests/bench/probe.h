@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What is measured of a training run from outside: the library is as it is, and four of its functions are wrapped by the linker
- * (--wrap in tests/bench/local.am), as its own files call them: sl_task_enter and sl_task_leave at the ends of each task,
- * sl_step_sizes once a step, sl_metrics_epoch at the end of each epoch.
+ * What is measured of a training run from outside: the library is as it is, and four of its functions are wrapped
+ * by the linker (--wrap in tests/bench/local.am), as its own files call them: sl_task_enter and sl_task_leave at
+ * the ends of each task, sl_step_sizes once a step, sl_metrics_epoch at the end of each epoch.
  *
- * Tasks are timed twice: by the clock, and by the worker's own processor time, which leaves out what other programs took of the
- * machine. On a machine left alone the two agree.
+ * Tasks are timed twice: by the clock, and by the worker's own processor time, which leaves out what other programs
+ * took of the machine. On a machine left alone the two agree.
  *
- * Epochs: one to warm up, in which destinations that have more in-neighbours than they draw are counted; n_repeats that are timed; n_repeats with StarPU's profiling switched on, which costs a little; one
- * that is not looked at, since it has no later batches to sample and is followed by the evaluation.
+ * Epochs: one to warm up, in which destinations that have more in-neighbours than they draw are counted; n_repeats
+ * that are timed; n_repeats with StarPU's profiling switched on, which costs a little; one that is not looked at,
+ * since it has no later batches to sample and is followed by the evaluation.
  *
  * One probe in a process. The host's functions are for the thread that trains.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * make bench-products: the three products of a dense layer alone, on one thread, with rows that are in no cache, by OpenBLAS and by
- * codelets/gemm.h, beside what the core can do; as Markdown. The weights are read by every call and stay.
+ * make bench-products: the three products of a dense layer alone, on one thread, with rows that are in no cache, by
+ * OpenBLAS and by codelets/gemm.h, beside what the core can do; as Markdown. The weights are read by every call and
+ * stay.
  *
  *   forward   Z = X W        X [D x F], W [F x H]
  *   input     GX = GZ W^T
@@ -16,14 +17,16 @@
 #include "tests/bench/clock.h"
 #include "tests/bench/fused.h"
 
-/* Rows are taken from so many numbers (256 MB), one set after the other; a mean is of so many calls, and the best of so many. */
+/* Rows are taken from so many numbers (256 MB), one set after the other; a mean is of so many calls, and the best
+ * of so many. */
 enum { POOL = 1 << 26, N_CALLS = 40, N_MEANS = 7 };
 
 struct shape {
     uint32_t d, h, f; /* as m, n, k of the forward product */
 };
 
-/* Of a layer of 96 features, of hidden ones, of the deep setting's, of 40 classes; then what chunks of the tutorial's setting have. */
+/* Of a layer of 96 features, of hidden ones, of the deep setting's, of 40 classes; then what chunks of the
+ * tutorial's setting have. */
 static const struct shape shapes[] = {{1024, 128, 96}, {2048, 128, 128}, {4096, 128, 96}, {8192, 256, 256},
                                       {4096, 40, 256}, {1963, 128, 96},  {1963, 40, 128}, {505, 40, 128}};
 

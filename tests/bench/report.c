@@ -54,7 +54,8 @@ static void print_run(const struct bench_report *r, FILE *stream)
             s->group_size, s->batch_size, s->chunks, s->depth, (unsigned long long)shape->n_steps);
 }
 
-/* Epoch / floor in processor time: what the ratio would be had no other program run. Idle workers use processor time, too. */
+/* Epoch / floor in processor time: what the ratio would be had no other program run. Idle workers use processor
+ * time, too. */
 static void print_undisturbed(const struct bench_report *r, double floor_s, FILE *stream)
 {
     double ratio[PROBE_MAX_REPEATS];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The bench's result as Markdown tables, fit for doc/measurements.md. Rates of codelets are in processor time (tests/bench/probe.h).
+ * The bench's result as Markdown tables, fit for doc/measurements.md. Rates of codelets are in processor time
+ * (tests/bench/probe.h).
  */
 #ifndef SL_TESTS_BENCH_REPORT_H
 #define SL_TESTS_BENCH_REPORT_H

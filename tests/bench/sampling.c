@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * make bench-sampling: one PE's sampling of a hop on one thread, by each sampler, as Markdown: time a task, and a time for each in-edge
- * looked at. neighbor looks at the in-edges that it draws, labor at all in-edges of its destinations.
+ * make bench-sampling: one PE's sampling of a hop on one thread, by each sampler, as Markdown: time a task, and a
+ * time for each in-edge looked at. neighbor looks at the in-edges that it draws, labor at all in-edges of its
+ * destinations.
  *
  * usage: sampling DATASET [FEATURES]
  *
- * The destinations are 1024 training vertices and what neighbor draws for them, as at the second hop of a minibatch. */
+ * The destinations are 1024 training vertices and what neighbor draws for them, as at the second hop of a
+ * minibatch. */
 #include <stdio.h>
 #include <string.h>
 

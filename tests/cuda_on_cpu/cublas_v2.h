@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The stand-in for cuBLAS: two products, by way of CBLAS, which refuse what cuBLAS refuses: in float or in TF32, and of bf16.
+ * The stand-in for cuBLAS: two products, by way of CBLAS, which refuse what cuBLAS refuses: in float or in TF32,
+ * and of bf16.
  */
 #ifndef SL_TESTS_CUBLAS_V2_H
 #define SL_TESTS_CUBLAS_V2_H
@@ -86,8 +87,8 @@ static inline const char *cublasGetStatusString(cublasStatus_t status)
     return status == CUBLAS_STATUS_SUCCESS ? "no error" : "an error of the stand-in";
 }
 
-/* A factor as TF32 has it, to be freed by the caller: 10 bits after the point, the nearest, with ties away from zero. NULL in float, where
- * it is as it is. */
+/* A factor as TF32 has it, to be freed by the caller: 10 bits after the point, the nearest, with ties away from
+ * zero. NULL in float, where it is as it is. */
 static inline float *sl_emulate_tf32(int mode, int n_rows, int n_columns, int ld, const float *x)
 {
     float *rounded = mode == CUBLAS_TF32_TENSOR_OP_MATH ? (float *)calloc((size_t)n_columns, (size_t)ld * 4) : NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The stand-in's C++ half: kernels. A block's threads are coroutines of the calling thread (ucontext); each runs until it waits
- * for the others, at __syncthreads or a warp's shuffle. Blocks run one after the other, in an order that is not ascending,
- * and are often fewer than asked for, so that a kernel that relies on either fails here too.
+ * The stand-in's C++ half: kernels. A block's threads are coroutines of the calling thread (ucontext); each runs
+ * until it waits for the others, at __syncthreads or a warp's shuffle. Blocks run one after the other, in an order
+ * that is not ascending, and are often fewer than asked for, so that a kernel that relies on either fails here too.
  */
 #ifndef SL_TESTS_CUDA_RUNTIME_H
 #define SL_TESTS_CUDA_RUNTIME_H
@@ -61,7 +61,7 @@ static inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned 
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim; /* the last two are dim3 to CUDA */
 
 /* Of tests/cuda_on_cpu/emulate.cc. */
-void sl_emulate_grid(dim3 grid, dim3 block, void (*thread)(void *), void *what);
+void sl_emulate_grid(dim3 grid, dim3 block, void (*thread)(void *), void *argument);
 void __syncthreads();
 int __syncthreads_or(int predicate);
 void __syncwarp(unsigned mask = 0xffffffffu);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A stand-in for CUDA's header of this name, so that CUDA sources compile as plain C++ and their kernels run on the CPU, thread
- * by thread: `make check` tests the very lines that a GPU runs, on machines without GPU and toolkit. This half is what C sees.
+ * A stand-in for CUDA's header of this name, so that CUDA sources compile as plain C++ and their kernels run on the
+ * CPU, thread by thread: `make check` tests the very lines that a GPU runs, on machines without GPU and toolkit.
+ * This half is what C sees.
  *
- * Device memory is the process's own, filled with rubbish when it is handed out, at most SL_EMULATED_BYTES at a time. Streams are
- * done as soon as they are given something. With SL_EMULATED_GPU these are declarations, and device.cc has the functions. What is
- * not here, our sources do not use.
+ * Device memory is the process's own, filled with rubbish when it is handed out, at most SL_EMULATED_BYTES at a
+ * time. Streams are done as soon as they are given something. With SL_EMULATED_GPU these are declarations, and
+ * device.cc has the functions. What is not here, our sources do not use.
  */
 #ifndef SL_TESTS_CUDA_RUNTIME_API_H
 #define SL_TESTS_CUDA_RUNTIME_API_H

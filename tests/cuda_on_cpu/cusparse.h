@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A stand-in for cuSPARSE: M = alpha A X + beta M with A in CSR, rows one after the other, floats and 32-bit indices, and nothing
- * else. Its working memory is asked for and looked at, so that a caller who forgets it is seen.
+ * A stand-in for cuSPARSE: M = alpha A X + beta M with A in CSR, rows one after the other, floats and 32-bit
+ * indices, and nothing else. Its working memory is asked for and looked at, so that a caller who forgets it is
+ * seen.
  */
 #ifndef SL_TESTS_CUSPARSE_H
 #define SL_TESTS_CUSPARSE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Made-up GPUs behind the functions of CUDA's runtime that StarPU and Starling call, compiled against CUDA's own header. A program
- * that has these functions offers them to the shared libraries it is linked with, in place of libcudart's. One lock: one piece of
- * work at a time. */
+ * Made-up GPUs behind the functions of CUDA's runtime that StarPU and Starling call, compiled against CUDA's own
+ * header. A program that has these functions offers them to the shared libraries it is linked with, in place of
+ * libcudart's. One lock: one piece of work at a time. */
 #include "tests/cuda_on_cpu/device.h"
 
 #include <cuda_runtime_api.h>
@@ -65,9 +65,9 @@ cudaError_t answer(cudaError_t error)
     return error;
 }
 
-[[noreturn]] void stop(const char *what, size_t bytes)
+[[noreturn]] void stop(const char *label, size_t bytes)
 {
-    fprintf(stderr, "made-up GPU: %s (%zu)\n", what, bytes);
+    fprintf(stderr, "made-up GPU: %s (%zu)\n", label, bytes);
     abort();
 }
 
@@ -358,7 +358,8 @@ cudaError_t check_copy(const Copy &copy, cudaMemcpyKind kind)
     return cudaSuccess;
 }
 
-/* From main memory that is not pinned CUDA takes a copy before it returns; to such memory it returns when all is there. */
+/* From main memory that is not pinned CUDA takes a copy before it returns; to such memory it returns when all is
+ * there. */
 cudaError_t give_copy(std::unique_lock<std::mutex> &lock, Copy copy, cudaMemcpyKind kind, cudaStream_t stream,
                       bool waits)
 {
@@ -424,8 +425,9 @@ static bool is_mapped(uintptr_t address)
     return mincore((void *)(address / PAGE * PAGE), 1, &resident) == 0;
 }
 
-/* Whether this is an address of the process that is neither a GPU's nor pinned. 0x55.. and 0x7f.. is where Linux puts programs,
- * heaps, libraries and stacks; a small number below what is left of one in a struct's padding is none. */
+/* Whether this is an address of the process that is neither a GPU's nor pinned. 0x55.. and 0x7f.. is where Linux
+ * puts programs, heaps, libraries and stacks; a small number below what is left of one in a struct's padding is
+ * none. */
 static bool is_main_memory(uintptr_t word)
 {
     uintptr_t top = word >> 40;
@@ -433,8 +435,8 @@ static bool is_main_memory(uintptr_t word)
     return may_be && gpu_of((void *)word) < 0 && !is_pinned((void *)word, 1) && is_mapped(word);
 }
 
-/* Whether this is an address in, or just behind, something allocated on that GPU; a number beside what is left of an address in a
- * struct's padding is none. */
+/* Whether this is an address in, or just behind, something allocated on that GPU; a number beside what is left of
+ * an address in a struct's padding is none. */
 static bool is_own(int g, uintptr_t word)
 {
     const Gpu &gpu = gpus[(size_t)g];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The threads of a block as coroutines. A barrier of a block or of a warp is passed when all of its threads that still run have
- * come to it; a thread that has returned waits nowhere. */
+ * The threads of a block as coroutines. A barrier of a block or of a warp is passed when all of its threads that
+ * still run have come to it; a thread that has returned waits nowhere. */
 #include <ucontext.h>
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -25,8 +25,8 @@ namespace
 enum { WARP = 32, STACK_BYTES = 256 * 1024 };
 enum class State { runs, waits_for_block, waits_for_warp, done };
 
-/* A coroutine, and where its stack is; the scheduler's is the calling thread's own. A jump costs no system call, but begins
- * nothing: the first time a context is set. */
+/* A coroutine, and where its stack is; the scheduler's is the calling thread's own. A jump costs no system call,
+ * but begins nothing: the first time a context is set. */
 struct Routine {
     ucontext_t context;
     void *jump[5];
@@ -49,13 +49,13 @@ struct Block {
     unsigned n, current;
     uint32_t rounds; /* what the next order is drawn from */
     void (*body)(void *);
-    void *what;
+    void *argument;
 };
 
 __thread Block *block;
 
-/* The library's longjmp, and the compiler where it sees one or a function that it knows not to return, would have the address
- * sanitizer forget the whole stack, which takes longer than all else. */
+/* The library's longjmp, and the compiler where it sees one or a function that it knows not to return, would have
+ * the address sanitizer forget the whole stack, which takes longer than all else. */
 #ifdef __clang__
 __attribute__((noinline, no_sanitize_address))
 #else
@@ -99,7 +99,7 @@ void run_thread()
     __sanitizer_finish_switch_fiber(nullptr, &block->scheduler.bottom, &block->scheduler.bytes);
 #endif
     for (;;) {
-        block->body(block->what);
+        block->body(block->argument);
         block->threads[block->current].state = State::done;
         change(&block->threads[block->current].routine, &block->scheduler);
     }
@@ -157,7 +157,8 @@ bool release_some()
     return any;
 }
 
-/* Between two barriers threads go on in an order of which they can rely on nothing: from another one each time, and up or down. */
+/* Between two barriers threads go on in an order of which they can rely on nothing: from another one each time, and
+ * up or down. */
 class Order
 {
   public:
@@ -254,7 +255,7 @@ unsigned __ballot_sync(unsigned mask, int flag)
     return flags;
 }
 
-void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
+void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *argument)
 {
     static thread_local Block of_this_worker; /* each mention of it asks whether it is begun: one a launch */
     block = &of_this_worker;
@@ -263,7 +264,7 @@ void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
     }
     block->n = size.x;
     block->body = thread;
-    block->what = what;
+    block->argument = argument;
     block->rounds = (grid.x * 31 + size.x) * 2654435761u; /* the same orders each time that it is launched */
     grid.x = 1 + (block->rounds >> 8) % grid.x; /* our kernels are right for any grid: fewer blocks, more rounds */
     blockDim = {size.x, size.y, size.z};

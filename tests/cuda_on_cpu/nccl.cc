@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The stand-in for NCCL: what a group holds is matched and given to the streams a few questions after its end, and done when the
- * streams of all who take part have come to it. */
+ * The stand-in for NCCL: what a group holds is matched and given to the streams a few questions after its end, and
+ * done when the streams of all who take part have come to it. */
 #if defined(SL_NCCL) || !defined(SL_EMULATED_GPU)
 #ifdef SL_EMULATED_GPU
 #include <nccl.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Readers of files that may be hostile, each as a function of some bytes: for libFuzzer (`make fuzz`), and for tests/test_fuzz.c, which
- * gives them seeds and what was found. Whatever the bytes are, a reader succeeds or says why not; it does not crash, hang, or leak.
+ * Readers of files that may be hostile, each as a function of some bytes: for libFuzzer (`make fuzz`), and for
+ * tests/test_fuzz.c, which gives them seeds and what was found. Whatever the bytes are, a reader succeeds or says
+ * why not; it does not crash, hang, or leak.
  *
- * Checksums keep chance away from the readers behind them. Programs of these targets are linked with sl_checksum wrapped, so that
- * each checksum is 0 and fits.
+ * Checksums keep chance away from the readers behind them. Programs of these targets are linked with sl_checksum
+ * wrapped, so that each checksum is 0 and fits.
  */
 #ifndef SL_TESTS_FUZZ_FUZZ_H
 #define SL_TESTS_FUZZ_FUZZ_H
