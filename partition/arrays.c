@@ -191,6 +191,7 @@ static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset
     *features = (struct sl_features){
         .n_rows = a->n_vertices, .n_columns = a->n_features, .dense = (float *)(uintptr_t)a->features};
     out->lent = a->features;
+    SL_TRY(st, sl_features_measure(features, &out->range), done);
     if (!sl_features_sparse(sl_features_nonzeros(features), a->n_vertices, a->n_features)) {
         return SL_OK;
     }

@@ -12,7 +12,7 @@
 
 #include "support/decimal.h"
 #include "support/memory.h"
-#include "support/minmax.h"
+#include "support/nearest.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
 #define EXPECTED_BYTES 320 /* description of the valid values */
@@ -89,7 +89,8 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
 {
     char expected[EXPECTED_BYTES];
     describe(option, expected, sizeof expected);
-    return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s", label, text, expected);
+    return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s%s%s", label, text, expected,
+                   option->hint != NULL ? "; " : "", option->hint != NULL ? option->hint : "");
 }
 
 /* ---- Reading one value
@@ -298,46 +299,15 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
 /* ---- Names
  * -------------------------------------------------------------------------------------------------------- */
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    return sl_min_u64(sl_min_u64(a, b), c);
-}
-
-/* Insertions, removals and replacements to turn `b` into `a` (Levenshtein 1966). Names longer than a row are far
- * away. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[48];
-    size_t n = strlen(b);
-    if (n + 1 > sizeof row / sizeof *row) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t replaced = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            row[j] = smallest(row[j] + 1, row[j - 1] + 1, replaced);
-        }
-    }
-    return row[n];
-}
-
-/* The known name nearest to a mistyped one; NULL: none is near. A prefix counts as near. */
+/* The known name nearest to a mistyped one; NULL: none is near. */
 static const char *nearest(const struct sl_option_table *table, const char *name)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(name) < 6 ? 3 : 4; /* one more than allowed */
+    size_t best_distance = SIZE_MAX;
     for (size_t i = 0; i < table->n_options; i++) {
-        const char *ours = table->options[i].name;
-        bool begins = strlen(name) >= 3 && strncmp(ours, name, strlen(name)) == 0;
-        size_t distance = begins ? 1 : edit_distance(name, ours);
-        if (distance < best_distance && distance < strlen(ours)) {
-            best = ours;
+        size_t distance = sl_name_distance(name, table->options[i].name);
+        if (distance < best_distance) {
+            best = table->options[i].name;
             best_distance = distance;
         }
     }
@@ -513,6 +483,14 @@ static void environment_name(const char *prefix, const char *name, char *out, si
         out[used++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
     }
     out[used] = '\0';
+}
+
+void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    if (table->env_prefix != NULL) {
+        environment_name(table->env_prefix, option->name, out, bytes);
+    }
 }
 
 /* An option with a bare form may also be switched on by the words for a flag: STARLING_RESUME=1. */

@@ -283,4 +283,20 @@ if [[ -n $data ]]; then
 else
     echo 'without STARLING_DATA the guard is tested by its thresholds alone (test_guard)'
 fi
+# ---- inference ---------------------------------------------------------------------------------------------------------------------
+
+whole=(--data-path . --cache none --model gcn --layers 2 --hidden 16 --chunks 4 --quiet)
+"$program" --dataset made "${whole[@]}" --epochs 1 --save model.safetensors 2>stderr || complain "--save: $(cat stderr)"
+"$program" --dataset made "${whole[@]}" --epochs 0 --load model.safetensors --predict all.npy 2>stderr || complain "--predict: $(cat stderr)"
+cp -r made bare && rm -r bare/split bare/raw/node-label.csv.gz bare/raw/num-*
+cp -r made fewer && gzip -dc made/raw/node-label.csv.gz | sed 's/[234]/1/' | gzip >fewer/raw/node-label.csv.gz
+for data in bare fewer; do
+    "$program" --dataset $data "${whole[@]}" --epochs 0 --load model.safetensors --predict $data.npy 2>stderr || complain "$data: $(cat stderr)"
+    cmp -s all.npy $data.npy || complain "$data: other scores than of the whole dataset"
+done
+"$program" --dataset bare "${whole[@]}" --epochs 1 2>stderr
+[[ $? -eq 1 && $(wc -l <stderr) -eq 1 ]] || complain "training without labels: expected one line, found: $(cat stderr)"
+STARLING_STAGE=3 "$program" --dataset made "${whole[@]}" --epochs 1 2>stderr || complain "STARLING_STAGE: exit code $?"
+grep -q '^pipe_gnn: warning: STARLING_STAGE is set, .*did you mean STARLING_STAGES?$' stderr || complain "STARLING_STAGE: found: $(cat stderr)"
+
 exit $failed

@@ -454,12 +454,18 @@ static enum sl_status header_length(const char *path, const char *bytes, size_t 
     }
     uint64_t length;
     memcpy(&length, bytes, LENGTH_BYTES);
-    if (length > n - LENGTH_BYTES || length > HEADER_LIMIT) {
-        return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
-                       (unsigned long long)length, n);
+    if (length <= n - LENGTH_BYTES && length <= HEADER_LIMIT) {
+        *out = length;
+        return SL_OK;
     }
-    *out = length;
-    return SL_OK;
+    if (memcmp(bytes, "PK\3\4", 4) == 0 || (unsigned char)bytes[0] == 0x80) { /* a zip archive, or a pickle */
+        return sl_fail(
+            SL_EFILE,
+            "%s: found a PyTorch file, expected a safetensors file: torch.load it, then safetensors.torch.save_file",
+            path);
+    }
+    return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
+                   (unsigned long long)length, n);
 }
 
 static enum sl_status load_header(const char *path, const char *text, size_t n, json_t **out)

@@ -53,6 +53,10 @@ struct sl_session {
     /* of the dataset */
     char name[64], split[64];
     bool synthetic;
+    /* of the dataset's features */
+    struct sl_feature_range range;
+    /* classes without a vertex */
+    uint32_t n_empty_classes;
     /* hash of the dataset and its parts (sl_ranks_match_data) */
     uint64_t data_hash;
     /* the dataset is the caller's, made of arrays */
