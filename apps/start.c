@@ -21,8 +21,9 @@
 #define STACK_BYTES ((size_t)2 << 20)
 #define ROOM_BYTES ((size_t)32 << 20) /* for what is read and allocated until the run's own needs are known */
 
-/* OpenBLAS asks this function of its own for the number of threads that it starts when it is loaded. The programs' definition comes
- * before OpenBLAS's. Starling uses one thread of OpenBLAS; each further one maps memory, and waits without end if there is none. */
+/* OpenBLAS asks this function of its own for the number of threads that it starts when it is loaded. The programs'
+ * definition comes before OpenBLAS's. Starling uses one thread of OpenBLAS; each further one maps memory, and waits
+ * without end if there is none. */
 __attribute__((visibility("default"))) int openblas_num_threads_env(void);
 int openblas_num_threads_env(void)
 {

@@ -11,6 +11,7 @@
 #include "partition/dataset.h"
 #include "partition/features.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 #define MOST_NAME 63 /* bytes */
 
@@ -208,7 +209,7 @@ done:
 static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
 {
     enum sl_status st;
-    snprintf(out->name, sizeof out->name, "%s", a->name != NULL ? a->name : "arrays");
+    snprintf(out->name, sizeof out->name, "%s", sl_text_or(a->name, "arrays"));
     snprintf(out->split, sizeof out->split, "arrays");
     SL_TRY(st, check_numbers(a), done);
     SL_TRY(st, check_present(a), done);

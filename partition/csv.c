@@ -25,7 +25,8 @@
 
 /* ---- One line ---------------------------------------------------------------------------------------------------- */
 
-/* Return the end of the line at `p`, without its line end and the blanks before it. *next gets the start of the next line. */
+/* Return the end of the line at `p`, without its line end and the blanks before it. *next gets the start of the
+ * next line. */
 static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
 {
     const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));

@@ -8,7 +8,8 @@
 
 #include "support/status.h"
 
-/* Refuse a file: the message says what the file is, by its first bytes and its name, and how to make a dataset of it. Always SL_EFILE. */
+/* Refuse a file: the message says what the file is, by its first bytes and its name, and how to make a dataset of
+ * it. Always SL_EFILE. */
 enum sl_status sl_foreign_refuse(const char *path);
 
 #endif

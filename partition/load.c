@@ -17,6 +17,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/nearest.h"
+#include "support/text.h"
 
 #define DEFAULT_DATASET "arxiv"
 
@@ -31,9 +32,9 @@ static enum sl_status data_path(const struct sl_dataset_options *options, char *
     }
     const char *environment = getenv("STARLING_DATA");
     const char *home = getenv("HOME");
-    environment = environment != NULL ? environment : "";
+    environment = sl_text_or(environment, "");
     return sl_format(out, "%s%s./data%s%s%s", environment, environment[0] != '\0' ? ":" : "", home != NULL ? ":" : "",
-                     home != NULL ? home : "", home != NULL ? "/.local/share/starling" : "");
+                     sl_text_or(home, ""), home != NULL ? "/.local/share/starling" : "");
 }
 
 /* What there is of a dataset: strings of sl_alloc, or NULL. */
@@ -157,7 +158,7 @@ done:
 static void name_from_folder(const char *folder, char *out, size_t bytes)
 {
     char *real = realpath(folder, NULL);
-    const char *path = real != NULL ? real : folder;
+    const char *path = sl_text_or(real, folder);
     const char *slash = strrchr(path, '/');
     snprintf(out, bytes, "%s", slash != NULL && slash[1] != '\0' ? slash + 1 : path);
     free(real);
@@ -193,7 +194,7 @@ static uint64_t sum_text(uint64_t sum, const char *text)
 static uint64_t sum_path(uint64_t sum, const char *path)
 {
     char *real = realpath(path, NULL);
-    sum = sum_text(sum, real != NULL ? real : path);
+    sum = sum_text(sum, sl_text_or(real, path));
     free(real);
     return sum;
 }

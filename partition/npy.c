@@ -16,6 +16,7 @@
 #include "partition/zip.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC_BYTES 8 /* magic and version */
@@ -120,7 +121,7 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
     size_t start = MAGIC_BYTES + length_bytes;
     if (length > MAX_HEADER_BYTES || length > bytes - start) {
         return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", where,
-                       bytes - start < MAX_HEADER_BYTES ? bytes - start : MAX_HEADER_BYTES, length);
+                       (size_t)sl_min_u64(bytes - start, MAX_HEADER_BYTES), length);
     }
     memcpy(text, data + start, length);
     text[length] = '\0';
@@ -294,7 +295,7 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
     }
     /* Without its sign, a negative number is above every limit. */
     uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
-    return value < limit ? value : limit;
+    return sl_min_u64(value, limit);
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -577,7 +578,7 @@ done:
 static uint32_t largest_id(const sl_vertex *ids, uint64_t n, uint32_t at_least)
 {
     for (uint64_t i = 0; i < n; i++) {
-        at_least = ids[i] > at_least ? ids[i] : at_least;
+        at_least = sl_max_u32(at_least, ids[i]);
     }
     return at_least;
 }

@@ -3,9 +3,9 @@
  *
  * NumPy's files: one array (.npy), or a zip archive of several (.npz), stored or deflated.
  *
- * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte order,
- * in C or Fortran order. Messages start with the file, and name the array if the file holds several. Common returns:
- * SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
+ * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
+ * order, in C or Fortran order. Messages start with the file, and name the array if the file holds several. Common
+ * returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
 #define SL_PARTITION_NPY_H
@@ -66,8 +66,9 @@ enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t li
  * [n_vertices]). out->ids goes to sl_free. */
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out);
 
-/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If *n_vertices is
- * SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations (sl_free). */
+/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If
+ * *n_vertices is SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations
+ * (sl_free). */
 enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
                                  sl_vertex **from_out, sl_vertex **to_out);
 

@@ -16,6 +16,8 @@
 #include "partition/npy.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
+#include "support/text.h"
 
 #define MAX_SPLITS 64
 #define VERTEX_BYTES 12 /* of the graph and a label */
@@ -48,7 +50,8 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
     return SL_OK;
 }
 
-/* The table STEM with any of its endings. *out stays NULL if there is none. SL_EFILE: there is none, and it is `needed`. */
+/* The table STEM with any of its endings. *out stays NULL if there is none. SL_EFILE: there is none, and it is
+ * `needed`. */
 static enum sl_status find_table(const char *folder, const char *stem, bool needed, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
@@ -433,7 +436,7 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
         st = count_by_tables(files, &n);
         if (st == SL_OK && n > SL_NONE) {
             st = sl_fail(SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
-                         binary != NULL ? binary : files->paths[SL_RAW_EDGES], SL_NONE - 1, (unsigned long long)n);
+                         sl_text_or(binary, files->paths[SL_RAW_EDGES]), SL_NONE - 1, (unsigned long long)n);
         }
     }
     *out = (uint32_t)n;
@@ -451,7 +454,7 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
         st = sl_csv_count_lines(path, &raw->n_edges);
     }
     if (st == SL_OK && raw->n_edges > MAX_EDGES) {
-        st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", count != NULL ? count : path,
+        st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", sl_text_or(count, path),
                      (unsigned long long)raw->n_edges);
     }
     bool known = raw->n_vertices != SL_NONE;
@@ -462,8 +465,8 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
         raw->n_vertices = 0;
     }
     for (uint64_t e = 0; e < raw->n_edges && !known; e++) {
-        sl_vertex larger = raw->from[e] > raw->to[e] ? raw->from[e] : raw->to[e];
-        raw->n_vertices = larger >= raw->n_vertices ? larger + 1 : raw->n_vertices;
+        sl_vertex larger = sl_max_u32(raw->from[e], raw->to[e]);
+        raw->n_vertices = sl_max_u32(raw->n_vertices, larger + 1);
     }
 done:
     return st;
@@ -472,12 +475,12 @@ done:
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *edges = files->paths[SL_RAW_EDGES];
-    char what[512];
+    char label[512];
     enum sl_status st = count_vertices(files, &raw->n_vertices);
     if (st == SL_OK && raw->n_vertices != SL_NONE) {
-        snprintf(what, sizeof what, "%.400s: %u vertices", edges != NULL ? edges : files->paths[SL_RAW_BINARY],
+        snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->paths[SL_RAW_BINARY]),
                  raw->n_vertices);
-        st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, what);
+        st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label);
     }
     if (st != SL_OK) {
         return st;
@@ -485,7 +488,7 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
     if (edges != NULL && !is_binary(edges)) {
         return read_text_edges(files, raw);
     }
-    return sl_npy_read_edges(edges != NULL ? edges : files->paths[SL_RAW_BINARY], edges != NULL ? "edge" : "edge_index",
+    return sl_npy_read_edges(sl_text_or(edges, files->paths[SL_RAW_BINARY]), edges != NULL ? "edge" : "edge_index",
                              &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
 }
 
@@ -556,7 +559,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
         out->n_dropped += files->need != SL_RAW_FOR_TRAINING ? drop_unlabelled(out->labels, lists[i]) : 0;
     }
     SL_TRY(st, read_features(files, out), fail);
-    const char *where = files->paths[SL_RAW_TRAIN] != NULL ? files->paths[SL_RAW_TRAIN] : files->split;
+    const char *where = sl_text_or(files->paths[SL_RAW_TRAIN], files->split);
     SL_TRY(st, check_lists(out, where), fail);
     return SL_OK;
 fail:

@@ -11,10 +11,10 @@
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The two counts may be missing. N is then the number of labels or feature rows, or without both the largest id + 1.
- * Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape (2, E) or
- * (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index, node_feat and
- * num_nodes_list), and raw/node-label.npz the labels (node_label).
+ * The two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
+ * 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape
+ * (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index,
+ * node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -38,9 +38,12 @@ struct sl_raw {
 
 /* What a command needs of a dataset. */
 enum sl_raw_need {
-    SL_RAW_FOR_TRAINING,  /* all of it */
-    SL_RAW_FOR_INFERENCE, /* labels and split may be missing. Vertices of the split without a label are left out of it */
-    SL_RAW_FOR_LOOKS      /* features, too, may be missing */
+    /* all of it */
+    SL_RAW_FOR_TRAINING,
+    /* Labels and split may be missing. Vertices of the split without a label are left out of the split. */
+    SL_RAW_FOR_INFERENCE,
+    /* Labels, split and features may be missing. */
+    SL_RAW_FOR_LOOKS
 };
 
 /* The files of a dataset. */
@@ -76,9 +79,9 @@ bool sl_raw_is_folder(const char *folder);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. On success ids are in range, and every table that is there has N rows. Without a label file all labels
- * are -1. The lists of the split are sorted and pairwise disjoint, and their vertices have labels. SL_EFILE, SL_EIO,
- * SL_ENOMEM. On failure *out is empty. */
+/* Read the files. On success ids are in range, and every table that is there has N rows. Without a label file all
+ * labels are -1. The lists of the split are sorted and pairwise disjoint, and their vertices have labels. SL_EFILE,
+ * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
 /* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal

@@ -228,9 +228,9 @@ static enum sl_status unpack(const struct archive *archive, const struct member 
     if (member->unpacked / MAX_RATIO > member->packed) {
         return damaged(archive, "a member claims more contents than it can hold");
     }
-    char what[512];
-    snprintf(what, sizeof what, "%.400s: an array", archive->path);
-    enum sl_status st = sl_alloc(member->unpacked, 1, what, &data);
+    char label[512];
+    snprintf(label, sizeof label, "%.400s: an array", archive->path);
+    enum sl_status st = sl_alloc(member->unpacked, 1, label, &data);
     if (st != SL_OK) {
         return st;
     }

@@ -10,10 +10,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "support/minmax.h"
+
 static size_t smallest(size_t a, size_t b, size_t c)
 {
-    size_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
+    return sl_min_u64(sl_min_u64(a, b), c);
 }
 
 #define MAX_NAME 80
@@ -23,8 +24,8 @@ static bool same(char a, char b)
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Insertions, removals, replacements, and swaps of neighbours (Damerau 1964, Levenshtein 1966). A name that does not fit a row is far
- * away. */
+/* Insertions, removals, replacements, and swaps of neighbours (Damerau 1964, Levenshtein 1966). A name that does
+ * not fit a row is far away. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t rows[3][MAX_NAME]; /* of letter i - 2, i - 1 and i of a, in turn */
@@ -44,7 +45,7 @@ static size_t edit_distance(const char *a, const char *b)
         for (size_t j = 1; j <= n; j++) {
             row[j] = smallest(old[j] + 1, row[j - 1] + 1, old[j - 1] + !same(a[i - 1], b[j - 1]));
             if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1])) {
-                row[j] = older[j - 2] + 1 < row[j] ? older[j - 2] + 1 : row[j];
+                row[j] = sl_min_u64(older[j - 2] + 1, row[j]);
             }
         }
     }

@@ -8,9 +8,9 @@
 
 #include <stddef.h>
 
-/* How far `typed` is from `known`; the smaller the nearer. 0: equal but for the case of letters. SIZE_MAX: too far for a slip of the
- * fingers. One letter inserted, removed, replaced or swapped with the next one is nearer than three or more first letters, and these
- * are nearer than two slips. */
+/* How far `typed` is from `known`; the smaller the nearer. 0: equal but for the case of letters. SIZE_MAX: too far
+ * for a slip of the fingers. One letter inserted, removed, replaced or swapped with the next one is nearer than
+ * three or more first letters, and these are nearer than two slips. */
 size_t sl_name_distance(const char *typed, const char *known);
 
 #endif

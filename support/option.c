@@ -13,6 +13,7 @@
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/nearest.h"
+#include "support/text.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
 #define EXPECTED_BYTES 320 /* description of the valid values */
@@ -72,11 +73,11 @@ static void describe(const struct sl_option *option, char *out, size_t bytes)
     case SL_OPTION_FLAG: snprintf(out, bytes, "yes or no"); break;
     case SL_OPTION_U32:
     case SL_OPTION_U64:
-        snprintf(out, bytes, "%s%sa whole number from %llu to %llu", option->word != NULL ? option->word : "",
+        snprintf(out, bytes, "%s%sa whole number from %llu to %llu", sl_text_or(option->word, ""),
                  option->word != NULL ? " or " : "", low, high);
         break;
     case SL_OPTION_REAL: describe_real(option, out, bytes); break;
-    case SL_OPTION_STRING: snprintf(out, bytes, "%s", option->argument != NULL ? option->argument : "a text"); break;
+    case SL_OPTION_STRING: snprintf(out, bytes, "%s", sl_text_or(option->argument, "a text")); break;
     case SL_OPTION_CHOICE: describe_choices(option, out, bytes); break;
     case SL_OPTION_U32_LIST:
         snprintf(out, bytes, "1 to %u whole numbers from %llu to %llu, separated by commas", option->capacity, low,
@@ -90,7 +91,7 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
     char expected[EXPECTED_BYTES];
     describe(option, expected, sizeof expected);
     return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s%s%s", label, text, expected,
-                   option->hint != NULL ? "; " : "", option->hint != NULL ? option->hint : "");
+                   option->hint != NULL ? "; " : "", sl_text_or(option->hint, ""));
 }
 
 /* ---- Reading one value
@@ -316,8 +317,7 @@ static const char *nearest(const struct sl_option_table *table, const char *name
 
 static void program_name(const struct sl_option_table *table, char *out, size_t bytes)
 {
-    snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "",
-             table->command != NULL ? table->command : "");
+    snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
 }
 
 static enum sl_status unknown(const struct sl_option_table *table, const char *name)
@@ -589,7 +589,7 @@ void sl_option_choice_name(const struct sl_option *option, int position, char *o
         name = strchr(name, ',');
         name = name != NULL ? name + 1 : NULL;
     }
-    snprintf(out, bytes, "%.*s", name != NULL && position >= 0 ? (int)strcspn(name, ",") : 0, name != NULL ? name : "");
+    snprintf(out, bytes, "%.*s", name != NULL && position >= 0 ? (int)strcspn(name, ",") : 0, sl_text_or(name, ""));
 }
 
 enum sl_status sl_option_text(const struct sl_option *option, const void *settings, char **out)

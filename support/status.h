@@ -59,8 +59,8 @@ enum sl_notice {
  * is dropped. The thread's message stays. Thread safe. */
 void sl_notify(enum sl_notice kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Register the hook for notices; NULL, the default, drops them. Each process of a run has its own notices. Call it before
- * any session; not thread safe. */
+/* Register the hook for notices; NULL, the default, drops them. Each process of a run has its own notices. Call it
+ * before any session; not thread safe. */
 SL_API void sl_on_notice(void (*hook)(enum sl_notice kind, const char *line));
 
 /* The name of a status in words ("bad file"). Never NULL. */

@@ -419,8 +419,8 @@ static void stops_and_goes_on(void **state)
     check_stop("norm=batch epochs=6", 7, true);
 }
 
-/* A wish from before the training counts, as does a signal that was seen. sl_signals_restore forgets the signal, and the next session
- * trains. */
+/* A wish from before the training counts, as does a signal that was seen. sl_signals_restore forgets the signal,
+ * and the next session trains. */
 static void stops_before_it_starts(void **state)
 {
     struct sl_dataset *dataset = crowds();

@@ -355,7 +355,7 @@ static void normalizes_rows(void **state)
     sl_features_free(&features);
 }
 
-/* ---- What editors and other programs leave in files --------------------------------------------------------------- */
+/* ---- What editors and other programs leave in files -------------------------------------------------------------- */
 
 #define MARK "\xef\xbb\xbf" /* of the byte order, as Windows writes it before UTF-8 */
 

@@ -199,7 +199,8 @@ static void test_threads(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-/* A block that would not fit beside what is in use is refused before a page of it is touched; small and cleared blocks pass. */
+/* A block that would not fit beside what is in use is refused before a page of it is touched; small and cleared
+ * blocks pass. */
 static void test_limit(void **state)
 {
     (void)state;

@@ -11,6 +11,7 @@
 
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_LIMIT ((size_t)16 << 20) /* longest header that is read: a hundred thousand tensors */
@@ -277,7 +278,7 @@ static enum sl_status read_kind(const struct reader *r, const char *name, const 
     return sl_fail(
         SL_EFILE,
         "%s: tensor '%.127s': found type '%.20s', expected F32, F64, U8, I64, U64 or BF16; save it as float32", r->path,
-        name, dtype != NULL ? dtype : "none");
+        name, sl_text_or(dtype, "none"));
 }
 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)

@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include "support/memory.h"
+#include "support/text.h"
 
 #define FOLDER "/dev/shm"
 #define PATH_BYTES 512
 #define MAX_CORES 4096
 
-/* The file of a core, which the first run makes for those of all users. A file of another user in a folder of all may not be opened to be
- * made (fs.protected_regular), hence not in one call. Returns -1 if there is none. */
+/* The file of a core, which the first run makes for those of all users. A file of another user in a folder of all
+ * may not be opened to be made (fs.protected_regular), hence not in one call. Returns -1 if there is none. */
 static int open_lock(const char *folder, uint32_t number)
 {
     char path[PATH_BYTES];
@@ -66,7 +67,7 @@ enum sl_status sl_cores_take(const char *folder, uint32_t wanted, struct sl_core
     SL_TRY(st, sl_alloc(cores.n_there, sizeof *cores.lock, "the cores", &cores.lock), done);
     for (uint32_t i = 0; i < cores.n_there && cores.n < wanted; i++) {
         bool other;
-        int file = lock_core(folder != NULL ? folder : FOLDER, there[i].number, &other);
+        int file = lock_core(sl_text_or(folder, FOLDER), there[i].number, &other);
         cores.n_of_others += other;
         if (file >= 0) {
             cores.core[cores.n] = there[i];

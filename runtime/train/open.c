@@ -183,8 +183,8 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     char stem[64];
     char *file = NULL;
     enum sl_status st;
-    /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores with
-     * and without a split are then equal to the bit. */
+    /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores
+     * with and without a split are then equal to the bit. */
     struct sl_dataset unsplit = *t->dataset;
     unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
     const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;

@@ -105,8 +105,9 @@ struct sl_session {
     atomic_bool stop; /* sl_session_stop was called */
 };
 
-/* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep: sl_session_rest waits for
- * all tasks first. The workers of several ranks stay awake, since messages come at any time. Returns whether the workers slept before. */
+/* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
+ * sl_session_rest waits for all tasks first. The workers of several ranks stay awake, since messages come at any
+ * time. Returns whether the workers slept before. */
 bool sl_session_wake(struct sl_session *t);
 void sl_session_rest(struct sl_session *t);
 
