@@ -258,13 +258,13 @@ static void fail_each(struct fault *fault, enum sl_status expected, long usual, 
 static void test_allocations(void **state)
 {
     (void)state;
-    fail_each(&allocations, SL_ENOMEM, 83, false);
+    fail_each(&allocations, SL_ENOMEM, 41, false);
 }
 
 static void test_allocations_from_then_on(void **state)
 {
     (void)state;
-    fail_each(&allocations, SL_ENOMEM, 73, true);
+    fail_each(&allocations, SL_ENOMEM, 37, true);
 }
 
 /* From the n-th on there is none: nobody waits for it without end. What fails may be a block of the pool's reserve,
@@ -281,7 +281,7 @@ static void test_buffers(void **state)
         long live = sl_memory_live();
         long n_failed = 0;
         long n = 1;
-        for (bool all_given = false; !all_given; n += stride(47)) {
+        for (bool all_given = false; !all_given; n += stride(23)) {
             make_all_files_go();
             arm(&buffers, n, LONG_MAX);
             enum sl_status st = run_whole(&whole);
@@ -303,13 +303,13 @@ static void test_buffers(void **state)
 static void test_submissions(void **state)
 {
     (void)state;
-    fail_each(&submissions, SL_ESTARPU, 59, false);
+    fail_each(&submissions, SL_ESTARPU, 29, false);
 }
 
 static void test_acquisitions(void **state)
 {
     (void)state;
-    fail_each(&acquisitions, SL_ESTARPU, 29, false);
+    fail_each(&acquisitions, SL_ESTARPU, 13, false);
 }
 
 /* ---- codelets ---- */
@@ -420,7 +420,7 @@ static void test_codelets(void **state)
         memcpy(found, kinds, sizeof found);
         for (int k = 0; k < n; k++) {
             bool is_new = !has_failed(found[k].name);
-            if (!is_new && (k + (int)r) % stride(15) != 0) {
+            if (!is_new && (k + (int)r) % stride(7) != 0) {
                 continue;
             }
             fail_tasks(&whole, &kinds[k], 1, 1);
