@@ -3,8 +3,14 @@
  *
  * coop_sage: train graph neural networks by cooperative minibatches. */
 #include "apps/run.h"
+#include "apps/start.h"
+
+static int body(int argc, char **argv)
+{
+    return run_program("coop_sage", sl_settings_new, argc, argv);
+}
 
 int main(int argc, char **argv)
 {
-    return run_program("coop_sage", sl_settings_new, argc, argv);
+    return start_program("coop_sage", body, argc, argv);
 }

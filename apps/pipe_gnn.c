@@ -3,8 +3,14 @@
  *
  * pipe_gnn: train deep graph neural networks on the full graph, its chunks in flight between layers. */
 #include "apps/run.h"
+#include "apps/start.h"
+
+static int body(int argc, char **argv)
+{
+    return run_program("pipe_gnn", sl_settings_new_pipe, argc, argv);
+}
 
 int main(int argc, char **argv)
 {
-    return run_program("pipe_gnn", sl_settings_new_pipe, argc, argv);
+    return start_program("pipe_gnn", body, argc, argv);
 }

@@ -4,11 +4,12 @@
  * From the command line to the exit code. */
 #include "apps/run.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_SIGINT = 128 + SIGINT };
 
 #define MOMENT_NS 200000000 /* rank 0 reports at once, other ranks after this time */
 
@@ -22,10 +23,19 @@ static int complain(const char *program, int code)
     return code;
 }
 
+static const char *program_name;
+static bool quiet;
+
+/* Rank 0 speaks for all ranks. */
+static void show_notice(enum sl_notice kind, const char *line)
+{
+    if (sl_process_number() == 0 && (kind == SL_NOTICE_WARNING || !quiet)) {
+        fprintf(stderr, "%s: %s%s\n", program_name, kind == SL_NOTICE_WARNING ? "warning: " : "", line);
+    }
+}
+
 /* End all processes: the others would wait for this failed process. If all have failed, rank 0 reports first,
  * without a pause. Within a process the first thread reports, a worker or the training thread. */
-static const char *program_name;
-
 static void end_all(void)
 {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
@@ -51,18 +61,19 @@ static void give_up(void)
 /* Make the trace's files. If the run failed, or ended before the steps to trace, remove its raw trace. */
 static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool verbose)
 {
-    if (st != SL_OK || !traced) {
+    bool ended = st == SL_OK || st == SL_EINTERRUPT;
+    if (!ended || !traced) {
         sl_trace_discard(folder);
-        if (st == SL_OK && verbose) {
+        if (ended && verbose) {
             printf("trace     none: the run ended before the steps to trace\n");
         }
         return st;
     }
-    st = sl_trace_finish(folder);
-    if (st == SL_OK && verbose) {
+    enum sl_status finished = sl_trace_finish(folder);
+    if (finished == SL_OK && verbose) {
         printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", folder);
     }
-    return st;
+    return finished == SL_OK ? st : finished;
 }
 
 static bool is_set(const struct sl_settings *settings, const char *flag)
@@ -71,7 +82,8 @@ static bool is_set(const struct sl_settings *settings, const char *flag)
     return sl_settings_get(settings, flag, text, sizeof text) == SL_OK && text[0] == 'y';
 }
 
-static enum sl_status run(struct sl_settings *settings)
+/* *signal_out: the signal that asked to stop, or 0. */
+static enum sl_status run(struct sl_settings *settings, int *signal_out)
 {
     const struct sl_report report = {.stream = stdout};
     struct sl_session *session = NULL;
@@ -81,9 +93,10 @@ static enum sl_status run(struct sl_settings *settings)
     SL_TRY(st, sl_signals_install(), done);
     st = sl_session_train(session, &report);
 done:
-    if (st != SL_OK) {
+    if (st != SL_OK && st != SL_EINTERRUPT) {
         end_all();
     }
+    *signal_out = sl_signals_seen();
     sl_signals_restore();
     bool traced = sl_session_traced(session);
     sl_session_close(session);
@@ -94,11 +107,23 @@ done:
     return st;
 }
 
+/* An interrupted run has saved everything. Batch systems that sent the signal see success; a shell sees SIGINT. */
+static int run_to_code(const char *program, struct sl_settings *settings)
+{
+    int number = 0;
+    signal(SIGPIPE, SIG_IGN); /* lines that nobody reads are lost, as on a full disk; the model is not */
+    enum sl_status st = run(settings, &number);
+    if (st == SL_EINTERRUPT) {
+        return number == SIGINT ? EXIT_BY_SIGINT : EXIT_GOOD;
+    }
+    return st == SL_OK ? EXIT_GOOD : complain(program, EXIT_FAILED);
+}
+
 /* Flush standard output. Returns `code`, or EXIT_FAILED if the output cannot be written. */
 static int flush(const char *program, int code)
 {
-    if (code == EXIT_GOOD && (fflush(stdout) != 0 || ferror(stdout))) {
-        fprintf(stderr, "%s: cannot write to standard output; is the disk full?\n", program);
+    if (code != EXIT_FAILED && code != EXIT_USAGE && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "%s: cannot write to standard output; is the disk full, or its reader gone?\n", program);
         return EXIT_FAILED;
     }
     return code;
@@ -109,19 +134,20 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     struct sl_settings *settings;
     bool runs = false;
     int code = EXIT_GOOD;
-    sl_streams_open();
     program_name = program;
     sl_process_on_failure(give_up);
+    sl_on_notice(show_notice);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }
     enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
+    quiet = is_set(settings, "quiet");
     if (st != SL_OK) {
         code = complain(program, st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
     } else if (runs && sl_process_join(settings) != SL_OK) {
         code = complain(program, EXIT_USAGE);
-    } else if (runs && run(settings) != SL_OK) {
-        code = complain(program, EXIT_FAILED);
+    } else if (runs) {
+        code = run_to_code(program, settings);
     }
     sl_settings_delete(settings);
     return flush(program, code);

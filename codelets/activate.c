@@ -8,6 +8,7 @@
 
 #include "codelets/dropout.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define BLOCK SL_DROPOUT_BLOCK
 
@@ -132,7 +133,7 @@ SL_INLINE void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, 
 
 SL_INLINE uint32_t block_size(uint32_t n_columns, uint32_t c0)
 {
-    return n_columns - c0 < BLOCK ? n_columns - c0 : BLOCK;
+    return sl_min_u32(n_columns - c0, BLOCK);
 }
 
 /* y of columns c0 .. c0 + n - 1 of one row: z itself, or its normalisation in `room`. */
@@ -184,7 +185,7 @@ SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_rea
     uint32_t together = a->n_columns > 0 ? sl_dropout_rows(a->n_columns) : 1;
     memset(keep, 1, sizeof keep);
     for (uint32_t i = 0; i < a->n_rows; i += together) {
-        uint32_t n_rows = a->n_rows - i < together ? a->n_rows - i : together;
+        uint32_t n_rows = sl_min_u32(a->n_rows - i, together);
         forward_rows(a, i, n_rows, z, residual, keep, gate_out, h_out);
     }
 }
@@ -457,7 +458,7 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
         size_t base = (size_t)i * a.n_columns;
-        a.n_rows = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        a.n_rows = sl_min_u32(n_rows - i, ROUNDED_ROWS);
         size_t n = (size_t)a.n_rows * a.n_columns;
         sl_activate_forward_cpu(&a, as_real(z, base, n, h + stretch), as_real(residual, base, n, h + 2 * stretch),
                                 gate_out + base, h);

@@ -13,6 +13,7 @@
 
 #include "codelets/sample.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -515,13 +516,13 @@ static struct sl_gradient gradient_of(const struct accumulate_args *args, void *
 /* Memory for the rows that are rounded at a time, of n_rows in all. Free it with sl_free. */
 static enum sl_status take_room(uint32_t n_rows, uint32_t n_columns, sl_real **out)
 {
-    size_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
+    size_t most = sl_min_u64(n_rows, ROUNDED_ROWS);
     return sl_alloc(most * n_columns, sizeof **out, "sums before they are rounded", out);
 }
 
 static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
 {
-    return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+    return sl_min_u32(n_rows - i, ROUNDED_ROWS);
 }
 
 /* Sums of bf16 rows into bf16 rows. With beta 1 the old sums are widened first. */

@@ -9,6 +9,7 @@
 
 #include "support/ln.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU: products and sums of rows ---- */
 
@@ -573,7 +574,7 @@ struct full_args {
 static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows)
 {
     uint32_t n = args->n_destinations > args->row0 ? args->n_destinations - args->row0 : 0;
-    return n < n_rows ? n : n_rows;
+    return sl_min_u32(n, n_rows);
 }
 
 /* ---- task wrappers ---- */
@@ -690,7 +691,7 @@ static enum sl_status backward_rounded(const struct sl_attend_back *block, uint3
         return st;
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        uint32_t n = sl_min_u32(n_rows - i, ROUNDED_ROWS);
         size_t offset = (size_t)i * n_columns;
         sl_attend_backward_bf16_cpu(block, n, t0 + i, u + offset, room);
         sl_bf16_round((size_t)n * n_columns, room, gu_out + offset);

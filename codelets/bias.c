@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/rows.h"
+#include "support/minmax.h"
 
 #define SUM_COLUMNS 256 /* columns of one tile */
 #define SUM_ROWS 64     /* rows summed in sl_real before the sum goes to the double */
@@ -74,7 +75,7 @@ static inline uint32_t tile_columns(const struct sl_column_sums *s, uint32_t c0)
     if (s->weight != NULL && s->width - c0 % s->width < n) {
         n = s->width - c0 % s->width;
     }
-    return n < SUM_COLUMNS ? n : SUM_COLUMNS;
+    return sl_min_u32(n, SUM_COLUMNS);
 }
 
 SL_CLONES void sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_real *sums_out)

@@ -12,6 +12,7 @@
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -272,7 +273,7 @@ static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t
 /* Rows of the slab that begins at row i. */
 static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
 {
-    return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+    return sl_min_u32(n_rows - i, ROUNDED_ROWS);
 }
 
 static const sl_real *bias_of(int has_bias, void *const *buffer)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/dropout.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -38,7 +39,7 @@ SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
 /* Columns of the block that begins at column c. */
 static inline uint32_t block_size(uint32_t n_columns, uint32_t c)
 {
-    return n_columns - c < SL_DROPOUT_BLOCK ? n_columns - c : SL_DROPOUT_BLOCK;
+    return sl_min_u32(n_columns - c, SL_DROPOUT_BLOCK);
 }
 
 /* Rows with masks drawn in one call. */
@@ -107,7 +108,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
     const size_t bytes = n_columns * sizeof *x_out;
     uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
-        uint32_t n = n_rows - i < together ? n_rows - i : together;
+        uint32_t n = sl_min_u32(n_rows - i, together);
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
             sl_row_fetch(bf16_row_of(rows, a), bytes);
         }
@@ -124,7 +125,7 @@ SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows
     const uint32_t n_columns = rows->n_columns;
     uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
-        uint32_t n = n_rows - i < together ? n_rows - i : together;
+        uint32_t n = sl_min_u32(n_rows - i, together);
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
             sl_row_fetch(row_of(rows, a), n_columns * sizeof *x_out);
         }

@@ -28,9 +28,20 @@ void omp_set_num_threads(int n);
  * is faster at nearly all shapes. */
 #define SMALL UINT64_C(1000000)
 
+static int threads_before; /* OpenBLAS's, before sl_gemm_setup; 0: not set up */
+
 void sl_gemm_setup(void)
 {
+    threads_before = openblas_get_num_threads();
     openblas_set_num_threads(1);
+}
+
+void sl_gemm_release(void)
+{
+    if (threads_before > 0) {
+        openblas_set_num_threads(threads_before);
+        threads_before = 0;
+    }
 }
 
 static void by_openblas(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,

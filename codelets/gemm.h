@@ -38,8 +38,10 @@ struct sl_factor_bf16 {
  * OpenBLAS retries for ever. */
 #define SL_GEMM_SPACE_BYTES ((uint64_t)192 << 20)
 
-/* Call once per process, before the first product. */
+/* Call sl_gemm_setup before the first product: OpenBLAS then computes in the calling thread. sl_gemm_release restores
+ * OpenBLAS's number of threads; without a setup it does nothing. Not thread safe. */
 void sl_gemm_setup(void);
+void sl_gemm_release(void);
 
 /* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], op(B) [k x n]. m, n, k: 1 to INT32_MAX. beta 0: C is not read.
  * SL_ENOMEM: no memory for the library's copies of the factors. */

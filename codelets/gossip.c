@@ -6,6 +6,7 @@
 
 #include "codelets/rows.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define BLOCK 512 /* entries */
 
@@ -22,7 +23,7 @@ void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sourc
 {
     for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
         double sum[BLOCK] = {0};
-        size_t size = n_entries - begin < BLOCK ? n_entries - begin : BLOCK;
+        size_t size = sl_min_u64(n_entries - begin, BLOCK);
         for (uint32_t i = 0; i < n; i++) {
             add_block(size, sources[i] + begin, sum);
         }

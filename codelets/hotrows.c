@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/rows.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -97,7 +98,7 @@ void sl_hotrows_want_cpu(const struct sl_hotrows *hot, enum sl_hotrows_policy po
     tally->rows += n;
     tally->hits += n_hits;
     uint32_t n_free = hot->n_slots - n_hits; /* slots not used by this frontier */
-    uint32_t n_admitted = n - n_hits < n_free ? n - n_hits : n_free;
+    uint32_t n_admitted = sl_min_u32(n - n_hits, n_free);
     if (policy == SL_HOTROWS_LRU && n_admitted > 0) {
         admit(hot, now, n_admitted, kth_wanted(hot, n_admitted), ids, first, table);
     }

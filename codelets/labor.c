@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/minmax.h"
 #include "support/philox.h"
 
 #define LANES SL_PHILOX_LANES
@@ -253,7 +254,7 @@ SL_INLINE void offer_list(const struct sl_labor_turn *turn, const sl_vertex *dat
     }
     for (uint32_t first = 0; first < list->degree; first += part.n) {
         part.n = 0;
-        append(dataset_ids, list->degree - first < KEYS ? list->degree - first : KEYS, list->ids + first, &part);
+        append(dataset_ids, sl_min_u32(list->degree - first, KEYS), list->ids + first, &part);
         make_all_keys(turn, &part);
         offer_to(part.n, part.keys, first, c, heap);
     }

@@ -9,6 +9,7 @@
 
 #include "codelets/rows.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define BLOCK 1024 /* entries */
 
@@ -24,7 +25,7 @@ static inline void add_block(size_t n, const sl_real *restrict from, sl_real *re
 SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out)
 {
     for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
-        size_t size = n_entries - begin < BLOCK ? n_entries - begin : BLOCK;
+        size_t size = sl_min_u64(n_entries - begin, BLOCK);
         memcpy(out + begin, partials[0] + begin, size * sizeof *out);
         for (uint32_t i = 1; i < n; i++) {
             add_block(size, partials[i] + begin, out + begin);

@@ -9,6 +9,7 @@
 
 #include "support/failure.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define MAX_SHIFT 31
 
@@ -22,7 +23,7 @@ static uint32_t chunks_of(uint32_t n_rows, uint32_t shift)
 
 struct sl_split sl_split_rows(uint32_t n_rows, uint32_t max_chunks, uint32_t min_shift)
 {
-    uint32_t shift = min_shift < MAX_SHIFT ? min_shift : MAX_SHIFT;
+    uint32_t shift = sl_min_u32(min_shift, MAX_SHIFT);
     while (shift < MAX_SHIFT && chunks_of(n_rows, shift) > max_chunks) {
         shift++;
     }

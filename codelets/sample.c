@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "codelets/rows.h"
+#include "support/minmax.h"
 #include "support/philox.h"
 
 /* ---- kernels, CPU ---- */
@@ -48,11 +49,6 @@ struct batch {
     uint32_t degrees[BATCH];
 };
 
-SL_INLINE uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Prefetch the list bounds of destinations begin .. end - 1. */
 SL_INLINE void fetch_bounds(const struct sl_sample_part *part, uint32_t begin, uint32_t end, const sl_vertex *frontier)
 {
@@ -73,7 +69,7 @@ SL_INLINE uint32_t list_batch(const struct sl_sample_part *part, uint32_t fanout
     for (uint32_t d = 0; d < n; d++) {
         const uint64_t *bounds = part->offsets + (frontier[d] - first);
         const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
-        const struct drawn drawn = {part->sources + (bounds[0] - part->offsets[0]), degree < fanout ? degree : fanout,
+        const struct drawn drawn = {part->sources + (bounds[0] - part->offsets[0]), sl_min_u32(degree, fanout),
                                     n_edges};
         batch->some[n_some] = drawn;
         batch->vertices[n_some] = part->dataset_ids[frontier[d]];
@@ -106,8 +102,8 @@ SL_INLINE bool pays_side_by_side(uint32_t k, uint32_t n_lanes)
 SL_INLINE void rise(uint32_t *restrict row, uint32_t *restrict pick)
 {
     for (uint32_t l = 0; l < BATCH; l++) {
-        uint32_t smaller = row[l] < pick[l] ? row[l] : pick[l];
-        pick[l] = row[l] < pick[l] ? pick[l] : row[l];
+        uint32_t smaller = sl_min_u32(row[l], pick[l]);
+        pick[l] = sl_max_u32(row[l], pick[l]);
         row[l] = smaller;
     }
 }
@@ -255,8 +251,8 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
     uint32_t n_fetched = 0;
     offsets_out[0] = 0;
     for (uint32_t d = 0, b = 0; d < n_rows; d += BATCH, b ^= 1) {
-        uint32_t n = least(n_rows - d, BATCH);
-        uint32_t n_wanted = d + least(n_rows - d, AHEAD + BATCH);
+        uint32_t n = sl_min_u32(n_rows - d, BATCH);
+        uint32_t n_wanted = d + sl_min_u32(n_rows - d, AHEAD + BATCH);
         fetch_bounds(part, n_fetched, n_wanted, frontier);
         n_fetched = n_wanted;
         n_edges = list_batch(part, fanout, n, frontier + d, n_edges, offsets_out + d, &batches[b]);
@@ -460,7 +456,7 @@ static uint32_t hash_some(const struct sl_draw *draw, uint32_t n, const sl_verte
 {
     sl_vertex some[SL_PHILOX_LANES] = {0};
     uint32_t words[4][SL_PHILOX_LANES];
-    n = n < SL_PHILOX_LANES ? n : SL_PHILOX_LANES;
+    n = sl_min_u32(n, SL_PHILOX_LANES);
     memcpy(some, dataset_ids, n * sizeof *some);
     sl_random4_lanes(draw, some, 0, words);
     for (uint32_t l = 0; l < n; l++) {

@@ -10,10 +10,11 @@
 #include <string.h>
 
 #include "support/file.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
-#define VERSION 2 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION 3 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
 #define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
@@ -55,13 +56,14 @@ struct header {
     uint32_t n_classes;
     uint32_t n_lists[3]; /* train, valid, test */
     uint32_t n_parts;
-    uint32_t unused;
+    uint32_t largest_column; /* struct sl_feature_range */
+    float largest[2];
     char name[64];
     char split[64];
     uint64_t header_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 32 + 128 + 8, "the header has no padding");
+_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 40 + 128 + 8, "the header has no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +81,7 @@ static void sum_chunks(void *context, uint64_t begin, uint64_t end)
     for (uint64_t i = begin; i < end; i++) {
         size_t start = i * CHUNK_BYTES;
         size_t left = summing->bytes - start;
-        size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+        size_t bytes = sl_min_u64(left, CHUNK_BYTES);
         atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
         if (summing->low_memory) {
             sl_file_forget(summing->data + start, bytes);
@@ -190,6 +192,8 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
     header->n_columns = features->n_columns;
     header->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
     header->n_classes = dataset->n_classes;
+    header->largest_column = dataset->range.column;
+    memcpy(header->largest, dataset->range.largest, sizeof header->largest);
     snprintf(header->name, sizeof header->name, "%s", dataset->name);
     snprintf(header->split, sizeof header->split, "%s", dataset->split);
     add(&draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
@@ -408,6 +412,8 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
         return false;
     }
     struct sl_dataset read = {.synthetic = file.header.synthetic != 0, .low_memory = low_memory};
+    read.range.column = file.header.largest_column;
+    memcpy(read.range.largest, file.header.largest, sizeof read.range.largest);
     memcpy(read.name, file.header.name, sizeof read.name);
     memcpy(read.split, file.header.split, sizeof read.split);
     if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) || !read_labels(&file, &read) ||

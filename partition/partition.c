@@ -11,6 +11,7 @@
 #include "partition/cache.h"
 #include "partition/metis.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 #include "support/random.h"
 
@@ -233,7 +234,7 @@ static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, co
         partition->graph.offsets[end] = n_edges;
         r.sources = is_held ? partition->graph.sources : NULL;
         for (r.first = partition->first[q]; r.first < end; r.first += STRETCH) {
-            uint64_t n = end - r.first < STRETCH ? end - r.first : STRETCH;
+            uint64_t n = sl_min_u64(end - r.first, STRETCH);
             sl_parallel_for(n, GRAIN, renumber_lists, &r);
             sl_dataset_drop_pages(dataset);
         }

@@ -145,16 +145,17 @@ struct sl_epoch_news {
 /* Where sl_session_train reports to, in addition to the file of --metrics. Every member may be NULL.
  *
  * The training thread calls the callbacks between two submissions. `epoch` may take its time. A slow `step` delays
- * training. A callback may call sl_session_stop and no other function of the session. */
+ * training. A callback returns 0 to continue; any other number stops training, as sl_session_stop does. A callback may
+ * call sl_session_stop and no other function of the session. */
 struct sl_report {
     /* Progress lines for people. With --quiet: nothing. With --json: the metrics' lines instead. */
     FILE *stream;
     /* passed to the callbacks */
     void *context;
     /* Called for every step in order, a few steps after the step was submitted. */
-    void (*step)(void *context, const struct sl_step_news *news);
+    int (*step)(void *context, const struct sl_step_news *news);
     /* Called after all steps of an epoch and its evaluation. */
-    void (*epoch)(void *context, const struct sl_epoch_news *news);
+    int (*epoch)(void *context, const struct sl_epoch_news *news);
 };
 
 /* Train the remaining epochs, evaluate, and write the requested files: checkpoints during training; model,
@@ -162,11 +163,11 @@ struct sl_report {
  * --resume.
  *
  * Afterwards the session's model is the model of the best validation accuracy. Without an evaluation: the last model.
- * With several replicas (--sync):
- * the average of the replicas.
+ * With several replicas (--sync): the average of the replicas.
  *
- * sl_session_stop, or a signal (sl_signals_install), ends training after the current step. The requested files are
- * still written, and the result is SL_OK.
+ * sl_session_stop, a callback, or a signal (sl_signals_install) ends training after the current step. The requested
+ * files are still written. SL_EINTERRUPT: training ended in this way before its last step; the message names the
+ * signal, if any. SL_OK: all epochs are done.
  *
  * report: NULL for none. SL_ENUMERIC: the loss is not finite. SL_EINVAL: the session was trained already. Otherwise
  * the status of the first task, file or StarPU call that failed. No task is in flight when the function returns. */
@@ -269,18 +270,17 @@ SL_API enum sl_status sl_trace_finish(const char *folder);
 /* Remove the raw trace of a run that failed, instead of converting it. */
 SL_API void sl_trace_discard(const char *folder);
 
-/* Let the first SIGINT, SIGTERM or SIGUSR1 end sl_session_train after the current step, and a second one end the
- * program. Earlier signals are forgotten. Ignored signals stay ignored (nohup, background jobs).
- * Call this after sl_session_open, because StarPU installs handlers of its own. Not thread safe. sl_session_stop does
- * not need it.
+/* Let the first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU end sl_session_train after the current step, with
+ * SL_EINTERRUPT, and a second signal end the program. A repeated SIGHUP or SIGXCPU does not: the system repeats them.
+ * Ignored signals stay ignored (nohup, background jobs). Not thread safe. sl_session_stop does not need it.
  * SL_EINVAL: installed already. SL_EIO: the system refuses. */
 SL_API enum sl_status sl_signals_install(void);
 
-/* The number of the signal that asked to stop; 0: none. Thread safe. */
+/* The number of the signal that asked to stop since sl_signals_install; 0: none. Thread safe. */
 SL_API int sl_signals_seen(void);
 
-/* Restore the handlers from before sl_signals_install; without an installation, do nothing. sl_signals_seen keeps its
- * value: until the next sl_signals_install, every sl_session_train ends before its first step. */
+/* Restore the handlers from before sl_signals_install, and forget the signal seen: later trainings are not stopped by
+ * it. Without an installation, do nothing. */
 SL_API void sl_signals_restore(void);
 
 #ifdef __cplusplus

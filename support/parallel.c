@@ -7,6 +7,8 @@
 #endif
 #include "support/parallel.h"
 
+#include "support/minmax.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -21,7 +23,7 @@ unsigned sl_parallel_threads(void)
     unsigned n = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? (unsigned)CPU_COUNT(&allowed) : MAX_THREADS;
     unsigned limit = atomic_load(&thread_limit);
     n = n > MAX_THREADS ? MAX_THREADS : n;
-    n = limit > 0 && n > limit ? limit : n;
+    n = limit > 0 ? sl_min_u32(n, limit) : n;
     return n > 0 ? n : 1;
 }
 

@@ -17,10 +17,11 @@ static int complain(void)
     return 1;
 }
 
-static void tell(void *context, const struct sl_epoch_news *news)
+static int tell(void *context, const struct sl_epoch_news *news)
 {
     ++*(int *)context;
     printf("epoch %u: loss %.4f, %.1f %% right\n", news->epoch, news->loss, 100 * news->test_accuracy);
+    return 0;
 }
 
 int main(void)

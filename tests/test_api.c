@@ -2,13 +2,16 @@
  * Copyright (c) 2026 the Starling authors
  *
  * runtime/starling.h, as a program sees it: settings by name, sessions over arrays and over files, what they
- * report, scores and weights. Nothing else of the library is used. */
+ * report, scores and weights. Nothing else of the library is used; OpenBLAS is asked for its threads. */
 #include "tests/data_fixture.h"
 
+#include <cblas.h>
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "runtime/starling.h"
 
@@ -187,7 +190,7 @@ static void *stop_session(void *session)
     return NULL;
 }
 
-static void see_step(void *context, const struct sl_step_news *news)
+static int see_step(void *context, const struct sl_step_news *news)
 {
     struct seen *seen = context;
     assert_true(isfinite(news->loss));
@@ -202,17 +205,19 @@ static void see_step(void *context, const struct sl_step_news *news)
             assert_int_equal(pthread_create(&thread, NULL, stop_session, seen->stop), 0);
             pthread_join(thread, NULL);
         } else {
-            sl_session_stop(seen->stop);
+            return 1;
         }
     }
+    return 0;
 }
 
-static void see_epoch(void *context, const struct sl_epoch_news *news)
+static int see_epoch(void *context, const struct sl_epoch_news *news)
 {
     struct seen *seen = context;
     assert_true(seen->n_epochs < 16);
     seen->steps_before[seen->n_epochs] = seen->n_steps;
     seen->epochs[seen->n_epochs++] = *news;
+    return 0;
 }
 
 /* Forget what was seen, of a run; what one that goes on with it adds then comes behind. */
@@ -232,9 +237,14 @@ static struct sl_session *open_session(struct sl_settings *settings, const struc
     return session;
 }
 
+static enum sl_status train_seen(struct sl_session *session, struct seen *seen)
+{
+    return sl_session_train(session, &(struct sl_report){.context = seen, .step = see_step, .epoch = see_epoch});
+}
+
 static void train(struct sl_session *session, struct seen *seen)
 {
-    assert_ok(sl_session_train(session, &(struct sl_report){.context = seen, .step = see_step, .epoch = see_epoch}));
+    assert_ok(train_seen(session, seen));
 }
 
 /* A whole run; files where there are no arrays. */
@@ -388,7 +398,7 @@ static void check_stop(const char *options, uint64_t at, bool by_thread)
     parts.stop = session;
     parts.stop_at = at;
     parts.by_thread = by_thread;
-    train(session, &parts);
+    assert_int_equal(train_seen(session, &parts), SL_EINTERRUPT);
     assert_true(parts.n_steps > at && parts.n_steps < at + 4); /* what was submitted was finished */
     assert_true(parts.n_steps < whole.n_steps);
     assert_refused(sl_session_train(session, NULL), SL_EINVAL, "trained already");
@@ -409,7 +419,8 @@ static void stops_and_goes_on(void **state)
     check_stop("norm=batch epochs=6", 7, true);
 }
 
-/* A wish from before the training counts, as does a signal that was seen. */
+/* A wish from before the training counts, as does a signal that was seen. sl_signals_restore forgets the signal,
+ * and the next session trains. */
 static void stops_before_it_starts(void **state)
 {
     struct sl_dataset *dataset = crowds();
@@ -421,16 +432,92 @@ static void stops_before_it_starts(void **state)
         if (by_signal) {
             assert_ok(sl_signals_install());
             raise(SIGUSR1);
-            sl_signals_restore();
         } else {
             sl_session_stop(session);
         }
-        train(session, &seen);
+        assert_int_equal(train_seen(session, &seen), SL_EINTERRUPT);
+        assert_non_null(strstr(sl_message(), by_signal ? "interrupted by signal" : "interrupted:"));
         assert_int_equal(seen.n_steps + seen.n_epochs, 0);
+        sl_signals_restore();
+        assert_int_equal(sl_signals_seen(), 0);
+        sl_session_close(session);
+        session = open_session(settings, dataset);
+        train(session, &seen);
+        assert_true(seen.n_epochs > 0);
         sl_session_close(session);
     }
-    assert_ok(sl_signals_install()); /* forgets it */
-    sl_signals_restore();
+    sl_settings_delete(settings);
+    sl_dataset_delete(dataset);
+}
+
+/* A callback that stops in the last epoch's report stops nothing: all is done. */
+static int stop_at_epoch(void *context, const struct sl_epoch_news *news)
+{
+    return (int)news->epoch == *(int *)context;
+}
+
+static void a_callback_stops(void **state)
+{
+    struct sl_dataset *dataset = crowds();
+    struct sl_settings *settings = settings_of("epochs=3");
+    (void)state;
+    for (int at = 2; at <= 3; at++) {
+        struct sl_session *session = open_session(settings, dataset);
+        const struct sl_report report = {.context = &at, .epoch = stop_at_epoch};
+        assert_int_equal(sl_session_train(session, &report), at < 3 ? SL_EINTERRUPT : SL_OK);
+        sl_session_close(session);
+    }
+    sl_settings_delete(settings);
+    sl_dataset_delete(dataset);
+}
+
+/* ---- at rest ---- */
+
+#define REST_S 0.3
+
+static double processor_seconds(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* A session between two calls takes no processor: idle workers would take all of theirs. */
+static void expect_rest(const char *when)
+{
+    usleep(20000); /* the last tasks' threads get to see that there are no more */
+    double before = processor_seconds();
+    usleep((useconds_t)(REST_S * 1e6));
+    double taken = processor_seconds() - before;
+    if (taken > REST_S / 10) {
+        fail_msg("%s a session took %.3f s of processor in %.1f s", when, taken, REST_S);
+    }
+}
+
+/* And OpenBLAS has as many threads as before, when all is over. */
+static void rests(void **state)
+{
+    struct sl_dataset *dataset = crowds();
+    struct sl_settings *settings = settings_of("cpus=2");
+    struct seen seen = nothing();
+    struct sl_weight weight;
+    struct sl_scores scores;
+    (void)state;
+    openblas_set_num_threads(2);
+    int threads = openblas_get_num_threads();
+    struct sl_session *session = open_session(settings, dataset);
+    expect_rest("after open");
+    assert_ok(sl_session_weight(session, 0, &weight, NULL));
+    assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
+    expect_rest("before training");
+    train(session, &seen);
+    expect_rest("after training");
+    assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
+    expect_rest("after evaluation");
+    sl_session_close(session);
+    assert_int_equal(openblas_get_num_threads(), threads);
+    openblas_set_num_threads(1);
     sl_settings_delete(settings);
     sl_dataset_delete(dataset);
 }
@@ -967,6 +1054,8 @@ int main(void)
         in_session(dataset_is_let_go),
         in_session(stops_and_goes_on),
         in_session(stops_before_it_starts),
+        in_session(a_callback_stops),
+        in_session(rests),
         in_session(evaluates),
         in_session(keeps_the_best),
         in_session(evaluates_what_it_resumes),

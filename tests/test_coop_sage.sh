@@ -87,6 +87,7 @@ for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
 done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
+expect 2 "--fanout: found '-1,-1,-1', .*; --sampler full takes all" --fanout -1,-1,-1
 for option in save predict embed checkpoint trace; do
     expect 2 "--$option: found '-', expected" --$option -
 done
@@ -167,6 +168,74 @@ expect 1 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --e
 expect 1 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --norm batch --layers 3 --load normed.safetensors
 # shellcheck disable=SC2086
 expect 1 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
+
+# ---- notices --------------------------------------------------------------------------------------------------------------------
+
+# said PATTERN ARGUMENT...: the run is done, and one line on standard error matches, with --quiet too.
+said()
+{
+    local pattern=$1
+    shift
+    "$program" "$@" --quiet >stdout 2>stderr || complain "$*: exit code $?: $(cat stderr)"
+    [[ ! -s stdout && $(wc -l <stderr) -eq 1 ]] && grep -Eq -- "$pattern" stderr || complain "$*: expected one line '$pattern', found: $(cat stdout stderr)"
+}
+mkdir tables && cp -r made tables/made && printf '1\n' >tables/made/raw/edge_weight.csv
+# shellcheck disable=SC2086
+said '^coop_sage: warning: tables/made/raw/edge_weight.csv: edge features and weights are not used$' ${run/.\/made/made} --data-path tables --epochs 1
+# shellcheck disable=SC2086
+STARLING_BATCHSIZE=7 said '^coop_sage: warning: STARLING_BATCHSIZE is set, .*STARLING_BATCH_SIZE\?$' $run --epochs 1
+# shellcheck disable=SC2086
+STARLING_STAGES=7 STARLING_PARTS=2 expect 0 '^epoch' $run --epochs 1
+# shellcheck disable=SC2086
+expect 1 "dataset 'ogbn-arxiv' is not in none" ${run/.\/made/ogbn-arxiv} --data-path none --quiet --predict p.none
+[[ -e p.none ]] && complain '--predict of a dataset that is not there left a file'
+synthetic=(--data-path none --cache cache --layers 1 --hidden 4 --fanout 1 --batch-size 50000 --epochs 1 --eval-every 0 --cpus 2
+    --save s.safetensors --metrics s.json --checkpoint s.kept)
+said '^coop_sage: warning: --dataset arxiv: .*SYNTHETIC \(arxiv-synthetic' "${synthetic[@]}" --dataset arxiv
+"$program" "${synthetic[@]}" --dataset arxiv-synthetic --quiet >stdout 2>stderr || complain "arxiv-synthetic: $(cat stderr)"
+[[ -s stderr ]] && complain "arxiv-synthetic, from the cache: expected nothing on standard error, found: $(cat stderr)"
+for file in s.safetensors s.kept/checkpoint.safetensors; do
+    head -c 4000 $file | grep -aq '"synthetic": *"yes"' || complain "$file does not say that its data are synthetic"
+done
+head -n 1 s.json | grep -q '"synthetic": *true' || complain 's.json does not say that its data are synthetic'
+printf 'PK\3\4..archive/data.pkl' >model.pt
+expect 1 'model.pt: a PyTorch archive, expected a dataset' --dataset model.pt
+# shellcheck disable=SC2086
+expect 1 'model.pt: found a PyTorch file, .*safetensors.torch.save_file' $run --load model.pt
+
+# Features of a wide range, and classes without a vertex.
+cp -r made wide && gzip -dc made/raw/node-feat.csv.gz | awk -F, -v OFS=, '{ $3 = 1600000000 + NR; print }' | gzip >wide/raw/node-feat.csv.gz
+# shellcheck disable=SC2086
+expect 0 '^warning +feature column 2 reaches 1.6e\+09' ${run/.\/made/.\/wide} --epochs 1
+# shellcheck disable=SC2086
+expect 0 '^epoch' $run --epochs 1
+count 0 '^warning +feature'
+cp -r made gaps && gzip -dc made/raw/node-label.csv.gz | sed 's/^4/9/' | gzip >gaps/raw/node-label.csv.gz
+# shellcheck disable=SC2086
+expect 0 '^warning +5 of 10 classes have no vertex' ${run/.\/made/.\/gaps} --epochs 1
+
+# ---- inference ------------------------------------------------------------------------------------------------------------------
+
+# A trained model scores a graph without labels, split or counts as it scores the same graph with them, and one of fewer classes.
+score="${run/--cache cache/--cache none} --epochs 0 --load q.safetensors"
+# shellcheck disable=SC2086
+expect 0 '' $score --predict all.npy
+cp -r made unknown && gzip -dc made/raw/node-label.csv.gz | sed 's/.*/nan/' | gzip >unknown/raw/node-label.csv.gz
+for list in train valid test; do gzip </dev/null >unknown/split/random/$list.csv.gz; done
+cp -r made bare && rm -r bare/split bare/raw/node-label.csv.gz bare/raw/num-*
+cp -r made fewer && gzip -dc made/raw/node-label.csv.gz | sed 's/[234]/1/' | gzip >fewer/raw/node-label.csv.gz
+cp -r made partly && rm partly/split/random/train.csv.gz partly/split/random/valid.csv.gz
+for data in unknown bare fewer partly; do
+    # shellcheck disable=SC2086
+    expect 0 "^dataset +$data: 3000 vertices, .* 5 classes" ${score/.\/made/.\/$data} --predict $data.npy
+    cmp -s all.npy $data.npy || complain "$data: other scores than of the whole dataset"
+done
+for data in unknown bare; do
+    # shellcheck disable=SC2086
+    expect 1 'no training vertices|no label|raw/node-label' ${run/.\/made/.\/$data} --epochs 1
+    # shellcheck disable=SC2086
+    expect 1 'found no label, expected labels, or with --epochs 0 a trained model in --load' ${run/.\/made/.\/$data} --epochs 0
+done
 
 # ---- traces ---------------------------------------------------------------------------------------------------------------------
 
@@ -263,9 +332,9 @@ done
 # shellcheck disable=SC2086
 TMPDIR=$folder/nowhere STARPU_HOME=/dev/null XDG_CACHE_HOME=/dev/null expect 0 "^warning +StarPU's folder /dev/null" $run --epochs 1
 
-# Nobody reads its lines: it says so, or has the signal for that end it.
+# Nobody reads its lines: it says so. The signal for that does not end it.
 mkfifo lines
-for end in default:141:0 ignore:1:1; do # what a writer gets, exit code, lines of error
+for end in default:1:1 ignore:1:1; do # what a writer gets, exit code, lines of error
     rm -f gone
     { : <lines; : >gone; } & # a reader that goes at once, and says that it has
     # shellcheck disable=SC2086
@@ -313,7 +382,7 @@ ls -d starling-starpu-* 2>/dev/null && complain 'the folder in place of StarPU'"
 
 # ---- interrupts -----------------------------------------------------------------------------------------------------------------
 
-# interrupt SIGNAL: start a run that would take for ever, send the signal after its first epoch, and go on from there.
+# interrupt SIGNAL CODE: start a run that would take for ever, send the signal after its first epoch, and go on from there.
 interrupt()
 {
     local status=0
@@ -330,7 +399,8 @@ interrupt()
     kill -"$1" "$child"
     wait "$child" || status=$?
     child=
-    [[ $status -eq 0 ]] || complain "SIG$1: expected exit code 0, found $status: $(cat stderr)"
+    [[ $status -eq $2 ]] || complain "SIG$1: expected exit code $2, found $status: $(cat stderr)"
+    [[ -s stderr ]] && complain "SIG$1: complained: $(cat stderr)"
     count 1 '^interrupted by signal [0-9]+: the step was finished and saved'
     [[ -s kept/checkpoint.safetensors ]] || complain "SIG$1: no checkpoint was saved"
     # shellcheck disable=SC2086
@@ -354,9 +424,10 @@ child=
 expect 0 '^epoch +1/1 ' $run --epochs 1 --checkpoint shared
 [[ -e shared/lock ]] && complain '--checkpoint: left its lock in the folder'
 
-interrupt INT
-interrupt TERM
-interrupt USR1
+interrupt INT 130
+for signal in TERM USR1 USR2 HUP XCPU; do
+    interrupt "$signal" 0
+done
 
 # shellcheck disable=SC2086
 expect 1 'expected' $run --checkpoint kept --resume --lr 0.5

@@ -24,12 +24,13 @@ struct losses {
     double train[N_EPOCHS], valid[N_EPOCHS];
 };
 
-static void take(void *context, const struct sl_epoch_news *news)
+static int take(void *context, const struct sl_epoch_news *news)
 {
     struct losses *losses = context;
     assert_true(losses->n < N_EPOCHS && news->evaluated);
     losses->train[losses->n] = news->loss;
     losses->valid[losses->n++] = news->valid_loss;
+    return 0;
 }
 
 /* Options as words "name=value", or a flag's name. */

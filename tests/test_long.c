@@ -50,12 +50,13 @@ struct held {
     struct memory tenth, hundredth, last;
 };
 
-static void look_at_memory(void *context, const struct sl_epoch_news *news)
+static int look_at_memory(void *context, const struct sl_epoch_news *news)
 {
     struct held *held = context;
     held->last = (struct memory){.bytes = bytes_allocated(), .pages = pages_held()};
     held->tenth = news->epoch <= 10 ? held->last : held->tenth;
     held->hundredth = news->epoch <= 100 ? held->last : held->hundredth;
+    return 0;
 }
 
 static void test_sessions(void **state)

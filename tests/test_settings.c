@@ -425,11 +425,57 @@ static void the_precision_is_checked(void **state)
     sl_settings_delete(pipe);
 }
 
+static char notices[1024];
+
+static void keep(enum sl_notice kind, const char *line)
+{
+    assert_int_equal(kind, SL_NOTICE_WARNING);
+    strncat(notices, line, sizeof notices - strlen(notices) - 2);
+    strcat(notices, "\n");
+}
+
+/* With NAME=1 in the environment. */
+static const char *notices_of(const char *name)
+{
+    notices[0] = '\0';
+    sl_on_notice(keep);
+    assert_int_equal(setenv(name, "1", 1), 0);
+    sl_settings_check_environment();
+    assert_int_equal(unsetenv(name), 0);
+    sl_on_notice(NULL);
+    return notices;
+}
+
+static void unknown_variables_are_named(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",     "STARLING_LOG",
+                                        "STARLING_PARTS",  "STARLING_OUT",    "STARLING_METHOD",   "STARLING_TO",
+                                        "STARPU_SCHED",    "STARLINGS",       "STARLING_DATA_PATH"};
+    static const char *const unknown[][2] = {{"STARLING_BATCHSIZE", "STARLING_BATCH_SIZE"},
+                                             {"STARLING_EPOCH", "STARLING_EPOCHS"},
+                                             {"STARLING_STAGE", "STARLING_STAGES"},
+                                             {"STARLING_DATE", "STARLING_DATA"},
+                                             {"STARLING_epochs", "STARLING_EPOCHS"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        assert_string_equal(notices_of(known[i]), "");
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        char expected[160];
+        snprintf(expected, sizeof expected, "%s is set, but no program of Starling reads it; did you mean %s?\n",
+                 unknown[i][0], unknown[i][1]);
+        assert_string_equal(notices_of(unknown[i][0]), expected);
+    }
+    assert_string_equal(notices_of("STARLING_NONSENSE_OF_MINE"),
+                        "STARLING_NONSENSE_OF_MINE is set, but no program of Starling reads it\n");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(unknown_variables_are_named),
         TEST(defaults_are_the_documented_ones),
         TEST(choices_match_their_enums),
         TEST(fields_do_not_overlap),

@@ -9,6 +9,7 @@
 #include "runtime/full/halo.h"
 #include "runtime/model/run.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows)
 {
@@ -22,7 +23,7 @@ uint32_t sl_full_slices(const struct sl_layer *layer)
     if (layer->kind->weigh == SL_WEIGH_ATTENTION) {
         return 1;
     }
-    return n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
+    return sl_min_u32(n, SL_HALO_SLICES);
 }
 
 /* ---- the block source ---- */

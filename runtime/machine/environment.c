@@ -7,12 +7,17 @@
 #endif
 #include "runtime/machine/environment.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "support/file.h"
 #include "support/memory.h"
@@ -152,15 +157,62 @@ static const char *starpu_home(void)
     return "";
 }
 
+#define BUS_FOLDER ".starpu/sampling/bus"
+#define PROBE_BYTES 4096 /* larger than StarPU's files of the machine's buses */
+
+/* Whether a file can be written in the folder. The disk or the quota may be full, or `ulimit -f` small; StarPU then
+ * leaves truncated files and aborts when it reads them. If not, errno is set. */
+static bool takes_files(const char *folder)
+{
+    static const char zeros[PROBE_BYTES];
+    char path[PATH_MAX];
+    ssize_t n = 0;
+    int length = snprintf(path, sizeof path, "%s/starling-XXXXXX", folder);
+    errno = ENAMETOOLONG;
+    int file = length < (int)sizeof path ? mkstemp(path) : -1;
+    int error = errno;
+    if (file >= 0) {
+        n = write(file, zeros, sizeof zeros);
+        error = n < 0 ? errno : EFBIG;
+        close(file);
+        unlink(path);
+    }
+    errno = error;
+    return n == (ssize_t)sizeof zeros;
+}
+
+#define EMPTY_S 60 /* another run may be about to write a younger file */
+
+/* Remove empty files, which StarPU leaves on a full disk. StarPU aborts when it reads an empty file. */
+static void remove_empty(const char *folder)
+{
+    DIR *files = opendir(folder);
+    struct dirent *entry;
+    while (files != NULL && (entry = readdir(files)) != NULL) {
+        struct stat info;
+        if (fstatat(dirfd(files), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+            info.st_size == 0 && info.st_mtime + EMPTY_S < time(NULL)) {
+            unlinkat(dirfd(files), entry->d_name, 0);
+        }
+    }
+    if (files != NULL) {
+        closedir(files);
+    }
+}
+
 /* Whether StarPU's folders below `home` exist, or can be made, and can be written. */
 static bool usable(const char *home)
 {
-    static const char *const folders[] = {".starpu/sampling/bus", ".starpu/sampling/codelets"};
+    static const char *const folders[] = {BUS_FOLDER, ".starpu/sampling/codelets"};
     bool good = home[0] != '\0';
     for (size_t i = 0; i < sizeof folders / sizeof *folders && good; i++) {
         char *path = NULL;
         good =
             sl_path_join(home, folders[i], &path) == SL_OK && sl_folder_make(path) == SL_OK && sl_folder_writable(path);
+        if (good && i == 0) {
+            remove_empty(path);
+            good = takes_files(path);
+        }
         sl_free(path);
     }
     return good;
@@ -171,11 +223,18 @@ static enum sl_status make_instead(char out[SL_HOME_BYTES])
     const char *temporary = getenv("TMPDIR");
     temporary = temporary != NULL && sl_folder_writable(temporary) ? temporary : "/tmp";
     int n = snprintf(out, SL_HOME_BYTES, "%s/starling-starpu-XXXXXX", temporary);
-    if (n >= SL_HOME_BYTES || mkdtemp(out) == NULL) {
+    bool made = n < SL_HOME_BYTES && mkdtemp(out) != NULL;
+    if (!made || !takes_files(out)) {
+        int error = errno;
+        if (made) {
+            rmdir(out);
+        }
         out[0] = '\0';
-        return sl_fail(SL_EIO,
-                       "$STARPU_HOME: expected a folder that can be written, and none could be made in %.200s either",
-                       temporary);
+        return sl_fail(
+            SL_EIO,
+            "$STARPU_HOME: expected a folder that can be written, found none, nor a place for one in %.200s: %s; name "
+            "one; is the disk full, or 'ulimit -f' small?",
+            temporary, strerror(error));
     }
     return SL_OK;
 }

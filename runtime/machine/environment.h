@@ -42,8 +42,8 @@ struct sl_environment_home {
     char *kept[SL_HOME_NAMES];
 };
 
-/* Before StarPU starts: check StarPU's folder. If not writable, make a temporary folder and let $XDG_CACHE_HOME,
- * $STARPU_HOME and $HOME name it. SL_EIO: no folder can be made. SL_ENOMEM. */
+/* Before StarPU starts: check StarPU's folder. If no file of a few kB can be written there, make a temporary folder and
+ * let $XDG_CACHE_HOME, $STARPU_HOME and $HOME name it. SL_EIO: no folder can be written. SL_ENOMEM. */
 enum sl_status sl_environment_home_open(struct sl_environment_home *out);
 
 /* After StarPU has started: restore the variables. */

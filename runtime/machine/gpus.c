@@ -11,6 +11,7 @@
 
 #include "codelets/ranks.h"
 #include "support/file.h"
+#include "support/minmax.h"
 
 #define SCRATCH_SHARE 16                    /* one of so many parts of free memory is for launchers */
 #define LIBRARY_BYTES ((uint64_t)512 << 20) /* code of kernels, cuBLAS, cuSPARSE and their buffers */
@@ -99,7 +100,7 @@ void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus)
 enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_out)
 {
     uint64_t names[SL_RANKS_MOST_SHARED];
-    uint32_t n_names = there < SL_RANKS_MOST_SHARED ? there : SL_RANKS_MOST_SHARED;
+    uint32_t n_names = sl_min_u32(there, SL_RANKS_MOST_SHARED);
     struct sl_ranks_share among = {0, 1};
     enum sl_status st;
     for (uint32_t gpu = 0; gpu < n_names; gpu++) {

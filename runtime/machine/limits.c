@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Files of control groups, from each group up to its root. */
+#define _GNU_SOURCE /* pthread_setattr_default_np */
 #include "runtime/machine/limits.h"
 
 #include <math.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define MAX_NAME 4096
 #define NO_LIMIT 0x1p62 /* bytes: version 1 writes a number of this order for "no limit" */
@@ -155,6 +157,16 @@ void sl_limits_read(struct sl_limits *out)
     limit_resource(RLIMIT_DATA, out);
 }
 
+uint64_t sl_limits_memory(void)
+{
+    struct sl_limits limits;
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGESIZE);
+    sl_limits_read(&limits);
+    uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    return all < limits.memory_bytes ? all : limits.memory_bytes;
+}
+
 bool sl_limits_have_room(uint64_t bytes)
 {
     struct sl_limits own = {.memory_bytes = UINT64_MAX};
@@ -197,4 +209,25 @@ unsigned sl_limits_threads(unsigned wanted)
         pthread_join(threads[i], NULL);
     }
     return n;
+}
+
+size_t sl_limits_stack(void)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    return bytes;
+}
+
+void sl_limits_set_stack(size_t bytes)
+{
+    pthread_attr_t attributes;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_setstacksize(&attributes, bytes);
+        pthread_setattr_default_np(&attributes);
+        pthread_attr_destroy(&attributes);
+    }
 }

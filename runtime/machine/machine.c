@@ -18,6 +18,7 @@
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* With GPUs, a scheduler must weigh transfers and run times: near does not. */
 #define DEFAULT_SCHED SL_NEAR
@@ -205,7 +206,7 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
                          asked, there);
         }
     }
-    *n_out = asked < own ? asked : own;
+    *n_out = sl_min_u32(asked, own);
 done:
     return st;
 }
@@ -232,6 +233,58 @@ static enum sl_status share_processors(const struct sl_topology *topology, uint3
     }
 done:
     return st;
+}
+
+/* The environment decides, or ranks that share the machine. */
+static bool binding_is_decided(void)
+{
+    const char *loose = getenv("STARPU_WORKERS_NOBIND");
+    return (loose != NULL && loose[0] != '\0' && strcmp(loose, "0") != 0) || getenv("STARPU_WORKERS_CPUID") != NULL ||
+           getenv("STARPU_WORKERS_COREID") != NULL || sl_ranks_sharing() > 1;
+}
+
+/* CPU workers take cores one after the other. StarPU drives a GPU from a core near it: it gets to choose among all
+ * free ones. */
+static enum sl_status choose_cores(struct sl_machine *machine, uint32_t n_threads, struct starpu_conf *conf)
+{
+    struct sl_cores *cores = &machine->cores;
+    enum sl_status st = SL_OK;
+    if (binding_is_decided()) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_cores_take(NULL, machine->n_gpus > 0 ? SL_CORES_ALL : n_threads, cores), done);
+    conf->use_explicit_workers_bindid = cores->n > 0;
+    for (uint32_t i = 0; cores->n > 0 && i < STARPU_NMAXWORKERS; i++) {
+        conf->workers_bindid[i] = cores->core[i % cores->n].pu;
+    }
+    machine->loose = cores->n == 0 && cores->n_of_others > 0;
+    if (machine->loose) {
+        st = set_variable("STARPU_WORKERS_NOBIND", "1");
+    }
+done:
+    return st;
+}
+
+/* Give back the cores that StarPU has not chosen. */
+static void keep_chosen_cores(struct sl_cores *cores)
+{
+    for (uint32_t i = cores->n; i-- > 0;) {
+        bool chosen = false;
+        for (unsigned w = 0; w < starpu_worker_get_count(); w++) {
+            chosen = chosen || starpu_worker_get_bindid((int)w) == (int)cores->core[i].pu;
+        }
+        if (!chosen) {
+            sl_cores_drop(cores, i);
+        }
+    }
+}
+
+static void give_cores(struct sl_machine *machine)
+{
+    if (machine->loose) {
+        set_variable("STARPU_WORKERS_NOBIND", NULL);
+    }
+    sl_cores_give(&machine->cores);
 }
 
 static enum sl_status count_cpus(const struct sl_settings *settings, const struct sl_machine *machine, uint32_t *out)
@@ -301,6 +354,22 @@ static void stop_workers(const struct sl_machine *machine)
         sl_gpus_close_libraries();
     }
     sl_ranks_stop_starpu();
+    sl_gemm_release();
+}
+
+#define START_BYTES ((uint64_t)64 << 20)  /* address space that StarPU and hwloc take for themselves */
+#define WORKER_BYTES ((uint64_t)16 << 20) /* and that malloc takes for a worker, beside its stack */
+
+/* StarPU, hwloc and malloc crash if address space runs out while they start. */
+static enum sl_status check_space(uint32_t n_workers)
+{
+    uint64_t bytes = START_BYTES + n_workers * (WORKER_BYTES + sl_limits_stack());
+    return sl_limits_have_room(bytes)
+               ? SL_OK
+               : sl_fail(SL_ENOMEM,
+                         "StarPU may need %llu MB of address space to start %u workers, found less below the limits of "
+                         "`ulimit -v` and `-d`: raise them, or use fewer --cpus",
+                         (unsigned long long)bytes / 1000000, n_workers);
 }
 
 /* StarPU aborts without a thread for a worker. */
@@ -322,6 +391,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     struct sl_machine machine = {0};
     struct gpus gpus = {0};
     uint32_t n_cpus = 0;
+    size_t stack = 0;
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before the first call of CUDA */
@@ -333,13 +403,17 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
     SL_TRY(st, share_processors(&machine.topology, n_cpus + machine.n_gpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
-    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), failed);
-    SL_TRY(st, sl_environment_home_open(&machine.home), failed);
+    stack = sl_limits_stack();
+    sl_limits_set_stack(stack > SL_STACK_BYTES ? stack : SL_STACK_BYTES);
+    SL_TRY(st, check_space(n_cpus + machine.n_gpus), restore);
+    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), restore);
+    SL_TRY(st, sl_environment_home_open(&machine.home), restore);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     choose_sched(machine.sched, &conf);
     conf.ncpus = (int)n_cpus;
     choose_gpus(gpus.first, machine.n_gpus, &conf);
+    SL_TRY(st, choose_cores(&machine, n_cpus + machine.n_gpus, &conf), no_cores);
     conf.nopencl = 0;
     conf.catch_signals = 0;
     if (machine.n_gpus == 0) {
@@ -347,6 +421,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     }
     int error = 0;
     SL_TRY(st, init_starpu(settings, &gpus, &conf, &error), no_pool);
+    sl_limits_set_stack(stack);
     sl_environment_home_restore(&machine.home);
     if (error != 0) {
         const char *reserved = getenv("STARPU_RESERVE_NCPU");
@@ -363,6 +438,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
         goto no_pool;
     }
     SL_TRY(st, set_up_workers(&machine), stop);
+    keep_chosen_cores(&machine.cores);
     machine.started = true;
     machine.n_workers = starpu_worker_get_count();
     *out = machine;
@@ -371,7 +447,11 @@ stop:
     sl_ranks_stop_starpu();
 no_pool:
     sl_pool_remove();
+no_cores:
+    give_cores(&machine);
     sl_environment_home_close(&machine.home);
+restore:
+    sl_limits_set_stack(stack);
 failed:
     *out = (struct sl_machine){0};
     return st;
@@ -383,6 +463,7 @@ void sl_machine_stop(struct sl_machine *machine)
         starpu_task_wait_for_all();
         stop_workers(machine);
         sl_pool_remove();
+        give_cores(machine);
         sl_environment_home_close(&machine->home);
     }
     *machine = (struct sl_machine){0};

@@ -7,6 +7,7 @@
 #ifndef SL_RUNTIME_MACHINE_MACHINE_H
 #define SL_RUNTIME_MACHINE_MACHINE_H
 
+#include "runtime/machine/cores.h"
 #include "runtime/machine/environment.h"
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
@@ -20,6 +21,8 @@ struct sl_machine {
     bool gpus_first;
     char sched[64]; /* the scheduler in use */
     struct sl_environment_home home;
+    struct sl_cores cores; /* the workers are bound to these cores */
+    bool loose;            /* workers are not bound: other runs hold the cores */
 };
 
 /* Start StarPU as the settings say:
@@ -30,7 +33,11 @@ struct sl_machine {
  *
  * Without GPUs buffers come from the pool (runtime/machine/pool.h). With GPUs buffers are StarPU's pinned memory,
  * cuBLAS and cuSPARSE are set up on each GPU, and some GPU memory is reserved for launchers and libraries
- * (sl_gpus_data_bytes). StarPU installs no signal handlers. Invalid environment variables are refused, or replaced
+ * (sl_gpus_data_bytes). Workers are bound to cores that no other run on
+ * the machine has bound (runtime/machine/cores.h). If too few are free, workers are not bound. If ranks share the
+ * machine, or $STARPU_WORKERS_NOBIND, $STARPU_WORKERS_CPUID or $STARPU_WORKERS_COREID is set, no core is reserved.
+ *
+ * StarPU installs no signal handlers. Invalid environment variables are refused, or replaced
  * (runtime/machine/environment.h). sl_trace_prepare (runtime/report/trace.h) has decided before whether StarPU
  * traces.
  *

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "codelets/ranks.h"
+#include "support/minmax.h"
 
 #define NEAR_CLASSES 16      /* small requests: a block of up to four times the size serves */
 #define LARGE_CLASS 144      /* 256 KiB: larger requests waste less */
@@ -67,7 +68,7 @@ static _Alignas(LINE_BYTES) char nowhere[LINE_BYTES]; /* the address of buffers 
 /* Eight classes per power of two, and one class for all small sizes. */
 unsigned sl_pool_class(size_t bytes, size_t *rounded)
 {
-    size_t n = bytes < SL_POOL_SMALLEST_BYTES ? SL_POOL_SMALLEST_BYTES : bytes;
+    size_t n = sl_max_u64(bytes, SL_POOL_SMALLEST_BYTES);
     unsigned power = 63 - (unsigned)__builtin_clzll(n);
     size_t step = (size_t)1 << (power - 3);
     *rounded = (n + step - 1) / step * step;

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Standard streams and signals. The first signal sets a flag, which training reads after each step; the second ends
- * the program. Slurm's --signal=USR1@60 gives a job a minute to save. */
+ * the program. Batch systems send SIGUSR1 or SIGUSR2 before the kill (Slurm: --signal=USR1@60; SGE, LSF). */
 #include "runtime/starling.h"
 
 #include <errno.h>
@@ -23,9 +23,9 @@ void sl_streams_open(void)
 
 /* ---- interrupts ---- */
 
-#define N_SIGNALS 3
+#define N_SIGNALS 6
 
-static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1};
+static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU};
 
 static struct sigaction before[N_SIGNALS];
 static bool caught[N_SIGNALS]; /* our handler has replaced before[i] */
@@ -33,15 +33,22 @@ static bool installed;
 static atomic_int seen; /* lock-free, hence safe in a handler */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
 
-/* Note the signal, and restore default actions, so that the next signal ends the process. Only async-signal-safe
- * calls. */
+/* Signals that the system repeats. A closed terminal sends SIGHUP, and its shell sends SIGHUP again. SIGXCPU comes with
+ * each further second of processor time. */
+static bool is_repeated(int number)
+{
+    return number == SIGHUP || number == SIGXCPU;
+}
+
+/* Note the signal, and restore default actions, so that the next signal ends the process. A repeated signal does not.
+ * Only async-signal-safe calls. */
 static void note(int number)
 {
     int saved = errno;
     struct sigaction end_at_once = {.sa_handler = SIG_DFL};
     atomic_store(&seen, number);
     for (int i = 0; i < N_SIGNALS; i++) {
-        if (caught[i]) {
+        if (caught[i] && !(signals[i] == number && is_repeated(number))) {
             sigaction(signals[i], &end_at_once, NULL);
         }
     }
@@ -103,4 +110,5 @@ void sl_signals_restore(void)
         }
     }
     installed = false;
+    atomic_store(&seen, 0);
 }

@@ -4,6 +4,8 @@
  * The only file that includes hwloc. */
 #include "runtime/machine/topology.h"
 
+#include "support/minmax.h"
+
 #include <hwloc.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ static uint64_t machine_memory(hwloc_topology_t topology)
     }
     long pages = sysconf(_SC_PHYS_PAGES);
     uint64_t system = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-    return nodes > system ? nodes : system;
+    return sl_max_u64(nodes, system);
 }
 
 static uint32_t count_inside(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_type_t type)
@@ -95,7 +97,43 @@ enum sl_status sl_topology_read(struct sl_topology *out)
     out->n_pus = count_inside(topology, set, HWLOC_OBJ_PU);
     out->n_numa = count_numa(topology, set);
     out->n_workers = count_workers(out);
-    out->memory_bytes = out->limits.memory_bytes < memory ? out->limits.memory_bytes : memory;
+    out->memory_bytes = sl_min_u64(out->limits.memory_bytes, memory);
+    close_machine(topology, set);
+    return SL_OK;
+}
+
+/* ---- cores ---- */
+
+/* The core of the hardware thread, or itself if hwloc knows of no cores. */
+static hwloc_obj_t core_of(hwloc_obj_t pu)
+{
+    hwloc_obj_t object = pu;
+    while (object != NULL && object->type != HWLOC_OBJ_CORE) {
+        object = object->parent;
+    }
+    return object != NULL ? object : pu;
+}
+
+enum sl_status sl_topology_cores(uint32_t room, struct sl_core *cores_out, uint32_t *n_out)
+{
+    hwloc_topology_t topology;
+    hwloc_cpuset_t set;
+    hwloc_obj_t last = NULL;
+    uint32_t n = 0;
+    enum sl_status st = open_machine(&topology, &set);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (hwloc_obj_t pu = NULL; (pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu)) != NULL && n < room;) {
+        hwloc_obj_t core = core_of(pu);
+        if (hwloc_bitmap_isset(set, pu->os_index) && core != last) {
+            int first = hwloc_bitmap_first(core->complete_cpuset);
+            cores_out[n++] =
+                (struct sl_core){.number = first >= 0 ? (uint32_t)first : pu->os_index, .pu = pu->logical_index};
+            last = core;
+        }
+    }
+    *n_out = n;
     close_machine(topology, set);
     return SL_OK;
 }

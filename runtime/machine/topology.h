@@ -30,6 +30,16 @@ struct sl_topology {
 /* Read the machine. SL_EINTERNAL: hwloc fails. */
 enum sl_status sl_topology_read(struct sl_topology *out);
 
+/* A core of this process. */
+struct sl_core {
+    uint32_t number; /* the system's number of its first hardware thread: the same in every process */
+    uint32_t pu;     /* hwloc's number of its first hardware thread in the cpuset, as StarPU binds to */
+};
+
+/* The cores of which at least one hardware thread is in the process's cpuset, in hwloc's order; `room` at most.
+ * SL_EINTERNAL. */
+enum sl_status sl_topology_cores(uint32_t room, struct sl_core *cores_out, uint32_t *n_out);
+
 #define SL_NUMA_ALL UINT32_MAX
 
 /* A range of memory and its NUMA node: 0 .. n_numa - 1, in the order of the cpuset. SL_NUMA_ALL: interleave the pages

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/exchange.h"
+#include "support/minmax.h"
 
 /* Split each level into chunks. A level's chunks are no smaller than the chunks of the level below. */
 static void split_levels(const struct sl_steps *s, uint32_t p)
@@ -69,8 +70,8 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
 static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe *pe, uint32_t asking, uint32_t asked)
 {
     const uint32_t n_parts = s->plan->n_parts;
-    const uint32_t end_asking = asking + s->team < n_parts ? asking + s->team : n_parts;
-    const uint32_t end_asked = asked + s->team < n_parts ? asked + s->team : n_parts;
+    const uint32_t end_asking = sl_min_u32(asking + s->team, n_parts);
+    const uint32_t end_asked = sl_min_u32(asked + s->team, n_parts);
     const size_t request = sl_counts_request(s->plan->n_layers, n_parts, hop);
     uint32_t row = 0;
     for (uint32_t q = asked; q < end_asked; q++) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partition/dataset.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
 #include "support/memory.h"
@@ -334,24 +335,39 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     return n;
 }
 
+#define LAYER_ITEMS (3 * SL_N_PARAMETERS + 2)
+
+/* The items of layer i, at most LAYER_ITEMS. */
+static uint32_t list_layer(const struct sl_model *model, uint32_t i, enum sl_tensors_for purpose, struct item *out)
+{
+    const struct sl_layer *layer = &model->layer[i];
+    uint32_t n = 0;
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        n += list_parameter(model, i, k, purpose, out + n);
+    }
+    if (layer->running != NULL) {
+        for (uint32_t row = 0; row < 2; row++) {
+            out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
+            out[n].n_columns = layer->n_out;
+            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number, "");
+        }
+    }
+    return n;
+}
+
+/* All items, at most SL_MODEL_TENSORS: too many for a small stack. */
 static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for purpose, struct item *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        const struct sl_layer *layer = &model->layer[i];
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            n += list_parameter(model, i, k, purpose, out + n);
-        }
-        if (layer->running != NULL) {
-            for (uint32_t row = 0; row < 2; row++) {
-                out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
-                out[n].n_columns = layer->n_out;
-                name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number,
-                          "");
-            }
-        }
+        n += list_layer(model, i, purpose, out + n);
     }
     return n;
+}
+
+static size_t entries_of(const struct item *item)
+{
+    return (size_t)item->n_rows * item->n_columns;
 }
 
 /* in: [n_rows x n_columns]. */
@@ -413,24 +429,31 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
 enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for purpose,
                                 struct sl_tensor *tensors_out, uint32_t *n_out)
 {
-    struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, purpose, items);
+    struct item items[LAYER_ITEMS];
+    uint32_t n = 0;
     enum sl_status st = SL_OK;
-    uint32_t i = 0;
-    for (; i < n; i++) {
-        SL_TRY(st, copy_item(&items[i], &tensors_out[i]), undo);
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint32_t n_items = list_layer(model, i, purpose, items);
+        for (uint32_t k = 0; k < n_items; k++) {
+            SL_TRY(st, copy_item(&items[k], &tensors_out[n]), undo);
+            n++;
+        }
     }
     *n_out = n;
     return SL_OK;
 undo:
-    sl_model_tensors_free(tensors_out, i);
+    sl_model_tensors_free(tensors_out, n);
     return st;
 }
 
 uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for purpose)
 {
-    struct item items[SL_MODEL_TENSORS];
-    return list_items(model, purpose, items);
+    struct item items[LAYER_ITEMS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        n += list_layer(model, i, purpose, items);
+    }
+    return n;
 }
 
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
@@ -545,11 +568,12 @@ done:
 
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors)
 {
-    struct item items[SL_MODEL_TENSORS];
+    struct item *items = NULL;
     uint32_t n = 0;
     size_t n_entries = 0;
     sl_real *all = NULL;
     enum sl_status st;
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *items, "a model's tensors", &items), done);
     SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
     if (!state && !sl_is_checkpoint(tensors)) {
         SL_TRY(st, check_surplus(tensors, items, n), done);
@@ -570,8 +594,25 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
         from += count;
     }
 done:
+    sl_free(items);
     sl_free(all);
     return st;
+}
+
+uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
+{
+    struct sl_model model;
+    sl_model_shape(settings, 1, 1, false, &model);
+    const struct sl_layer *last = &model.layer[model.n_layers - 1];
+    for (int names = 0; names < SL_N_NAMES; names++) {
+        struct item item;
+        name_item(&model, &item, last->kind->parameter[SL_BIAS].name[names].text, last->number, "");
+        const struct sl_tensor *bias = sl_tensors_find(tensors, item.name);
+        if (bias != NULL && bias->n_dims == 1 && bias->shape[0] <= SL_MAX_CLASSES) {
+            return (uint32_t)bias->shape[0];
+        }
+    }
+    return 0;
 }
 
 /* ---- host access ---- */
@@ -650,33 +691,39 @@ uint32_t sl_model_trained_arrays(const struct sl_model *model)
 
 size_t sl_model_entries(const struct sl_model *model)
 {
-    struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
+    struct item items[LAYER_ITEMS];
     size_t n_entries = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        n_entries += (size_t)items[i].n_rows * items[i].n_columns;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint32_t n = list_layer(model, i, SL_TENSORS_FOR_DGL, items);
+        for (uint32_t k = 0; k < n; k++) {
+            n_entries += entries_of(&items[k]);
+        }
     }
     return n_entries;
 }
 
 void sl_model_read(const struct sl_model *model, sl_real *values_out)
 {
-    struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
-    for (uint32_t i = 0; i < n; i++) {
-        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
-        memcpy(values_out, items[i].array, count * sizeof *values_out);
-        values_out += count;
+    struct item items[LAYER_ITEMS];
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint32_t n = list_layer(model, i, SL_TENSORS_FOR_DGL, items);
+        for (uint32_t k = 0; k < n; k++) {
+            size_t count = entries_of(&items[k]);
+            memcpy(values_out, items[k].array, count * sizeof *values_out);
+            values_out += count;
+        }
     }
 }
 
 void sl_model_write(struct sl_model *model, const sl_real *values)
 {
-    struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
-    for (uint32_t i = 0; i < n; i++) {
-        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
-        memcpy(items[i].array, values, count * sizeof *values);
-        values += count;
+    struct item items[LAYER_ITEMS];
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint32_t n = list_layer(model, i, SL_TENSORS_FOR_DGL, items);
+        for (uint32_t k = 0; k < n; k++) {
+            size_t count = entries_of(&items[k]);
+            memcpy(items[k].array, values, count * sizeof *values);
+            values += count;
+        }
     }
 }

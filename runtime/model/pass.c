@@ -9,6 +9,7 @@
 #include "codelets/bias.h"
 #include "codelets/dense.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- a layer in hand ---- */
 
@@ -333,7 +334,7 @@ static bool next_slice(struct sl_layer_pass *lp)
     uint32_t rest;
     lp->columns.first += lp->columns.n;
     rest = all - lp->columns.first;
-    lp->columns.n = rest < most ? rest : most;
+    lp->columns.n = sl_min_u32(rest, most);
     return lp->columns.n > 0;
 }
 

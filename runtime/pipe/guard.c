@@ -4,6 +4,8 @@
  * The guard's conditions. */
 #include "runtime/pipe/guard.h"
 
+#include "support/minmax.h"
+
 #include <math.h>
 
 #define LAG 0.2        /* fraction of H by which the exact loss may exceed the stale loss */
@@ -30,7 +32,7 @@ struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts)
 
 bool sl_guard_due(uint64_t epoch, uint32_t history_every)
 {
-    return (epoch + 1) % (history_every > LEAST_EVERY ? history_every : LEAST_EVERY) == 0;
+    return (epoch + 1) % sl_max_u32(history_every, LEAST_EVERY) == 0;
 }
 
 bool sl_guard_good(const struct sl_guard *g, double exact)

@@ -4,6 +4,8 @@
  * Arithmetic on P, G, R and the training vertices. */
 #include "runtime/plan/plan.h"
 
+#include "support/minmax.h"
+
 uint32_t sl_plan_replicas(const struct sl_settings *settings)
 {
     return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
@@ -113,7 +115,7 @@ static void plan_crews(const struct sl_settings *settings, struct sl_plan *plan)
 {
     uint32_t crew;
     plan->n_ways = settings->ways;
-    plan->n_crews = plan->n_ranks < settings->stages ? plan->n_ranks : settings->stages;
+    plan->n_crews = sl_min_u32(plan->n_ranks, settings->stages);
     plan->n_groups = plan->n_crews;
     plan->n_pes = plan->n_groups * plan->n_parts;
     crew = sl_plan_crew(plan);
@@ -139,7 +141,8 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
     plan.n_layers = settings->layers;
     plan.batch = settings->schedule == SL_SCHEDULE_PIPE ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
-    plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
+    /* Inference alone may have no training vertices, and then no epoch either. */
+    plan.n_per_epoch = n_train > 0 ? (uint32_t)((n_train + plan.batch - 1) / plan.batch) : 1;
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
     if (settings->schedule == SL_SCHEDULE_PIPE) {
@@ -167,8 +170,7 @@ struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step)
 {
     uint64_t first = step % plan->n_per_epoch * plan->batch;
     uint64_t rest = plan->n_train - first;
-    return (struct sl_seeds){step / plan->n_per_epoch, (uint32_t)first,
-                             (uint32_t)(rest < plan->batch ? rest : plan->batch)};
+    return (struct sl_seeds){step / plan->n_per_epoch, (uint32_t)first, (uint32_t)sl_min_u64(rest, plan->batch)};
 }
 
 struct sl_seeds sl_plan_share(const struct sl_plan *plan, uint64_t step, uint32_t r)

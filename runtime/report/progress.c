@@ -12,6 +12,7 @@
 
 #include "codelets/ranks.h"
 #include "support/clock.h"
+#include "support/minmax.h"
 
 #define REDRAW_S 0.1
 #define BAR_MAX 40
@@ -86,7 +87,7 @@ static void print_bar(FILE *stream, int width, uint32_t step, uint32_t steps)
     if (width < BAR_MIN || steps == 0) {
         return;
     }
-    int full = (int)((uint64_t)width * (step < steps ? step : steps) / steps);
+    int full = (int)((uint64_t)width * sl_min_u64(step, steps) / steps);
     fputc('[', stream);
     for (int i = 0; i < width; i++) {
         fputc(i < full ? '#' : '.', stream);

@@ -10,19 +10,15 @@
 #include "codelets/rows.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- where the features are kept ---- */
 
 #define WORK_BYTES 8 /* scratch per slot while an LRU cache searches its oldest slots (codelets/hotrows_cuda.cu) */
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
 {
-    return (uint64_t)least(room->n_pes, room->n_parts) * room->part_rows * room->row_bytes;
+    return (uint64_t)sl_min_u32(room->n_pes, room->n_parts) * room->part_rows * room->row_bytes;
 }
 
 uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
@@ -176,7 +172,7 @@ done:
 
 static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_shard *part)
 {
-    return least(cache->n_rows, part->end - part->first);
+    return sl_min_u32(cache->n_rows, part->end - part->first);
 }
 
 /* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. StarPU can count the

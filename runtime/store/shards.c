@@ -12,6 +12,7 @@
 #include "codelets/score.h"
 #include "runtime/machine/topology.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define COPY_GRAIN 1024           /* rows that one thread copies at a time */
@@ -88,7 +89,7 @@ static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_pa
                               .rounded = rounds ? table : NULL};
     uint64_t end = partition->first[q + 1];
     for (copy.first = partition->first[q]; copy.first < end; copy.first += STRETCH) {
-        uint64_t n = end - copy.first < STRETCH ? end - copy.first : STRETCH;
+        uint64_t n = sl_min_u64(end - copy.first, STRETCH);
         sl_parallel_for(n, COPY_GRAIN, copy_dense_rows, &copy);
         sl_dataset_drop_pages(dataset);
     }

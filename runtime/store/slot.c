@@ -10,11 +10,7 @@
 #include "codelets/ranks.h"
 #include "codelets/rows.h"
 #include "support/memory.h"
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
+#include "support/minmax.h"
 
 /* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
@@ -23,7 +19,7 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
     bool lock = slot->lock >= from;
     uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
-    uint64_t room = lock && n < least ? least : n; /* untouched pages cost nothing */
+    uint64_t room = lock ? sl_max_u64(n, least) : n; /* untouched pages cost nothing */
     enum sl_status st;
     if (clear) {
         st = sl_alloc_zero(room, element, name, &memory->data);
@@ -88,7 +84,7 @@ done:
 /* Most rows of a part's frontier at a level. */
 static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
 {
-    return level == 0 ? smaller(shape->n_seeds, part->n_train) : part->end - part->first;
+    return level == 0 ? sl_min_u64(shape->n_seeds, part->n_train) : part->end - part->first;
 }
 
 /* Most edges of a part's block. */
@@ -96,7 +92,7 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
 {
     const uint64_t *offsets = shape->shards->partition->graph.offsets;
     uint64_t n_edges = offsets[part->end] - offsets[part->first];
-    return shape->full ? n_edges : smaller(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
+    return shape->full ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
 
 /* Most ids that a group requests from a part. */
@@ -104,7 +100,7 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
 {
     uint64_t n = 0;
     for (uint32_t q = 0; q < shape->shards->n_parts; q++) {
-        n += smaller(most_edges(shape, &shape->shards->part[q], hop), part->end - part->first);
+        n += sl_min_u64(most_edges(shape, &shape->shards->part[q], hop), part->end - part->first);
     }
     return n;
 }
@@ -116,7 +112,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     struct sl_block *block = &slot->pe[p].block[hop];
     uint64_t n_rows = most_rows(shape, part, hop);
     uint64_t n_edges = most_edges(shape, part, hop);
-    uint64_t n_sources = smaller(n_edges, shards->n_vertices);
+    uint64_t n_sources = sl_min_u64(n_edges, shards->n_vertices);
     uint64_t n_asked = most_asked(shape, part, hop);
     uint64_t head = (uint64_t)slot->n_parts + 1; /* positions at the start of a list by PE */
     enum sl_status st;

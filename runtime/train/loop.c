@@ -57,8 +57,8 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
         SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
     }
     sl_progress_step(&r->progress, epoch, i + 1, loss);
-    if (r->to.step != NULL) {
-        r->to.step(r->to.context, &news);
+    if (r->to.step != NULL && r->to.step(r->to.context, &news) != 0) {
+        sl_session_stop(t);
     }
 done:
     return st;
@@ -82,8 +82,8 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
                 "guard     exact loss %.4f: history misleads training, which goes on exactly from earlier weights\n",
                 epoch->exact_loss);
     }
-    if (r->to.epoch != NULL) {
-        r->to.epoch(r->to.context, &news);
+    if (r->to.epoch != NULL && r->to.epoch(r->to.context, &news) != 0) {
+        sl_session_stop(t);
     }
 done:
     return st;
@@ -447,30 +447,48 @@ done:
     return st;
 }
 
+/* Asked to stop before the last step, or before the evaluation of a run without steps. */
+static bool interrupted(struct sl_session *t)
+{
+    return stopped(t) && ((t->state.step < t->plan.n_steps && patient(t)) || t->best == NULL);
+}
+
+static enum sl_status tell_interrupt(struct sl_session *t)
+{
+    struct sl_reports *r = &t->reports;
+    char by[32] = "";
+    int number = sl_signals_seen();
+    if (number != 0) {
+        snprintf(by, sizeof by, " by signal %d", number);
+    }
+    enum sl_status st =
+        sl_fail(SL_EINTERRUPT, "interrupted%s: the %s was finished%s", by,
+                sl_plan_decoupled(&t->plan) ? "epoch" : "step", t->settings->checkpoint != NULL ? " and saved" : "");
+    if (r->talks) {
+        fprintf(r->to.stream, "%s\n", sl_message());
+    }
+    return st;
+}
+
 /* An earlier failure keeps its message. Lost output lines do not end a run; the loss is reported here. */
 static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
 {
     struct sl_reports *r = &t->reports;
     char message[SL_MESSAGE_BYTES];
-    snprintf(message, sizeof message, "%s", sl_message());
     sl_progress_clear(&r->progress);
-    if (st == SL_OK && r->talks && stopped(t)) {
-        char by[32] = "";
-        if (sl_signals_seen() != 0) {
-            snprintf(by, sizeof by, " by signal %d", sl_signals_seen());
-        }
-        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by,
-                sl_plan_decoupled(&t->plan) ? "epoch" : "step", t->settings->checkpoint != NULL ? " and saved" : "");
-    }
+    st = st == SL_OK && interrupted(t) ? tell_interrupt(t) : st;
+    snprintf(message, sizeof message, "%s", sl_message());
     bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));
     enum sl_status closed = sl_metrics_close(&r->metrics);
-    if (st != SL_OK) {
+    if (st != SL_OK && st != SL_EINTERRUPT) {
         return sl_fail(st, "%s", message);
     }
     if (closed == SL_OK && lost) {
-        return sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?");
+        return sl_fail(
+            SL_EIO,
+            "lines of the run were lost, as they could not be written; is the disk full, or their reader gone?");
     }
-    return closed;
+    return closed == SL_OK && st != SL_OK ? sl_fail(st, "%s", message) : closed;
 }
 
 static enum sl_status train(struct sl_session *t)
@@ -503,10 +521,13 @@ enum sl_status sl_session_train(struct sl_session *t, const struct sl_report *re
         return sl_fail(SL_EINVAL, "this session was trained already: expected another one, which --resume lets go on");
     }
     t->begun = true;
+    sl_session_wake(t);
     SL_TRY(st, open_reports(t, report), done);
     st = train(t);
 done:
-    return close_reports(t, st);
+    st = close_reports(t, st);
+    sl_session_rest(t);
+    return st;
 }
 
 void sl_session_stop(struct sl_session *t)

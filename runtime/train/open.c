@@ -3,6 +3,7 @@
  *
  * Opening and closing of a session. */
 #include "partition/load.h"
+#include "partition/statistics.h"
 #include "runtime/train/session.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@
 #include "runtime/train/state.h"
 #include "support/clock.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define WATCHDOG_S 300 /* default with several processes */
 #define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
@@ -57,7 +59,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
     if (s->pes == 0) {
         uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
         s->pes = n_gpus > 0 ? n_gpus : on_cpus;
-        s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
+        s->pes = sl_max_u32(s->pes, sl_n_ranks());
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
@@ -68,7 +70,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
         /* Two chunks per worker. A GPU without CPU workers takes all rows in one chunk. */
         uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
-        s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
+        s->chunks = sl_min_u32(s->chunks, SL_MAX_CHUNKS);
     }
     st = sl_settings_check(s);
 done:
@@ -82,6 +84,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .split = s->split,
                                        .features = s->features,
                                        .cache = s->cache,
+                                       .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .seed = DATASET_SEED,
@@ -116,20 +119,52 @@ done:
     return st;
 }
 
+/* A graph may have fewer classes than the model in --load, or no labels. */
+static enum sl_status widen_classes(const struct sl_settings *s, struct sl_dataset *dataset)
+{
+    uint32_t n;
+    enum sl_status st = sl_outputs_count_classes(s, &n);
+    if (st != SL_OK) {
+        return st;
+    }
+    dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
+    if (dataset->n_classes == 0) {
+        st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
+                     dataset->name);
+    }
+    return st;
+}
+
+/* Without the limit the reader would fill the memory until the system kills the process. */
+static enum sl_status load_dataset(struct sl_session *t)
+{
+    struct sl_dataset_options options = dataset_options(t->settings);
+    sl_memory_limit(sl_limits_memory());
+    enum sl_status st = sl_dataset_load(&options, &t->loaded);
+    sl_memory_limit(UINT64_MAX);
+    if (st == SL_OK) {
+        st = widen_classes(t->settings, &t->loaded);
+    }
+    return st;
+}
+
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
-    struct sl_dataset_options options = dataset_options(t->settings);
+    struct sl_statistics statistics;
     enum sl_status st = SL_OK;
     if (given == NULL) {
-        SL_TRY(st, sl_dataset_load(&options, &t->loaded), done);
+        SL_TRY(st, load_dataset(t), done);
     }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
+    t->range = t->dataset->range;
+    SL_TRY(st, sl_statistics_count_labels(t->dataset, &statistics), done);
+    t->n_empty_classes = t->dataset->n_classes - statistics.n_classes;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
-    if (t->dataset->train.n == 0) {
+    if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
         st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
     }
 done:
@@ -148,14 +183,19 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     char stem[64];
     char *file = NULL;
     enum sl_status st;
-    snprintf(stem, sizeof stem, "%s-%u", names[method], n);
+    /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores
+     * with and without a split are then equal to the bit. */
+    struct sl_dataset unsplit = *t->dataset;
+    unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
+    const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
+    snprintf(stem, sizeof stem, "%s-%u%s", names[method], n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
     }
     if (whole) {
-        st = sl_partition_make_of_pieces(t->dataset, method, s->group_size, s->seed, file, held, &t->partition);
+        st = sl_partition_make_of_pieces(dataset, method, s->group_size, s->seed, file, held, &t->partition);
     } else {
-        st = sl_partition_make_held(t->dataset, method, s->group_size, s->seed, file, held, &t->partition);
+        st = sl_partition_make_held(dataset, method, s->group_size, s->seed, file, held, &t->partition);
     }
 done:
     sl_free(file);
@@ -475,6 +515,25 @@ done:
     return st;
 }
 
+bool sl_session_wake(struct sl_session *t)
+{
+    bool rested = t->rests;
+    if (rested) {
+        starpu_resume();
+        t->rests = false;
+    }
+    return rested;
+}
+
+void sl_session_rest(struct sl_session *t)
+{
+    if (t->plan.n_ranks == 1 && !t->rests) {
+        starpu_task_wait_for_all();
+        starpu_pause();
+        t->rests = true;
+    }
+}
+
 /* Start the watchdog for steps, evaluations, and rank 0's wait for rows of output files. Work of rank 0 alone
  * suspends the watchdog (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
@@ -531,6 +590,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, open_data(t, &checkpoint), done);
     SL_TRY(st, open_schedule(t, &checkpoint), done);
     SL_TRY(st, watch(t), done);
+    sl_session_rest(t);
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
@@ -546,6 +606,7 @@ void sl_session_close(struct sl_session *t)
         return;
     }
     sl_watchdog_end();
+    sl_session_wake(t);
     if (t->machine.started) {
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);

@@ -15,6 +15,7 @@
 #include "runtime/train/state.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* Options with an effect on a model's scores. Stored in a file's metadata as option.NAME, as in checkpoints. */
 static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
@@ -44,6 +45,21 @@ static enum sl_status match_options(const struct sl_settings *settings, const st
                         name, now, then, file->path);
         }
         sl_free(now);
+    }
+    return st;
+}
+
+enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint32_t *out)
+{
+    struct sl_tensors tensors;
+    *out = 0;
+    if (settings->load == NULL) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_safetensors_read(settings->load, &tensors);
+    if (st == SL_OK) {
+        *out = sl_model_classes_in(settings, &tensors);
+        sl_tensors_free(&tensors);
     }
     return st;
 }
@@ -124,14 +140,17 @@ done:
 
 static enum sl_status save_model(struct sl_session *t)
 {
-    struct sl_tensor tensors[SL_MODEL_TENSORS];
-    struct sl_metadata metadata[3 + N_MODEL_OPTIONS] = {
+    struct sl_tensor *tensors = NULL;
+    struct sl_metadata metadata[4 + N_MODEL_OPTIONS] = {
         {"format", "pt"}, {"dataset", t->name}, {"model", sl_model_kind(t->settings->model)->name}};
     char key[N_MODEL_OPTIONS][KEY_BYTES];
     char *value[N_MODEL_OPTIONS] = {0};
     uint32_t n_metadata = 3;
     uint32_t n = 0;
     enum sl_status st;
+    if (t->synthetic) {
+        metadata[n_metadata++] = (struct sl_metadata){"synthetic", "yes"};
+    }
     for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
         const struct sl_option *option = sl_option_find(sl_settings_table_of(t->settings), model_options[i]);
         if (option != NULL) {
@@ -140,6 +159,7 @@ static enum sl_status save_model(struct sl_session *t)
             metadata[n_metadata++] = (struct sl_metadata){key[i], value[i]};
         }
     }
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
@@ -152,6 +172,7 @@ done:
         sl_free(value[i]);
     }
     sl_model_tensors_free(tensors, n);
+    sl_free(tensors);
     return st;
 }
 
@@ -182,7 +203,7 @@ static enum sl_status turn_window(struct window *w)
     size_t bytes_of[SL_MAX_PES] = {0};
     size_t n_mine = 0;
     sl_vertex first = sl_evaluated_here(&w->t->shards).first;
-    w->end += left < w->n_rows ? left : w->n_rows;
+    w->end += sl_min_u64(left, w->n_rows);
     for (uint32_t v = begin; v < w->end; v++) {
         uint32_t rank = rank_of(w->t, v);
         bytes_of[rank] += row_bytes;

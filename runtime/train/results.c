@@ -63,6 +63,7 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     struct sl_session_sizes sizes;
     struct sl_inference wanted = {0};
     struct sl_metrics_scores found;
+    bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     sl_session_sizes(t, &sizes);
@@ -98,6 +99,9 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
 done:
     sl_free(wanted.scores);
     sl_free(wanted.hidden);
+    if (rested) {
+        sl_session_rest(t);
+    }
     return st;
 }
 
@@ -121,10 +125,12 @@ static void copy_weight(const struct sl_tensor *tensor, float *out)
 
 enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_weight *out, float *values)
 {
-    struct sl_tensor tensors[SL_MODEL_TENSORS];
+    struct sl_tensor *tensors = NULL;
     uint32_t n = 0;
+    bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
     SL_TRY(st, current_model(t), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
@@ -142,5 +148,9 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     }
 done:
     sl_model_tensors_free(tensors, n);
+    sl_free(tensors);
+    if (rested) {
+        sl_session_rest(t);
+    }
     return st;
 }

@@ -53,6 +53,10 @@ struct sl_session {
     /* of the dataset */
     char name[64], split[64];
     bool synthetic;
+    /* of the dataset's features */
+    struct sl_feature_range range;
+    /* classes without a vertex */
+    uint32_t n_empty_classes;
     /* hash of the dataset and its parts (sl_ranks_match_data) */
     uint64_t data_hash;
     /* the dataset is the caller's, made of arrays */
@@ -95,9 +99,16 @@ struct sl_session {
     /* weights of the best evaluation; NULL before the first evaluation */
     sl_real *best;
     struct sl_reports reports;
+    bool rests;       /* the workers sleep */
     bool begun;       /* sl_session_train was called */
     bool settled;     /* the model is final (sl_outputs_settle) */
     atomic_bool stop; /* sl_session_stop was called */
 };
+
+/* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
+ * sl_session_rest waits for all tasks first. The workers of several ranks stay awake, since messages come at any
+ * time. Returns whether the workers slept before. */
+bool sl_session_wake(struct sl_session *t);
+void sl_session_rest(struct sl_session *t);
 
 #endif

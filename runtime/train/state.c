@@ -86,7 +86,7 @@ static uint64_t size_of(const struct sl_session *t, size_t i)
 
 /* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
-    struct sl_metadata entry[N_FIXED + N_NUMBERS];
+    struct sl_metadata entry[N_FIXED + N_NUMBERS + 2];
     uint32_t n;
     char *option[N_FIXED];
     char key[N_FIXED][48];
@@ -131,6 +131,8 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
     for (size_t i = 0; i < N_SIZES; i++) {
         add_whole(labels, size_names[i], size_of(t, i));
     }
+    labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
+    labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
     add_whole(labels, "step", t->state.step);
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
     add_whole(labels, "best_epoch", t->state.best_epoch);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Locks by flock: they need no permission to write, and a process that is killed holds none. */
+#include "runtime/machine/cores.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/memory.h"
+#include "support/text.h"
+
+#define FOLDER "/dev/shm"
+#define PATH_BYTES 512
+#define MAX_CORES 4096
+
+/* The file of a core, which the first run makes for those of all users. A file of another user in a folder of all
+ * may not be opened to be made (fs.protected_regular), hence not in one call. Returns -1 if there is none. */
+static int open_lock(const char *folder, uint32_t number)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/starling-core-%u", folder, number);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0 && errno == ENOENT) {
+        file = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+        if (file >= 0) {
+            fchmod(file, 0444); /* whatever the umask */
+        } else if (errno == EEXIST) {
+            file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        }
+    }
+    return file;
+}
+
+/* Returns the file if its lock is ours now, or -1; *other_out: another run has it. */
+static int lock_core(const char *folder, uint32_t number, bool *other_out)
+{
+    int file = open_lock(folder, number);
+    *other_out = false;
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0) {
+        *other_out = errno == EWOULDBLOCK;
+        close(file);
+        file = -1;
+    }
+    return file;
+}
+
+static void unlock(int file)
+{
+    flock(file, LOCK_UN); /* for children, too, which have the file open as well */
+    close(file);
+}
+
+enum sl_status sl_cores_take(const char *folder, uint32_t wanted, struct sl_cores *out)
+{
+    struct sl_cores cores = {0};
+    struct sl_core *there = NULL;
+    enum sl_status st;
+    *out = (struct sl_cores){0};
+    SL_TRY(st, sl_alloc(MAX_CORES, sizeof *there, "the cores", &there), done);
+    SL_TRY(st, sl_topology_cores(MAX_CORES, there, &cores.n_there), done);
+    SL_TRY(st, sl_alloc(cores.n_there, sizeof *cores.core, "the cores", &cores.core), done);
+    SL_TRY(st, sl_alloc(cores.n_there, sizeof *cores.lock, "the cores", &cores.lock), done);
+    for (uint32_t i = 0; i < cores.n_there && cores.n < wanted; i++) {
+        bool other;
+        int file = lock_core(sl_text_or(folder, FOLDER), there[i].number, &other);
+        cores.n_of_others += other;
+        if (file >= 0) {
+            cores.core[cores.n] = there[i];
+            cores.lock[cores.n++] = file;
+        }
+    }
+    uint32_t enough = wanted == SL_CORES_ALL ? 1 : wanted < cores.n_there ? wanted : cores.n_there;
+    while (cores.n > 0 && cores.n < enough) {
+        sl_cores_drop(&cores, cores.n - 1);
+    }
+    *out = cores;
+done:
+    sl_free(there);
+    if (st != SL_OK) {
+        sl_cores_give(&cores);
+    }
+    return st;
+}
+
+void sl_cores_drop(struct sl_cores *cores, uint32_t i)
+{
+    unlock(cores->lock[i]);
+    cores->n--;
+    for (; i < cores->n; i++) {
+        cores->core[i] = cores->core[i + 1];
+        cores->lock[i] = cores->lock[i + 1];
+    }
+}
+
+void sl_cores_give(struct sl_cores *cores)
+{
+    for (uint32_t i = 0; i < cores->n; i++) {
+        unlock(cores->lock[i]);
+    }
+    sl_free(cores->core);
+    sl_free(cores->lock);
+    *cores = (struct sl_cores){0};
+}
