@@ -295,12 +295,12 @@ refuse 'rank 1: dataset made: .*split.*rank 0' 1 mpirun -q --oversubscribe -np 1
 # An output that one rank alone has: all take part in the work for it.
 two=(mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" : -np 1 "$program" --dataset dense "${common[@]}")
 for option in checkpoint save predict embed metrics; do
-    refuse "rank 1: --$option: found one, expected none as rank 0 has" 1 "${two[@]}" --$option alone
+    refuse "rank 1: --$option: found one, expected none as rank 0 has" 1 "${two[@]}" --$option lonely
     refuse "rank 1: --$option: found none, expected one as rank 0 has" 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense \
-        "${common[@]}" --$option alone : -np 1 "$program" --dataset dense "${common[@]}"
+        "${common[@]}" --$option lonely : -np 1 "$program" --dataset dense "${common[@]}"
 done
 for option in '--seed 3' '--batch-size 20' '--fanout 3,3' '--norm layer' '--dropout 0.3' '--sampler labor' '--precision bf16' '--kappa 2 --sampler labor' \
-    '--eval-every 2' '--patience 3' '--partition random' '--model gcn' '--directed' '--epochs 3' '--chunks 1' '--watchdog 9' '--metrics-steps'; do
+    '--eval-every 2' '--patience 3' '--partition random' '--model gcn' '--directed' '--epochs 3' '--chunks 1' '--watchdog 9'; do
     # shellcheck disable=SC2086 # the options are words
     refuse "rank 1: --[a-z-]*: found .* as rank 0 has" 1 "${two[@]}" $option
 done
