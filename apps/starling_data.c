@@ -16,7 +16,9 @@
 #include "partition/partition.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
+#include "runtime/machine/limits.h"
 #include "runtime/machine/messages.h"
+#include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
 #include "runtime/report/report.h"
 #include "runtime/report/scaling.h"
@@ -108,7 +110,8 @@ struct settings {
 #define NORMALIZE_OPTION                                                                                               \
     {                                                                                                                  \
         .name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),  \
-        .choices = "none,row", .initial = "none", .help = "Scale features; row: each vertex's features sum to 1"       \
+        .choices = "none,row", .initial = "none",                                                                      \
+        .help = "Scale features; row: divide each vertex's by their sum, if above 1"                                   \
     }
 
 #define SEED_OPTION(name_of_group, text)                                                                               \
@@ -409,6 +412,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .split = settings->split,
                                        .features = settings->features,
                                        .cache = settings->cache,
+                                       .need = SL_RAW_FOR_LOOKS,
                                        .directed = settings->directed,
                                        .normalize = (enum sl_normalize)settings->normalize_features,
                                        .seed = 1};
@@ -458,6 +462,16 @@ static enum sl_status end_all_if_failed(enum sl_status st)
 
 /* ---- info -------------------------------------------------------------------------------------------------------- */
 
+static void print_classes(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
+{
+    printf("classes     %u, of %u to %u vertices; %u vertices without a label\n", statistics->n_classes,
+           statistics->smallest_class, statistics->largest_class, dataset->graph.n_vertices - statistics->n_labelled);
+    if (statistics->n_classes < dataset->n_classes) {
+        printf("labels      0 to %u: %u of them no vertex has, but a model counts them as classes\n",
+               dataset->n_classes - 1, dataset->n_classes - statistics->n_classes);
+    }
+}
+
 static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
     const struct sl_graph *graph = &dataset->graph;
@@ -470,12 +484,16 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
     printf("in-degree   mean %.2f, largest %llu\n",
            graph->n_vertices > 0 ? (double)graph->n_edges / graph->n_vertices : 0,
            (unsigned long long)statistics->max_in_degree);
-    printf("features    %u, %s, %.2f %% non-zero\n", features->n_columns, features->offsets != NULL ? "CSR" : "dense",
-           n_values > 0 ? 100 * (double)statistics->n_nonzeros / n_values : 0);
-    printf("classes     %u, of %u to %u vertices; %u vertices without a label\n", dataset->n_classes,
-           statistics->smallest_class, statistics->largest_class, graph->n_vertices - statistics->n_labelled);
-    printf("split       %s: train %u, valid %u, test %u\n", dataset->split, dataset->train.n, dataset->valid.n,
-           dataset->test.n);
+    if (features->n_columns > 0) {
+        printf("features    %u, %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
+               features->offsets != NULL ? "CSR" : "dense",
+               n_values > 0 ? 100 * (double)statistics->n_nonzeros / n_values : 0, (double)dataset->range.largest[0]);
+    } else {
+        printf("features    none\n");
+    }
+    print_classes(dataset, statistics);
+    printf("split       %s: train %u, valid %u, test %u\n", dataset->split[0] != '\0' ? dataset->split : "none",
+           dataset->train.n, dataset->valid.n, dataset->test.n);
     printf("homophily   %.4f\n", statistics->homophily);
 }
 
@@ -788,6 +806,13 @@ static enum sl_status check_command(int command, const struct sl_option_parse *p
     return SL_OK;
 }
 
+static void show_notice(enum sl_notice kind, const char *line)
+{
+    if (sl_process_number() == 0) {
+        fprintf(stderr, "starling_data: %s%s\n", kind == SL_NOTICE_WARNING ? "warning: " : "", line);
+    }
+}
+
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
@@ -838,6 +863,8 @@ static int run_command(int command, int argc, char **argv)
     } else if (check_command(command, &parse) != SL_OK) {
         code = complain(EXIT_USAGE);
     } else {
+        sl_settings_check_environment();
+        sl_memory_limit(sl_limits_memory());
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
         if (run(command, &settings, &parse, argv + 1) != SL_OK) {
             code = complain(EXIT_FAILED);
@@ -869,6 +896,7 @@ static int run_bare(int argc, char **argv)
 
 static int body(int argc, char **argv)
 {
+    sl_on_notice(show_notice);
     if (argc < 2 || argv[1][0] == '-') {
         return run_bare(argc, argv);
     }

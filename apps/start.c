@@ -71,7 +71,8 @@ static void check_room(int argc, char **argv)
     }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* sanitizers are not set up yet, and map terabytes */
+/* Sanitizers are not set up yet, and map terabytes. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 __attribute__((section(".preinit_array"), used)) static void (*const at_first)(int, char **) = check_room;
 #endif
 

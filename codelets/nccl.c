@@ -14,6 +14,7 @@
 
 #include "support/clock.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 bool sl_nccl_built(void)
 {
@@ -51,7 +52,7 @@ static enum sl_status fail_nccl(struct sl_nccl *nccl, const char *operation, uin
     enum sl_status st = sl_fail(
         SL_ENCCL, "NCCL, %s: GPU %d reports: %s%s%.300s; NCCL_DEBUG=WARN says more, --transport starpu does without",
         operation, nccl->gpu[rank].device, ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
-        more != NULL ? more : "");
+        sl_text_or(more, ""));
     abort_all(nccl);
     return st;
 }

@@ -11,6 +11,7 @@
 #include "partition/dataset.h"
 #include "partition/features.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 #define MOST_NAME 63 /* bytes */
 
@@ -191,6 +192,7 @@ static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset
     *features = (struct sl_features){
         .n_rows = a->n_vertices, .n_columns = a->n_features, .dense = (float *)(uintptr_t)a->features};
     out->lent = a->features;
+    SL_TRY(st, sl_features_measure(features, &out->range), done);
     if (!sl_features_sparse(sl_features_nonzeros(features), a->n_vertices, a->n_features)) {
         return SL_OK;
     }
@@ -207,7 +209,7 @@ done:
 static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
 {
     enum sl_status st;
-    snprintf(out->name, sizeof out->name, "%s", a->name != NULL ? a->name : "arrays");
+    snprintf(out->name, sizeof out->name, "%s", sl_text_or(a->name, "arrays"));
     snprintf(out->split, sizeof out->split, "arrays");
     SL_TRY(st, check_numbers(a), done);
     SL_TRY(st, check_present(a), done);

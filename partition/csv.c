@@ -4,8 +4,10 @@
  * Tables of numbers: parsing the blocks of lines from lines.c. */
 #include "partition/csv.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +20,21 @@
 #include "support/memory.h"
 
 #define MAX_COLUMNS (1 << 24)
+#define NAME_BYTES 512
 #define MAX_RATIO 1032 /* bytes of text per byte of file: deflate reaches no more */
 
 /* ---- One line ---------------------------------------------------------------------------------------------------- */
 
-/* Return the end of the line at `p`, without its line end. *next gets the start of the next line. */
+/* Return the end of the line at `p`, without its line end and the blanks before it. *next gets the start of the
+ * next line. */
 static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
 {
     const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
     *next = end + 1;
-    return end > p && end[-1] == '\r' ? end - 1 : end;
+    while (end > p && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t')) {
+        end--;
+    }
+    return end;
 }
 
 /* Report line `n` of the block: expected text, and the text found at `start`. */
@@ -41,8 +48,11 @@ static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const c
         found[length] = c >= ' ' && c < 127 ? c : '?';
     }
     found[length] = '\0';
-    return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'", lines->path,
-                   (unsigned long long)(lines->first_line + n + 1), expected, found);
+    bool header = lines->first_line + n == 0 && start < end &&
+                  (isalpha((unsigned char)*start) || strchr("\"'#_,", *start) != NULL);
+    return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'%s", lines->path,
+                   (unsigned long long)(lines->first_line + n + 1), expected, found,
+                   header ? "; write it without a header line (pandas: to_csv(.., header=False, index=False))" : "");
 }
 
 /* Read an id below n at `p`. NULL: none there. */
@@ -84,6 +94,12 @@ static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t 
     return SL_OK;
 }
 
+/* Name a memory block in messages: its file, and its content. */
+static void name_block(const char *path, const char *content, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, "%.400s: %s", path, content);
+}
+
 /* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------- */
 
 static enum sl_status count_lines(void *context, const struct sl_lines *lines)
@@ -105,6 +121,30 @@ enum sl_status sl_csv_read_count(const char *path, uint64_t *out)
     enum sl_status st = read_exactly(path, 1, count_lines, &count);
     if (st == SL_OK) {
         *out = count;
+    }
+    return st;
+}
+
+static enum sl_status count_full_lines(void *context, const struct sl_lines *lines)
+{
+    atomic_ullong *count = context;
+    const char *p = lines->text;
+    const char *next;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        n += line_end(lines, p, &next) > p;
+    }
+    atomic_fetch_add(count, n);
+    return SL_OK;
+}
+
+enum sl_status sl_csv_count_lines(const char *path, uint64_t *out)
+{
+    atomic_ullong count = 0;
+    uint64_t n_lines;
+    enum sl_status st = sl_lines_read(path, UINT64_MAX, count_full_lines, &count, &n_lines);
+    if (st == SL_OK) {
+        *out = atomic_load(&count);
     }
     return st;
 }
@@ -138,10 +178,12 @@ enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t
                                  sl_vertex **to_out)
 {
     struct edge_table table = {.n_vertices = n_vertices};
+    char name[NAME_BYTES];
     enum sl_status st;
+    name_block(path, "edges", name);
     SL_TRY(st, check_length(path, n_edges, sizeof "0,1\n" - 1), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *table.from, "edge list", &table.from), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *table.to, "edge list", &table.to), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *table.from, name, &table.from), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *table.to, name, &table.to), fail);
     SL_TRY(st, read_exactly(path, n_edges, edge_lines, &table), fail);
     *from_out = table.from;
     *to_out = table.to;
@@ -187,9 +229,11 @@ static enum sl_status label_lines(void *context, const struct sl_lines *lines)
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out)
 {
     int32_t *labels = NULL;
+    char name[NAME_BYTES];
     enum sl_status st;
+    name_block(path, "labels", name);
     SL_TRY(st, check_length(path, n_vertices, 1), fail);
-    SL_TRY(st, sl_alloc(n_vertices, sizeof *labels, "labels", &labels), fail);
+    SL_TRY(st, sl_alloc(n_vertices, sizeof *labels, name, &labels), fail);
     SL_TRY(st, read_exactly(path, n_vertices, label_lines, labels), fail);
     *out = labels;
     return SL_OK;
@@ -210,7 +254,10 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
         const char *end = line_end(lines, p, &next);
-        if (read_id(p, end, table->n_vertices, &table->ids[lines->first_line + i]) != end) {
+        sl_vertex *id = &table->ids[lines->first_line + i];
+        if (p == end) {
+            *id = SL_NONE; /* sorted to the end, and dropped there */
+        } else if (read_id(p, end, table->n_vertices, id) != end) {
             char expected[64];
             snprintf(expected, sizeof expected, "one id below %u", table->n_vertices);
             return bad_line(lines, i, p, end, expected);
@@ -235,6 +282,9 @@ enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_
     SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
     SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
     qsort(table.ids, n, sizeof *table.ids, compare_ids);
+    while (n > 0 && table.ids[n - 1] == SL_NONE) {
+        n--;
+    }
     for (uint64_t i = 1; i < n; i++) {
         if (table.ids[i] == table.ids[i - 1]) {
             st = sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, table.ids[i]);
@@ -427,8 +477,9 @@ static enum sl_status start_features(struct feature_table *table, const struct s
         return sl_alloc_zero((size_t)features->n_rows + 1, sizeof *features->offsets, "feature offsets",
                              &features->offsets);
     }
-    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, "features",
-                    &features->dense);
+    char name[NAME_BYTES];
+    name_block(table->path, "features", name);
+    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, name, &features->dense);
 }
 
 static enum sl_status feature_lines(void *context, const struct sl_lines *lines)

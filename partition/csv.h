@@ -4,9 +4,9 @@
  * The tables of the OGB raw layout: text without a header, one record per line, values separated by commas, plain
  * or gzip.
  *
- * Ids and labels may be written `3` or `3.0`. Lines may end in CR LF. Every message about a line starts
- * "FILE:LINE:". Common returns: SL_EIO: the file cannot be opened or read. SL_EFILE: the content is not as
- * described below. SL_ENOMEM.
+ * Ids and labels may be written `3` or `3.0`. Lines may end in CR LF. The file may begin with a UTF-8 byte order mark
+ * and end in blank lines. A header line is refused. Every message about a line starts "FILE:LINE:". Common returns:
+ * SL_EIO: the file cannot be opened or read. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_CSV_H
 #define SL_PARTITION_CSV_H
@@ -17,6 +17,9 @@
 
 /* Read a num-node-list or num-edge-list file: one number. */
 enum sl_status sl_csv_read_count(const char *path, uint64_t *out);
+
+/* Count the lines that are not blank. */
+enum sl_status sl_csv_count_lines(const char *path, uint64_t *out);
 
 /* Read exactly n_edges lines "source,destination" with ids below n_vertices. *from_out and *to_out get n_edges
  * sources and destinations (sl_free). */

@@ -28,7 +28,8 @@ struct sl_dataset {
     bool synthetic;              /* the generator made it */
     struct sl_graph graph;       /* N vertices */
     struct sl_features features; /* N rows */
-    uint32_t n_classes;          /* 1 + the largest label; at most SL_MAX_CLASSES */
+    struct sl_feature_range range;
+    uint32_t n_classes; /* 1 + the largest label; at most SL_MAX_CLASSES */
     /* N entries: a class, or -1 if unknown. Every vertex of the three lists below has a label. */
     int32_t *labels;
     char split[64];                   /* the split's name */

@@ -4,6 +4,8 @@
  * Feature tables, dense and CSR. */
 #include "partition/features.h"
 
+#include <math.h>
+
 #include "support/memory.h"
 #include "support/parallel.h"
 
@@ -108,7 +110,7 @@ static void normalize_row(float *values, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         sum += values[i];
     }
-    if (sum == 0) {
+    if (sum <= 1) {
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
@@ -132,6 +134,48 @@ static void normalize_range(void *context, uint64_t begin, uint64_t end)
 void sl_features_normalize_rows(struct sl_features *features)
 {
     sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
+}
+
+/* Of each column, raised from what `largest` has. */
+static void raise_by_row(const struct sl_features *features, uint64_t r, float *largest)
+{
+    uint32_t n = features->n_columns;
+    if (features->dense != NULL) {
+        const float *row = features->dense + r * n;
+        for (uint32_t c = 0; c < n; c++) {
+            largest[c] = fmaxf(largest[c], fabsf(row[c]));
+        }
+        return;
+    }
+    for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
+        float *of = &largest[features->columns[k]];
+        *of = fmaxf(*of, fabsf(features->values[k]));
+    }
+}
+
+enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out)
+{
+    struct sl_feature_range range = {0};
+    float *largest;
+    enum sl_status st = sl_alloc_zero(features->n_columns, sizeof *largest, "largest features", &largest);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t r = 0; r < features->n_rows; r++) {
+        raise_by_row(features, r, largest);
+    }
+    for (uint32_t c = 0; c < features->n_columns; c++) {
+        if (c == 0 || largest[c] > range.largest[0]) {
+            range.largest[1] = c == 0 ? 0 : range.largest[0];
+            range.largest[0] = largest[c];
+            range.column = c;
+        } else {
+            range.largest[1] = fmaxf(range.largest[1], largest[c]);
+        }
+    }
+    sl_free(largest);
+    *out = range;
+    return SL_OK;
 }
 
 void sl_features_free(struct sl_features *features)

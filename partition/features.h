@@ -22,6 +22,15 @@ struct sl_features {
     float *values;
 };
 
+/* The largest magnitudes of a table: [0] in `column`, [1] in all other columns. */
+struct sl_feature_range {
+    uint32_t column;
+    float largest[2];
+};
+
+/* The end of a message about missing features. */
+#define SL_NO_FEATURES "without features of their own give vertices one-hot ids (numpy.eye) or their degrees"
+
 /* True if a table with n_nonzeros non-zeros belongs in CSR form: under 10 % of n_rows x n_columns. */
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns);
 
@@ -31,8 +40,12 @@ uint64_t sl_features_nonzeros(const struct sl_features *features);
 /* Convert a table to the form of sl_features_sparse, if its form is another. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_settle(struct sl_features *features);
 
-/* Divide each row by its sum. Rows with sum zero stay as they are. */
+/* Divide each row by its sum if the sum is above 1. PyTorch Geometric's NormalizeFeatures does the same with features
+ * that are not negative. A row of both signs may have a sum near zero; a division would let its values explode. */
 void sl_features_normalize_rows(struct sl_features *features);
+
+/* Find the largest magnitudes. SL_ENOMEM. */
+enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out);
 
 /* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_features_free(struct sl_features *features);

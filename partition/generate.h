@@ -35,13 +35,15 @@ struct sl_recipe {
     uint64_t seed;
 };
 
-/* Find the recipe of a name. "arxiv", "ogbn-arxiv" and "arxiv-synthetic" give the stand-in for ogbn-arxiv;
+/* Find the recipe of a name. "arxiv-synthetic" and "arxiv" give the stand-in for ogbn-arxiv; "products-synthetic" and
  * "products" likewise (2.4 million vertices, 64 million edges, 124 million with the reverse edges). The seed is 1.
  * False: the name is unknown. */
 bool sl_recipe_find(const char *name, struct sl_recipe *out);
 
-/* The names of the recipes, for messages. */
+/* The names of the recipes, for messages: all in one text, and one by one. */
 extern const char sl_recipe_names[];
+extern const int sl_recipe_n;
+const char *sl_recipe_name(int i);
 
 /* Check a recipe. SL_EINVAL: the recipe contradicts itself (message: expected and found). */
 enum sl_status sl_recipe_check(const struct sl_recipe *recipe);

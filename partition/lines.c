@@ -20,6 +20,7 @@
 #ifndef SL_LINES_BLOCK_BYTES
 #define SL_LINES_BLOCK_BYTES ((size_t)1 << 18) /* `make fuzz` sets less: small files then have several blocks */
 #endif
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define MAX_LINE_BYTES ((size_t)1 << 30)
 #define MAX_WORKERS 16
 #define MAX_SLOTS (2 * MAX_WORKERS)
@@ -41,6 +42,8 @@ struct source {
     size_t carry_bytes;
     size_t carry_room;
     bool ended;
+    bool begun;
+    bool surplus; /* the file has lines after max_lines */
 };
 
 /* Filled slots wait in a ring, in the order of the file. Empty slots are on a stack. `mutex` guards all members
@@ -153,6 +156,34 @@ static enum sl_status keep_carry(struct source *source, const char *text, size_t
     return SL_OK;
 }
 
+/* The line at `p` has nothing but blanks; *next gets the start of the next line, or NULL. */
+static bool is_blank(const char *p, const char **next)
+{
+    p += strspn(p, " \t\r");
+    *next = *p == '\n' ? p + 1 : NULL;
+    return *next != NULL;
+}
+
+/* Cut off the lines after max_lines. Blank lines at the end of a file are harmless, other lines are a surplus. */
+static void cut_surplus(struct source *source, struct sl_lines *lines)
+{
+    uint64_t fit = source->max_lines > lines->first_line ? source->max_lines - lines->first_line : 0;
+    if (lines->n_lines <= fit) {
+        return;
+    }
+    const char *p = lines->text;
+    const char *end = lines->text + lines->bytes;
+    for (uint64_t i = 0; i < fit; i++) {
+        p = (const char *)memchr(p, '\n', (size_t)(end - p)) + 1;
+    }
+    const char *cut = p;
+    while (p != NULL && p < end && is_blank(p, &p)) {
+    }
+    source->surplus |= p == NULL;
+    lines->bytes = (size_t)(cut - lines->text);
+    lines->n_lines = fit;
+}
+
 /* Put the next lines of the file into a slot. At the end of the file the slot gets none. */
 static enum sl_status fill(struct source *source, struct slot *slot)
 {
@@ -171,15 +202,27 @@ static enum sl_status fill(struct source *source, struct slot *slot)
         return st;
     }
     slot->buffer[bytes] = '\0';
-    uint64_t n_lines = count_newlines(slot->buffer, bytes);
-    slot->lines = (struct sl_lines){
-        .path = source->path, .text = slot->buffer, .bytes = bytes, .first_line = source->n_lines, .n_lines = n_lines};
-    source->n_lines += n_lines;
-    if (source->n_lines > source->max_lines) {
-        return sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found more", source->path,
-                       (unsigned long long)source->max_lines + 1, (unsigned long long)source->max_lines);
-    }
+    size_t mark = !source->begun && bytes >= 3 && memcmp(slot->buffer, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    source->begun |= bytes > 0;
+    slot->lines = (struct sl_lines){.path = source->path,
+                                    .text = slot->buffer + mark,
+                                    .bytes = bytes - mark,
+                                    .first_line = source->n_lines,
+                                    .n_lines = count_newlines(slot->buffer, bytes)};
+    cut_surplus(source, &slot->lines);
+    slot->buffer[mark + slot->lines.bytes] = '\0';
+    source->n_lines += slot->lines.n_lines;
     return SL_OK;
+}
+
+/* After the lines that fit: the first line may be wrong, too, and says more. */
+static enum sl_status check_surplus(const struct source *source)
+{
+    return !source->surplus
+               ? SL_OK
+               : sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found more; is the count wrong, or line 1 a header?",
+                         source->path, (unsigned long long)source->max_lines + 1,
+                         (unsigned long long)source->max_lines);
 }
 
 /* ---- Threads ----------------------------------------------------------------------------------------------------- */
@@ -270,7 +313,7 @@ static enum sl_status read_rest(struct source *source, struct pump *pump)
     }
     enum sl_status st = SL_OK;
     struct slot *slot;
-    while (st == SL_OK && !source->ended && (slot = take_empty(pump)) != NULL) {
+    while (st == SL_OK && !source->ended && !source->surplus && (slot = take_empty(pump)) != NULL) {
         st = fill(source, slot);
         if (st != SL_OK) {
             break;
@@ -289,7 +332,10 @@ static enum sl_status read_rest(struct source *source, struct pump *pump)
         pthread_join(workers[i], NULL);
     }
     /* A failed block lies before the end of the read text, so its message comes first. */
-    return pump->status != SL_OK ? sl_fail(pump->status, "%s", pump->message) : st;
+    if (pump->status != SL_OK) {
+        return sl_fail(pump->status, "%s", pump->message);
+    }
+    return st == SL_OK ? check_surplus(source) : st;
 }
 
 static enum sl_status read_all(struct source *source, struct pump *pump)
@@ -298,8 +344,8 @@ static enum sl_status read_all(struct source *source, struct pump *pump)
     if (st == SL_OK) {
         st = pump->body(pump->context, &pump->slots[0].lines);
     }
-    if (st != SL_OK || source->ended) {
-        return st;
+    if (st != SL_OK || source->ended || source->surplus) {
+        return st == SL_OK ? check_surplus(source) : st;
     }
     pthread_mutex_init(&pump->mutex, NULL);
     pthread_cond_init(&pump->changed, NULL);

@@ -26,9 +26,10 @@ struct sl_lines {
 
 /* Read `path` and call `body` for each block of lines. The caller's thread processes the first block before any
  * other block starts. The other blocks run in any order, several at a time. After a failure no new block starts. If
- * several blocks fail, the status and message of the first in the file count. *n_out gets the number of lines.
- * SL_EIO: the file cannot be opened or read. SL_EFILE: damaged or truncated gzip; more than max_lines lines; a line
- * of over 1 GiB. SL_ENOMEM. Otherwise the status of `body`. */
+ * several blocks fail, the status and message of the first in the file count. *n_out gets the number of lines. The
+ * reader leaves out a UTF-8 byte order mark, and blank lines after the first max_lines. SL_EIO: the file cannot be
+ * opened or read. SL_EFILE: damaged or truncated gzip; more than max_lines lines, if `body` accepts the first
+ * max_lines; a line of over 1 GiB. SL_ENOMEM. Otherwise the status of `body`. */
 enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
                              enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context,
                              uint64_t *n_out);

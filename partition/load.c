@@ -4,6 +4,7 @@
  * Loading a dataset: find its files or recipe, try the cache, else build it from raw tables. */
 #include "partition/load.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,12 @@
 
 #include "partition/cache.h"
 #include "partition/features.h"
+#include "partition/foreign.h"
 #include "partition/generate.h"
-#include "partition/raw.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/nearest.h"
+#include "support/text.h"
 
 #define DEFAULT_DATASET "arxiv"
 
@@ -29,58 +32,89 @@ static enum sl_status data_path(const struct sl_dataset_options *options, char *
     }
     const char *environment = getenv("STARLING_DATA");
     const char *home = getenv("HOME");
-    environment = environment != NULL ? environment : "";
+    environment = sl_text_or(environment, "");
     return sl_format(out, "%s%s./data%s%s%s", environment, environment[0] != '\0' ? ":" : "", home != NULL ? ":" : "",
-                     home != NULL ? home : "", home != NULL ? "/.local/share/starling" : "");
+                     sl_text_or(home, ""), home != NULL ? "/.local/share/starling" : "");
 }
 
-static enum sl_status is_dataset(const char *folder, bool *out)
+/* What there is of a dataset: strings of sl_alloc, or NULL. */
+struct finding {
+    char *folder;  /* a folder with raw/ */
+    char *half;    /* a folder without */
+    char *archive; /* a download that was not unpacked */
+};
+
+static void free_finding(struct finding *finding)
 {
-    char *raw;
-    enum sl_status st = sl_path_join(folder, "raw", &raw);
-    if (st == SL_OK) {
-        *out = sl_folder_exists(raw);
-        sl_free(raw);
+    sl_free(finding->folder);
+    sl_free(finding->half);
+    sl_free(finding->archive);
+    *finding = (struct finding){0};
+}
+
+static enum sl_status look_for_archive(const char *folder, struct finding *out)
+{
+    static const char *const endings[] = {".zip", ".tar.gz", ".tgz"};
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 3 && st == SL_OK && out->archive == NULL; i++) {
+        char *path;
+        st = sl_format(&path, "%s%s", folder, endings[i]);
+        if (st == SL_OK && sl_file_exists(path)) {
+            out->archive = path;
+        } else if (st == SL_OK) {
+            sl_free(path);
+        }
     }
     return st;
 }
 
-/* Find the dataset's folder under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a
- * prefix. *out stays NULL if there is none. */
-static enum sl_status find_under(const char *root, const char *name, char **out)
+/* Note what is at `folder`. Takes the string over. */
+static enum sl_status look_at(char *folder, struct finding *out)
+{
+    enum sl_status st = SL_OK;
+    if (out->folder == NULL && sl_raw_is_folder(folder)) {
+        out->folder = folder;
+    } else if (out->half == NULL && sl_folder_exists(folder)) {
+        out->half = folder;
+    } else {
+        st = look_for_archive(folder, out);
+        sl_free(folder);
+    }
+    return st;
+}
+
+/* Look for the dataset under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a prefix. */
+static enum sl_status find_under(const char *root, const char *name, struct finding *out)
 {
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
     const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
-    for (int i = -1; i < 3; i++) {
+    enum sl_status st = SL_OK;
+    for (int i = -1; i < 3 && st == SL_OK && out->folder == NULL; i++) {
         char *folder;
-        bool found = false;
-        const char *prefix = i < 0 ? "" : prefixes[i];
-        enum sl_status st = sl_format(&folder, "%s/%s%s", root, prefix, i < 0 ? name : stem);
+        st = sl_format(&folder, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem);
         if (st == SL_OK) {
-            st = is_dataset(folder, &found);
-            if (st == SL_OK && found) {
-                *out = folder;
-                return SL_OK;
-            }
-            sl_free(folder);
-        }
-        if (st != SL_OK) {
-            return st;
+            st = look_at(folder, out);
         }
     }
-    return SL_OK;
+    return st;
 }
 
-static enum sl_status find_on_path(const char *name, char *path, char **out)
+/* Call `body` for each folder of the data path until it fails. */
+static enum sl_status for_each_root(const char *searched, enum sl_status (*body)(void *context, const char *root),
+                                    void *context)
 {
-    enum sl_status st = SL_OK;
-    char *rest = path;
+    char *path;
     char *root;
-    while (st == SL_OK && *out == NULL && (root = strsep(&rest, ":")) != NULL) {
+    enum sl_status st = sl_strdup(searched, &path);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (char *rest = path; st == SL_OK && (root = strsep(&rest, ":")) != NULL;) {
         if (root[0] != '\0') {
-            st = find_under(root, name, out);
+            st = body(context, root);
         }
     }
+    sl_free(path);
     return st;
 }
 
@@ -89,27 +123,34 @@ static const char *dataset_of(const struct sl_dataset_options *options)
     return options->dataset != NULL && options->dataset[0] != '\0' ? options->dataset : DEFAULT_DATASET;
 }
 
-/* Find the dataset's folder: by name on the data path, else as a path. *out stays NULL if there is none. *searched
- * gets the data path, for messages. */
-static enum sl_status find_folder(const struct sl_dataset_options *options, char **out, char **searched)
+struct lookup {
+    const char *name;
+    struct finding *out;
+};
+
+static enum sl_status look_in_root(void *context, const char *root)
 {
-    const char *name = dataset_of(options);
-    bool here = false;
-    char *path = NULL;
-    enum sl_status st;
-    SL_TRY(st, data_path(options, searched), done);
-    if (strchr(name, '/') == NULL) {
-        SL_TRY(st, sl_strdup(*searched, &path), done);
-        SL_TRY(st, find_on_path(name, path, out), done);
+    struct lookup *lookup = context;
+    if (lookup->out->folder != NULL) {
+        return SL_OK;
     }
-    if (*out == NULL) {
-        SL_TRY(st, is_dataset(name, &here), done);
-        if (here) {
-            st = sl_strdup(name, out);
-        }
+    return find_under(root, lookup->name, lookup->out);
+}
+
+/* Look for a dataset: by name on the data path, else as a path. */
+static enum sl_status find_folder(const char *name, const char *searched, struct finding *out)
+{
+    struct lookup lookup = {.name = name, .out = out};
+    char *folder;
+    enum sl_status st = SL_OK;
+    if (strchr(name, '/') == NULL) {
+        SL_TRY(st, for_each_root(searched, look_in_root, &lookup), done);
+    }
+    if (out->folder == NULL) {
+        SL_TRY(st, sl_strdup(name, &folder), done);
+        st = look_at(folder, out);
     }
 done:
-    sl_free(path);
     return st;
 }
 
@@ -117,7 +158,7 @@ done:
 static void name_from_folder(const char *folder, char *out, size_t bytes)
 {
     char *real = realpath(folder, NULL);
-    const char *path = real != NULL ? real : folder;
+    const char *path = sl_text_or(real, folder);
     const char *slash = strrchr(path, '/');
     snprintf(out, bytes, "%s", slash != NULL && slash[1] != '\0' ? slash + 1 : path);
     free(real);
@@ -130,6 +171,7 @@ struct origin {
     char *folder; /* NULL: the generator */
     struct sl_raw_files files;
     struct sl_recipe recipe;
+    bool stand_in; /* the recipe's data replace a real dataset */
     char name[64];
     /* Checksum of the dataset's path and form. It is part of the cache file's name. */
     uint64_t identity;
@@ -152,7 +194,7 @@ static uint64_t sum_text(uint64_t sum, const char *text)
 static uint64_t sum_path(uint64_t sum, const char *path)
 {
     char *real = realpath(path, NULL);
-    sum = sum_text(sum, real != NULL ? real : path);
+    sum = sum_text(sum, sl_text_or(real, path));
     free(real);
     return sum;
 }
@@ -200,14 +242,113 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
     origin->state = origin->identity;
 }
 
-/* Use the generator's stand-in for a dataset without a folder. */
+#define MAX_NAMES 64 /* of datasets on the path, in messages */
+#define LIST_BYTES 400
+
+/* The datasets on the data path. */
+struct catalogue {
+    char names[MAX_NAMES][64];
+    int n;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static enum sl_status list_root(void *context, const char *root)
+{
+    struct catalogue *catalogue = context;
+    DIR *dir = opendir(root);
+    struct dirent *entry;
+    while (dir != NULL && catalogue->n < MAX_NAMES && (entry = readdir(dir)) != NULL) {
+        char folder[4096];
+        bool fits = strlen(entry->d_name) < sizeof catalogue->names[0] &&
+                    (size_t)snprintf(folder, sizeof folder, "%s/%s", root, entry->d_name) < sizeof folder;
+        if (fits && entry->d_name[0] != '.' && sl_raw_is_folder(folder)) {
+            memcpy(catalogue->names[catalogue->n++], entry->d_name, strlen(entry->d_name) + 1);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return SL_OK;
+}
+
+/* "; did you mean cora? On the data path: citeseer, cora", for the end of a message. */
+static enum sl_status list_datasets(const char *name, const char *searched, char out[LIST_BYTES])
+{
+    struct catalogue catalogue = {.n = 0};
+    const char *near = NULL;
+    size_t near_distance = SIZE_MAX;
+    size_t used;
+    enum sl_status st = for_each_root(searched, list_root, &catalogue);
+    qsort(catalogue.names, (size_t)catalogue.n, sizeof catalogue.names[0], compare_names);
+    for (int i = 0; i < catalogue.n + sl_recipe_n; i++) {
+        const char *known = i < catalogue.n ? catalogue.names[i] : sl_recipe_name(i - catalogue.n);
+        size_t distance = sl_name_distance(name, known);
+        if (distance < near_distance) {
+            near = known;
+            near_distance = distance;
+        }
+    }
+    if (near != NULL) {
+        used = (size_t)snprintf(out, LIST_BYTES, "; did you mean %s? On the data path: ", near);
+    } else {
+        used = (size_t)snprintf(out, LIST_BYTES, "; on the data path: ");
+    }
+    if (catalogue.n == 0) {
+        snprintf(out + used, LIST_BYTES - used, "no dataset");
+    }
+    for (int i = 0; i < catalogue.n && used + 72 < LIST_BYTES; i++) {
+        bool last = i + 1 < catalogue.n && used + 144 >= LIST_BYTES;
+        used += (size_t)snprintf(out + used, LIST_BYTES - used, "%s%s%s", i > 0 ? ", " : "", catalogue.names[i],
+                                 last ? ", .." : "");
+    }
+    return st;
+}
+
+/* OGB's own place for downloads: ./dataset. */
+static enum sl_status look_in_ogb_folder(const char *name, char *out, size_t bytes)
+{
+    struct finding finding = {0};
+    enum sl_status st = SL_OK;
+    out[0] = '\0';
+    if (strchr(name, '/') == NULL) {
+        st = find_under("dataset", name, &finding);
+    }
+    if (finding.folder != NULL) {
+        snprintf(out, bytes, " (but %.200s is there: --data-path dataset)", finding.folder);
+    }
+    free_finding(&finding);
+    return st;
+}
+
+static enum sl_status refuse_missing(const char *name, const char *searched)
+{
+    char list[LIST_BYTES];
+    char elsewhere[300];
+    enum sl_status st = list_datasets(name, searched, list);
+    if (st == SL_OK) {
+        st = look_in_ogb_folder(name, elsewhere, sizeof elsewhere);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    if (strchr(name, '/') != NULL) {
+        return sl_fail(SL_ENOTFOUND, "dataset '%.300s': no such folder", name);
+    }
+    return sl_fail(SL_ENOTFOUND, "dataset '%.100s' is not in %.250s%s%s; or give --data-path, a folder, or one of %s",
+                   name, searched, elsewhere, list, sl_recipe_names);
+}
+
+/* The generator's dataset of a name, if the generator has it. */
 static enum sl_status use_recipe(const struct sl_dataset_options *options, const char *searched, struct origin *origin)
 {
     const char *name = dataset_of(options);
     struct sl_recipe *recipe = &origin->recipe;
     if (!sl_recipe_find(name, recipe)) {
-        return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s: name its folder, give --data-path, or take one of %s",
-                       name, searched, sl_recipe_names);
+        return refuse_missing(name, searched);
     }
     if (options->features != NULL) {
         return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name,
@@ -220,12 +361,13 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
     recipe->seed = options->seed;
     snprintf(origin->name, sizeof origin->name, "%s", recipe->name);
     identify_recipe(options, origin);
+    origin->stand_in = strcmp(name, recipe->name) != 0;
     return SL_OK;
 }
 
 static enum sl_status use_folder(const struct sl_dataset_options *options, struct origin *origin)
 {
-    enum sl_status st = sl_raw_find(origin->folder, options->features, options->split, &origin->files);
+    enum sl_status st = sl_raw_find(origin->folder, options->features, options->split, options->need, &origin->files);
     if (st == SL_OK) {
         name_from_folder(origin->folder, origin->name, sizeof origin->name);
         identify_files(options, origin);
@@ -233,23 +375,84 @@ static enum sl_status use_folder(const struct sl_dataset_options *options, struc
     return st;
 }
 
+/* Refuse a folder of the dataset's name without data. The message names the missing file and the other datasets. */
+static enum sl_status refuse_half(const struct sl_dataset_options *options, const char *folder, const char *searched)
+{
+    const char *name = dataset_of(options);
+    struct sl_raw_files files;
+    char list[LIST_BYTES];
+    char why[SL_MESSAGE_BYTES];
+    enum sl_status st = sl_raw_find(folder, options->features, options->split, options->need, &files);
+    if (st == SL_OK) { /* another process completed the folder just now */
+        sl_raw_files_free(&files);
+        return sl_fail(SL_EFILE, "%s: found a dataset only at the second look; try again", folder);
+    }
+    if (st == SL_ENOMEM || strchr(name, '/') != NULL) {
+        return st;
+    }
+    snprintf(why, sizeof why, "%s", sl_message());
+    enum sl_status listed = list_datasets(name, searched, list);
+    if (listed != SL_OK) {
+        return listed;
+    }
+    return sl_fail(st, "%.550s%s", why, list);
+}
+
+static enum sl_status choose_origin(const struct sl_dataset_options *options, const char *searched,
+                                    struct finding *finding, struct origin *out)
+{
+    const char *name = dataset_of(options);
+    if (finding->folder != NULL) {
+        out->folder = finding->folder;
+        finding->folder = NULL;
+        return use_folder(options, out);
+    }
+    if (sl_file_exists(name)) {
+        return sl_foreign_refuse(name);
+    }
+    if (finding->half != NULL) {
+        return refuse_half(options, finding->half, searched);
+    }
+    if (finding->archive != NULL) {
+        return sl_foreign_refuse(finding->archive);
+    }
+    return use_recipe(options, searched, out);
+}
+
 static enum sl_status find_origin(const struct sl_dataset_options *options, struct origin *out)
 {
     char *searched = NULL;
+    struct finding finding = {0};
     struct origin origin = {0};
-    enum sl_status st = find_folder(options, &origin.folder, &searched);
-    if (st == SL_OK && origin.folder != NULL) {
-        st = use_folder(options, &origin);
-    } else if (st == SL_OK) {
-        st = use_recipe(options, searched, &origin);
-    }
+    enum sl_status st;
+    SL_TRY(st, data_path(options, &searched), done);
+    SL_TRY(st, find_folder(dataset_of(options), searched, &finding), done);
+    st = choose_origin(options, searched, &finding, &origin);
+done:
     sl_free(searched);
+    free_finding(&finding);
     if (st != SL_OK) {
         free_origin(&origin);
         return st;
     }
     *out = origin;
     return SL_OK;
+}
+
+/* Give notice of a stand-in and of unused tables, also if the dataset comes from the cache. */
+static void tell(const struct sl_dataset_options *options, const struct origin *origin)
+{
+    if (origin->stand_in) {
+        sl_notify(
+            SL_NOTICE_WARNING,
+            "--dataset %s: no such dataset on the data path: the data are SYNTHETIC (%s, generated); for the real ones "
+            "give --data-path or $STARLING_DATA",
+            dataset_of(options), origin->name);
+    }
+    if (origin->files.unused[0] != '\0') {
+        sl_notify(SL_NOTICE_WARNING, "%s/%s: edge features and weights are not used", origin->folder,
+                  origin->files.unused);
+    }
 }
 
 /* ---- The cache file's name --------------------------------------------------------------------------------------- */
@@ -321,10 +524,13 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
                                struct sl_dataset *out)
 {
     *out = (struct sl_dataset){0};
-    enum sl_status st = sl_graph_build(raw->n_vertices, raw->n_edges, raw->from, raw->to, !directed, &out->graph);
-    if (st != SL_OK) {
-        return st;
+    struct sl_feature_range range;
+    enum sl_status st;
+    if (normalize == SL_NORMALIZE_ROW) {
+        sl_features_normalize_rows(&raw->features);
     }
+    SL_TRY(st, sl_features_measure(&raw->features, &range), done);
+    SL_TRY(st, sl_graph_build(raw->n_vertices, raw->n_edges, raw->from, raw->to, !directed, &out->graph), done);
     sl_free(raw->from);
     sl_free(raw->to);
     snprintf(out->name, sizeof out->name, "%s", name);
@@ -336,25 +542,34 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->valid = raw->valid;
     out->test = raw->test;
     *raw = (struct sl_raw){0};
-    if (normalize == SL_NORMALIZE_ROW) {
-        sl_features_normalize_rows(&out->features);
+    out->range = range;
+done:
+    return st;
+}
+
+static enum sl_status read_or_generate(const struct origin *origin, struct sl_raw *out)
+{
+    if (origin->folder != NULL) {
+        return sl_raw_read(&origin->files, out);
     }
-    return SL_OK;
+    sl_notify(SL_NOTICE_PROGRESS, "generating %s: %u vertices, %llu edges", origin->name, origin->recipe.n_vertices,
+              (unsigned long long)origin->recipe.n_edges);
+    return sl_generate(&origin->recipe, out);
 }
 
 static enum sl_status load_uncached(const struct sl_dataset_options *options, const struct origin *origin,
-                                    struct sl_dataset *out)
+                                    bool *whole_out, struct sl_dataset *out)
 {
     struct sl_raw raw;
-    enum sl_status st;
-    if (origin->folder != NULL) {
-        st = sl_raw_read(&origin->files, &raw);
-    } else {
-        st = sl_generate(&origin->recipe, &raw);
-    }
+    enum sl_status st = read_or_generate(origin, &raw);
     if (st != SL_OK) {
         return st;
     }
+    if (raw.n_dropped > 0) {
+        sl_notify(SL_NOTICE_WARNING, "%s: %u vertices of the split '%s' have no label: they have no share in scores",
+                  origin->name, raw.n_dropped, raw.split);
+    }
+    *whole_out = raw.n_dropped == 0 && raw.features.n_rows == raw.n_vertices;
     st = sl_dataset_make(origin->name, &raw, options->directed, options->normalize, out);
     sl_raw_free(&raw);
     if (st == SL_OK) {
@@ -375,17 +590,19 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
 {
     struct origin origin;
     char *file = NULL;
+    bool whole = false; /* complete for every need, and so fit for the cache */
     *out = (struct sl_dataset){0};
     enum sl_status st = find_origin(options, &origin);
     if (st != SL_OK) {
         return st;
     }
+    tell(options, &origin);
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
     if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
         goto done;
     }
-    SL_TRY(st, load_uncached(options, &origin, out), done);
-    if (file != NULL) {
+    SL_TRY(st, load_uncached(options, &origin, &whole, out), done);
+    if (file != NULL && whole) {
         sl_cache_write_dataset(file, origin.state, out);
     }
 done:

@@ -6,11 +6,9 @@
 #ifndef SL_PARTITION_LOAD_H
 #define SL_PARTITION_LOAD_H
 
-#include "partition/dataset.h"
+#include "partition/raw.h"
 
-struct sl_raw; /* partition/raw.h */
-
-enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW };
+enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW /* sl_features_normalize_rows */ };
 
 /* The dataset to load, as the command line names it. Strings stay the caller's. */
 struct sl_dataset_options {
@@ -23,7 +21,8 @@ struct sl_dataset_options {
     const char *features;
     /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
     const char *cache;
-    bool directed; /* false: add the reverse of every edge */
+    enum sl_raw_need need; /* the tables that may be missing */
+    bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;
     uint64_t seed; /* for the generator */
     /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
@@ -32,15 +31,17 @@ struct sl_dataset_options {
 };
 
 /* Load a dataset. The cache is used if its file is valid. Otherwise the dataset is read from its files, and the
- * cache is written. If no folder is found and the generator knows the name, the generator makes a stand-in ("arxiv"
- * gives arxiv-synthetic). SL_ENOTFOUND: no such dataset (message: the folders searched). SL_EFILE: a file is wrong
- * (message: file, line, expected content). SL_EINVAL: an option is wrong. SL_ENOMEM, SL_EIO. On failure *out is
- * empty. */
+ * cache is written. The generator makes a dataset for a name that ends in -synthetic. It also makes a stand-in for
+ * "arxiv" or "products" if the data path has neither a folder nor an archive of the name. A folder without data, or an
+ * archive, is an error. Notices (sl_on_notice): a stand-in, tables that are not used, and work that takes long.
+ * SL_ENOTFOUND: no such dataset (message: the folders searched, the datasets there, the nearest name). SL_EFILE: a file
+ * is wrong or missing (message: file, line, expected content). SL_EINVAL: an option is wrong. SL_ENOMEM, SL_EIO. On
+ * failure *out is empty. */
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
 /* Make a dataset of raw tables. The tables move into it, and *raw is left empty. `directed` false: add the reverse
- * of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty and *raw is
- * unchanged. */
+ * of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty, and *raw still owns
+ * its tables, whose features may be normalized. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);
 

@@ -213,6 +213,9 @@ static enum sl_status read_all(struct reader *reader, struct sl_graph *out)
     st = check_graph(reader, out);
     if (st != SL_OK) {
         sl_graph_free(out);
+    } else if (reader->sizes || reader->weights || reader->edge_weights) {
+        sl_notify(SL_NOTICE_WARNING, "%s: weights and sizes are not used: every vertex and every edge counts as one",
+                  reader->path);
     }
 done:
     sl_free(reader->from);

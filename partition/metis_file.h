@@ -4,8 +4,8 @@
  * METIS's files (METIS manual, section 4.1): graphs and parts, as text.
  *
  * A .graph file has a line "vertices edges [format [constraints]]", then one line per vertex with its neighbours,
- * numbered from 1. Lines that begin with % are comments. The reader skips weights. A part file has one part number
- * per line.
+ * numbered from 1. Lines that begin with % are comments. The reader skips weights and sizes, and gives notice of them
+ * (sl_on_notice). A part file has one part number per line.
  */
 #ifndef SL_PARTITION_METIS_FILE_H
 #define SL_PARTITION_METIS_FILE_H

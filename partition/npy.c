@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "partition/features.h"
@@ -15,11 +16,13 @@
 #include "partition/zip.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
 #define MAX_COLUMNS (1 << 24)
+#define NAME_BYTES 512
 #define GRAIN 65536 /* items that one thread converts at a time */
 
 /* The memory of an array's bytes. */
@@ -49,12 +52,13 @@ static const char *find_value(const char *header, const char *key)
 /* "'<f4'": byte order, kind, item size. */
 static bool read_type(const char *p, struct sl_npy *out)
 {
-    if (p == NULL || p[0] != '\'' || strchr("<|=", p[1]) == NULL || p[1] == '\0' || strchr("iufb", p[2]) == NULL ||
+    if (p == NULL || p[0] != '\'' || strchr("<>|=", p[1]) == NULL || p[1] == '\0' || strchr("iufb", p[2]) == NULL ||
         p[2] == '\0' || strchr("1248", p[3]) == NULL || p[3] == '\0' || p[4] != '\'') {
         return false;
     }
     out->kind = p[2];
     out->item_bytes = (uint32_t)(p[3] - '0');
+    out->swapped = p[1] == '>';
     return !(out->kind == 'f' && out->item_bytes == 1) && !(out->kind == 'b' && out->item_bytes != 1);
 }
 
@@ -89,8 +93,7 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
 {
     const char *order = find_value(text, "'fortran_order'");
     if (!read_type(find_value(text, "'descr'"), out)) {
-        return sl_fail(SL_EFILE, "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s",
-                       where, text);
+        return sl_fail(SL_EFILE, "%s: expected integers or floats of 1, 2, 4 or 8 bytes, found %.60s", where, text);
     }
     if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
         return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
@@ -99,10 +102,7 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
     if (order == NULL || (strncmp(order, "False", 5) != 0 && strncmp(order, "True", 4) != 0)) {
         return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", where, text);
     }
-    if (order[0] == 'T' && out->n_dimensions > 1) {
-        return sl_fail(SL_EFILE, "%s: expected C order, found Fortran order; write it with numpy.ascontiguousarray",
-                       where);
-    }
+    out->fortran = order[0] == 'T' && out->n_dimensions > 1;
     return SL_OK;
 }
 
@@ -121,7 +121,7 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
     size_t start = MAGIC_BYTES + length_bytes;
     if (length > MAX_HEADER_BYTES || length > bytes - start) {
         return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", where,
-                       bytes - start < MAX_HEADER_BYTES ? bytes - start : MAX_HEADER_BYTES, length);
+                       (size_t)sl_min_u64(bytes - start, MAX_HEADER_BYTES), length);
     }
     memcpy(text, data + start, length);
     text[length] = '\0';
@@ -187,6 +187,19 @@ fail:
     return st;
 }
 
+bool sl_npy_holds(const char *path, const char *name)
+{
+    char member[128];
+    struct sl_map map;
+    snprintf(member, sizeof member, "%s.npy", name);
+    if (sl_file_map(path, &map) != SL_OK) {
+        return false;
+    }
+    bool holds = sl_zip_is(map.data, map.bytes) && sl_zip_has(map.data, map.bytes, member);
+    sl_file_unmap(&map);
+    return holds;
+}
+
 void sl_npy_free(struct sl_npy *array)
 {
     if (array->owner != NULL) {
@@ -229,14 +242,42 @@ static double float_item(const unsigned char *p, uint32_t bytes)
 static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
 {
     uint64_t bits = 0;
-    memcpy(&bits, p, bytes); /* little-endian, like every machine this is built for */
+    memcpy(&bits, p, bytes);
     unsigned unused = 64 - 8 * bytes;
     return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
 }
 
+/* Where item i of a Fortran array stands: the last index varies fastest in i, the first in the file. */
+static uint64_t fortran_place(const struct sl_npy *array, uint64_t i)
+{
+    uint64_t stride = array->n_items;
+    uint64_t place = 0;
+    for (uint32_t d = array->n_dimensions; d-- > 0;) {
+        stride /= array->shape[d];
+        place += i % array->shape[d] * stride;
+        i /= array->shape[d];
+    }
+    return place;
+}
+
+/* Item i's bytes, little-endian as every machine this is built for; `swap` has room for them. */
+static inline const unsigned char *item_at(const struct sl_npy *array, uint64_t i, unsigned char swap[8])
+{
+    uint32_t n = array->item_bytes;
+    const unsigned char *p = array->data + (array->fortran ? fortran_place(array, i) : i) * n;
+    if (!array->swapped) {
+        return p;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        swap[k] = p[n - 1 - k];
+    }
+    return swap;
+}
+
 double sl_npy_real(const struct sl_npy *array, uint64_t i)
 {
-    const unsigned char *p = array->data + i * array->item_bytes;
+    unsigned char swap[8];
+    const unsigned char *p = item_at(array, i, swap);
     if (array->kind == 'f') {
         return float_item(p, array->item_bytes);
     }
@@ -246,14 +287,15 @@ double sl_npy_real(const struct sl_npy *array, uint64_t i)
 
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
 {
-    const unsigned char *p = array->data + i * array->item_bytes;
+    unsigned char swap[8];
+    const unsigned char *p = item_at(array, i, swap);
     if (array->kind == 'f') {
         double value = float_item(p, array->item_bytes);
         return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
     }
     /* Without its sign, a negative number is above every limit. */
     uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
-    return value < limit ? value : limit;
+    return sl_min_u64(value, limit);
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -263,6 +305,7 @@ struct conversion {
     const struct sl_npy *array;
     void *out;
     uint64_t first; /* index of the item that goes to out[0] */
+    uint64_t step;  /* from one converted item to the next */
     uint64_t limit;
     _Atomic uint64_t bad; /* UINT64_MAX: none */
 };
@@ -292,7 +335,7 @@ static void to_ids(void *context, uint64_t begin, uint64_t end)
     struct conversion *conversion = context;
     sl_vertex *out = conversion->out;
     for (uint64_t i = begin; i < end; i++) {
-        uint64_t value = sl_npy_whole(conversion->array, conversion->first + i, conversion->limit);
+        uint64_t value = sl_npy_whole(conversion->array, conversion->first + i * conversion->step, conversion->limit);
         if (value == conversion->limit) {
             note_bad(conversion, i);
             return;
@@ -329,17 +372,25 @@ static enum sl_status convert(const char *path, const char *name, struct convers
     if (bad == UINT64_MAX) {
         return SL_OK;
     }
-    bad += conversion->first;
+    bad = conversion->first + bad * conversion->step;
     return sl_fail(SL_EFILE, "%s: %s: item %llu: expected %s, found %g", path, name, (unsigned long long)bad, expected,
                    sl_npy_real(conversion->array, bad));
+}
+
+/* Name a memory block in messages: its file and array. */
+static void name_block(const char *path, const char *name, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, "%.400s: %s", path, name);
 }
 
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
                                        struct sl_features *out)
 {
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
-    struct conversion conversion = {.array = array};
-    enum sl_status st = sl_alloc(array->n_items, sizeof *features.dense, "features", &features.dense);
+    struct conversion conversion = {.array = array, .step = 1};
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    enum sl_status st = sl_alloc(array->n_items, sizeof *features.dense, block, &features.dense);
     if (st != SL_OK) {
         return st;
     }
@@ -362,9 +413,10 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
         return st;
     }
     if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows", path,
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path,
                      name, n_rows, MAX_COLUMNS, array.n_dimensions,
-                     (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1));
+                     (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
+                     array.n_dimensions == 2 && array.shape[1] == 0 ? "; " SL_NO_FEATURES : "");
     } else {
         st = convert_features(path, name, &array, out);
     }
@@ -385,8 +437,10 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
                      n_rows, (unsigned long long)array.n_items);
         goto free_array;
     }
-    struct conversion conversion = {.array = &array};
-    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), free_array);
+    struct conversion conversion = {.array = &array, .step = 1};
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, block, &labels), free_array);
     conversion.out = labels;
     st = convert(path, name, &conversion, n_rows, to_labels, "a class from 0 to 65535, or nan");
     if (st == SL_OK) {
@@ -399,70 +453,164 @@ free_array:
     return st;
 }
 
-/* ---- OGB's binary graph ------------------------------------------------------------------------------------------ */
+/* ---- Counts, ids, edges ------------------------------------------------------------------------------------------ */
 
-static enum sl_status read_vertex_count(const char *path, uint32_t *out)
+enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
 {
     struct sl_npy array;
-    enum sl_status st = sl_npy_read(path, "num_nodes_list", &array);
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st == SL_OK) {
+        *out = array.n_dimensions > 0 ? array.shape[0] : 1;
+        sl_npy_free(&array);
+    }
+    return st;
+}
+
+enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out)
+{
+    struct sl_npy array;
+    enum sl_status st = sl_npy_read(path, name, &array);
     if (st != SL_OK) {
         return st;
     }
-    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, SL_NONE) : SL_NONE;
-    if (n == SL_NONE) {
-        st = sl_fail(SL_EFILE, "%s: num_nodes_list: expected one number below %u", path, SL_NONE);
+    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, limit) : limit;
+    if (n == limit) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected one number below %llu", path, name, (unsigned long long)limit);
     } else {
-        *out = (uint32_t)n;
+        *out = n;
     }
     sl_npy_free(&array);
     return st;
 }
 
-static enum sl_status convert_edges(const char *path, const struct sl_npy *array, uint32_t n_vertices,
-                                    sl_vertex **from_out, sl_vertex **to_out)
+/* The vertices whose entry is true. */
+static enum sl_status list_mask(const struct sl_npy *array, struct sl_ids *out)
 {
-    uint64_t n = array->shape[1];
-    sl_vertex *ends[2] = {NULL, NULL};
-    char expected[48];
-    enum sl_status st;
-    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
-    for (int i = 0; i < 2; i++) {
-        struct conversion conversion = {.array = array, .first = (uint64_t)i * n, .limit = n_vertices};
-        SL_TRY(st, sl_alloc(n, sizeof *ends[i], "edge list", &ends[i]), fail);
-        conversion.out = ends[i];
-        SL_TRY(st, convert(path, "edge_index", &conversion, n, to_ids, expected), fail);
+    sl_vertex *ids;
+    uint32_t n = 0;
+    enum sl_status st = sl_alloc(array->n_items, sizeof *ids, "split", &ids);
+    for (uint64_t i = 0; st == SL_OK && i < array->n_items; i++) {
+        if (sl_npy_real(array, i) != 0) {
+            ids[n++] = (sl_vertex)i;
+        }
     }
-    *from_out = ends[0];
-    *to_out = ends[1];
-    return SL_OK;
-fail:
-    sl_free(ends[1]);
-    sl_free(ends[0]);
+    if (st == SL_OK) {
+        *out = (struct sl_ids){.n = n, .ids = ids};
+    }
     return st;
 }
 
-enum sl_status sl_npy_read_graph(const char *path, uint32_t *n_vertices_out, uint64_t *n_edges_out,
-                                 sl_vertex **from_out, sl_vertex **to_out)
+static int compare_ids(const void *a, const void *b)
+{
+    sl_vertex x = *(const sl_vertex *)a;
+    sl_vertex y = *(const sl_vertex *)b;
+    return (x > y) - (x < y);
+}
+
+static enum sl_status list_ids(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
+                               struct sl_ids *out)
+{
+    struct conversion conversion = {.array = array, .step = 1, .limit = n_vertices};
+    uint64_t n = array->n_items;
+    sl_vertex *ids = NULL;
+    char expected[48];
+    enum sl_status st;
+    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
+    SL_TRY(st, sl_alloc(n, sizeof *ids, "split", &ids), fail);
+    conversion.out = ids;
+    SL_TRY(st, convert(path, name, &conversion, n, to_ids, expected), fail);
+    qsort(ids, n, sizeof *ids, compare_ids);
+    for (uint64_t i = 1; i < n; i++) {
+        if (ids[i] == ids[i - 1]) {
+            st = sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, ids[i]);
+            goto fail;
+        }
+    }
+    *out = (struct sl_ids){.n = (uint32_t)n, .ids = ids};
+    return SL_OK;
+fail:
+    sl_free(ids);
+    return st;
+}
+
+enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out)
 {
     struct sl_npy array;
-    uint32_t n_vertices = 0;
-    enum sl_status st = read_vertex_count(path, &n_vertices);
-    if (st == SL_OK) {
-        st = sl_npy_read(path, "edge_index", &array);
-    }
+    enum sl_status st = sl_npy_read(path, name, &array);
     if (st != SL_OK) {
         return st;
     }
-    if (array.n_dimensions != 2 || array.shape[0] != 2) {
-        st = sl_fail(SL_EFILE, "%s: edge_index: expected the shape (2, edges), found %u dimensions", path,
-                     array.n_dimensions);
+    bool flat = array.n_dimensions > 0 && array.n_items == array.shape[0];
+    if (flat && array.kind == 'b' && array.n_items == n_vertices) {
+        st = list_mask(&array, out);
+    } else if (flat && array.kind != 'b' && array.n_items <= n_vertices) {
+        st = list_ids(path, name, &array, n_vertices, out);
     } else {
-        st = convert_edges(path, &array, n_vertices, from_out, to_out);
+        st = sl_fail(SL_EFILE, "%s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,
+                     n_vertices, n_vertices, (unsigned long long)array.n_items);
     }
-    if (st == SL_OK) {
-        *n_vertices_out = n_vertices;
-        *n_edges_out = array.shape[1];
+    sl_npy_free(&array);
+    return st;
+}
+
+/* Ids up to the largest there may be, if the number of vertices is not known. */
+static enum sl_status convert_edges(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
+                                    sl_vertex *ends[2])
+{
+    bool two_rows = array->shape[0] == 2;
+    uint64_t n = two_rows ? array->shape[1] : array->shape[0];
+    char block[NAME_BYTES];
+    char expected[48];
+    enum sl_status st = SL_OK;
+    name_block(path, name, block);
+    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
+    for (uint64_t i = 0; i < 2 && st == SL_OK; i++) {
+        struct conversion conversion = {
+            .array = array, .first = two_rows ? i * n : i, .step = two_rows ? 1 : 2, .limit = n_vertices};
+        SL_TRY(st, sl_alloc(n, sizeof *ends[i], block, &ends[i]), done);
+        conversion.out = ends[i];
+        st = convert(path, name, &conversion, n, to_ids, expected);
     }
+done:
+    return st;
+}
+
+static uint32_t largest_id(const sl_vertex *ids, uint64_t n, uint32_t at_least)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        at_least = sl_max_u32(at_least, ids[i]);
+    }
+    return at_least;
+}
+
+enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
+                                 sl_vertex **from_out, sl_vertex **to_out)
+{
+    struct sl_npy array;
+    sl_vertex *ends[2] = {NULL, NULL};
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_dimensions != 2 || (array.shape[0] != 2 && array.shape[1] != 2)) {
+        st =
+            sl_fail(SL_EFILE, "%s: %s: expected the shape (2, edges) or (edges, 2), found %u dimensions and %llu items",
+                    path, name, array.n_dimensions, (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    SL_TRY(st, convert_edges(path, name, &array, *n_vertices == SL_NONE ? SL_NONE - 1 : *n_vertices, ends), free_ends);
+    uint64_t n = array.n_items / 2;
+    if (*n_vertices == SL_NONE) {
+        *n_vertices = n > 0 ? largest_id(ends[1], n, largest_id(ends[0], n, 0)) + 1 : 0;
+    }
+    *n_edges_out = n;
+    *from_out = ends[0];
+    *to_out = ends[1];
+    ends[0] = ends[1] = NULL;
+free_ends:
+    sl_free(ends[0]);
+    sl_free(ends[1]);
+free_array:
     sl_npy_free(&array);
     return st;
 }

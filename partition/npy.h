@@ -3,13 +3,14 @@
  *
  * NumPy's files: one array (.npy), or a zip archive of several (.npz), stored or deflated.
  *
- * Supported are little-endian integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, in
- * C order. Messages start with the file, and name the array if the file holds several. Common returns: SL_EIO: the
- * file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
+ * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
+ * order, in C or Fortran order. Messages start with the file, and name the array if the file holds several. Common
+ * returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
 #define SL_PARTITION_NPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,9 +25,14 @@ struct sl_npy {
     uint32_t n_dimensions;
     uint64_t shape[SL_NPY_MAX_DIMENSIONS];
     uint64_t n_items;          /* the product of the shape */
+    bool fortran;              /* the first index varies fastest in `data` */
+    bool swapped;              /* items are big-endian */
     const unsigned char *data; /* n_items * item_bytes bytes, not aligned */
     void *owner;               /* private: the memory that holds `data` */
 };
+
+/* True if the file is a zip archive with an array `name`. False also if it cannot be read. */
+bool sl_npy_holds(const char *path, const char *name);
 
 /* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz file. The content
  * decides between the two, not the file's name. The caller frees *out (sl_npy_free). */
@@ -35,7 +41,8 @@ enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *ou
 /* Release the memory and empty the struct. An empty struct is allowed. */
 void sl_npy_free(struct sl_npy *array);
 
-/* Item i as a double, whatever its type. Integers beyond 2^53 are rounded. */
+/* Item i as a double, whatever its type. Integers beyond 2^53 are rounded. i counts in C order, whatever the file's
+ * order. */
 double sl_npy_real(const struct sl_npy *array, uint64_t i);
 
 /* Item i as an integer below `limit` (at most 2^53). If it is negative, a fraction, NaN or too large: `limit`. */
@@ -49,9 +56,20 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
  * -1 mean "unknown" and become -1. */
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
 
-/* Read num_nodes_list (one number) and edge_index (shape [2, edges]) of OGB's binary layout. *from_out and *to_out
- * get the sources and destinations (sl_free). */
-enum sl_status sl_npy_read_graph(const char *path, uint32_t *n_vertices_out, uint64_t *n_edges_out,
+/* Read the number of rows of an array: its first length. */
+enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
+
+/* Read an array of one whole number below `limit`. */
+enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out);
+
+/* Read a list of vertices and sort it: distinct ids below n_vertices (shape [n] or [n, 1]), or a mask (booleans, shape
+ * [n_vertices]). out->ids goes to sl_free. */
+enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out);
+
+/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If
+ * *n_vertices is SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations
+ * (sl_free). */
+enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
                                  sl_vertex **from_out, sl_vertex **to_out);
 
 #endif

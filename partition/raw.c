@@ -16,8 +16,11 @@
 #include "partition/npy.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
+#include "support/text.h"
 
 #define MAX_SPLITS 64
+#define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
@@ -47,15 +50,19 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
     return SL_OK;
 }
 
-/* The file STEM.csv.gz or STEM.csv. SL_EFILE: neither is there. */
-static enum sl_status find_table(const char *folder, const char *stem, char **out)
+/* The table STEM with any of its endings. *out stays NULL if there is none. SL_EFILE: there is none, and it is
+ * `needed`. */
+static enum sl_status find_table(const char *folder, const char *stem, bool needed, char **out)
 {
-    char names[2][160];
-    snprintf(names[0], sizeof names[0], "%s.csv.gz", stem);
-    snprintf(names[1], sizeof names[1], "%s.csv", stem);
-    enum sl_status st = find_one(folder, (const char *const[]){names[0], names[1]}, 2, out);
-    if (st == SL_OK && *out == NULL) {
-        st = sl_fail(SL_EFILE, "%s: expected a file %s, found none", folder, names[0]);
+    static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 4 && st == SL_OK && *out == NULL; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%s", stem, endings[i]);
+        st = find_one(folder, (const char *const[]){name}, 1, out);
+    }
+    if (st == SL_OK && *out == NULL && needed) {
+        st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv, .npy), found none", folder, stem);
     }
     return st;
 }
@@ -93,8 +100,8 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-/* Choose the split: by name, or the only one. */
-static enum sl_status choose_split(const char *folder, const char *wanted, char *out, size_t bytes)
+/* Choose the split: by name, or the only one. `out` stays empty if there is none and it is not `needed`. */
+static enum sl_status choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes)
 {
     char names[MAX_SPLITS][64];
     char path[4096];
@@ -114,6 +121,9 @@ static enum sl_status choose_split(const char *folder, const char *wanted, char 
             return SL_OK;
         }
     }
+    if (n == 0 && wanted == NULL && !needed) {
+        return SL_OK;
+    }
     if (n == 0) {
         return sl_fail(SL_EFILE, "%s: expected a folder with train, valid and test, found none", path);
     }
@@ -126,11 +136,12 @@ static enum sl_status choose_split(const char *folder, const char *wanted, char 
 static enum sl_status find_split(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
     static const char *const names[] = {"train", "valid", "test"};
-    enum sl_status st = choose_split(folder, wanted, files->split, sizeof files->split);
-    for (int i = 0; i < 3 && st == SL_OK; i++) {
+    bool needed = files->need == SL_RAW_FOR_TRAINING;
+    enum sl_status st = choose_split(folder, wanted, needed, files->split, sizeof files->split);
+    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
-        st = find_table(folder, stem, &files->paths[SL_RAW_TRAIN + i]);
+        st = find_table(folder, stem, needed, &files->paths[SL_RAW_TRAIN + i]);
     }
     return st;
 }
@@ -157,13 +168,12 @@ static void suggest_features(const char *folder, char *out, size_t bytes)
 
 static enum sl_status find_features(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
-    static const char *const usual[] = {"raw/node-feat.csv.gz", "raw/node-feat.csv", "raw/node-feat.npy"};
     char **out = &files->paths[SL_RAW_FEATURES];
     enum sl_status st;
     if (wanted != NULL) {
         st = find_one(folder, &wanted, 1, out);
     } else {
-        st = find_one(folder, usual, 3, out);
+        st = find_table(folder, "raw/node-feat", false, out);
     }
     if (st != SL_OK || *out != NULL) {
         return st;
@@ -172,55 +182,111 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
         return sl_fail(SL_EFILE, "%s: no feature file '%s' there; --features is relative to the dataset's folder",
                        folder, wanted);
     }
-    if (files->paths[SL_RAW_BINARY] != NULL) {
-        return SL_OK; /* data.npz holds the features */
+    bool inside = files->paths[SL_RAW_BINARY] != NULL && sl_npy_holds(files->paths[SL_RAW_BINARY], "node_feat");
+    if (inside || files->need == SL_RAW_FOR_LOOKS) {
+        return SL_OK;
     }
     char suggestion[300];
     suggest_features(folder, suggestion, sizeof suggestion);
-    return sl_fail(SL_EFILE, "%s: no features (raw/node-feat.csv.gz); name another file with --features %s", folder,
-                   suggestion);
+    return sl_fail(SL_EFILE,
+                   "%s: no features (raw/node-feat.csv.gz); name another file with --features %s; " SL_NO_FEATURES,
+                   folder, suggestion);
+}
+
+/* List the entries of a folder for a message: "raw, split". */
+static void list_entries(const char *folder, char *out, size_t bytes)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    out[0] = '\0';
+    while (dir != NULL && (entry = readdir(dir)) != NULL && strlen(out) + 80 < bytes) {
+        if (entry->d_name[0] != '.') {
+            append_name(out, bytes, entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
 }
 
 static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
 {
     static const char *const binary[] = {"raw/data.npz"};
-    static const char *const text[] = {"raw/edge.csv.gz", "raw/edge.csv"};
-    enum sl_status st = find_one(folder, text, 2, &files->paths[SL_RAW_EDGES]);
-    if (st == SL_OK && files->paths[SL_RAW_EDGES] == NULL) {
-        st = find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]);
-        if (st == SL_OK && files->paths[SL_RAW_BINARY] == NULL) {
-            st = sl_fail(SL_EFILE, "%s: no dataset: expected a file raw/edge.csv.gz or raw/data.npz", folder);
-        }
-        return st;
+    enum sl_status st;
+    SL_TRY(st, find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
+    if (files->paths[SL_RAW_EDGES] == NULL) {
+        SL_TRY(st, find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]), done);
     }
-    if (st != SL_OK) {
-        return st;
+    if (files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
+        char inside[300];
+        list_entries(folder, inside, sizeof inside);
+        st = sl_fail(
+            SL_EFILE, "%.400s: no dataset: expected a file raw/edge.csv.gz (or .csv, .npy) or raw/data.npz, found %s%s",
+            folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "");
+        goto done;
     }
-    SL_TRY(st, find_table(folder, "raw/num-node-list", &files->paths[SL_RAW_NODE_COUNT]), done);
-    SL_TRY(st, find_table(folder, "raw/num-edge-list", &files->paths[SL_RAW_EDGE_COUNT]), done);
+    SL_TRY(st, find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
+    st = find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 done:
     return st;
 }
 
 static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
 {
-    static const char *const binary[] = {"raw/node-label.npz", "raw/node-label.npy"};
-    char **out = &files->paths[SL_RAW_LABELS];
-    enum sl_status st = find_one(folder, binary, 2, out);
-    if (st == SL_OK && *out == NULL) {
-        st = find_table(folder, "raw/node-label", out);
-    }
-    return st;
+    return find_table(folder, "raw/node-label", files->need == SL_RAW_FOR_TRAINING, &files->paths[SL_RAW_LABELS]);
 }
 
-enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out)
+static bool is_edge_table(const char *name)
 {
-    *out = (struct sl_raw_files){0};
+    static const char *const kinds[] = {"feat", "attr", "weight", "type", "reltype", "label"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strncmp(name, "edge", 4) == 0 && (name[4] == '-' || name[4] == '_') &&
+            strncmp(name + 5, kinds[i], strlen(kinds[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Note a table of edge features or weights: there is no reader for it. */
+static void note_unused(const char *folder, struct sl_raw_files *files)
+{
+    static const char *const arrays[] = {"edge_feat", "edge_attr", "edge_weight", "edge_type", "edge_reltype"};
+    const char *binary = files->paths[SL_RAW_BINARY];
+    char raw[4096];
+    struct dirent *entry;
+    DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (is_edge_table(entry->d_name)) {
+            snprintf(files->unused, sizeof files->unused, "raw/%.100s", entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    for (size_t i = 0; binary != NULL && i < sizeof arrays / sizeof *arrays; i++) {
+        if (sl_npy_holds(binary, arrays[i])) {
+            snprintf(files->unused, sizeof files->unused, "raw/data.npz: %s", arrays[i]);
+        }
+    }
+}
+
+bool sl_raw_is_folder(const char *folder)
+{
+    char raw[4096];
+    return (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw && sl_folder_exists(raw);
+}
+
+enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
+                           struct sl_raw_files *out)
+{
+    *out = (struct sl_raw_files){.need = need};
     enum sl_status st;
     SL_TRY(st, find_graph(folder, out), fail);
     SL_TRY(st, find_features(folder, features, out), fail);
     SL_TRY(st, find_labels(folder, out), fail);
     SL_TRY(st, find_split(folder, split, out), fail);
+    note_unused(folder, out);
     return SL_OK;
 fail:
     sl_raw_files_free(out);
@@ -277,17 +343,22 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *where, in
     return SL_OK;
 }
 
+static enum sl_status check_lists(const struct sl_raw *raw, const char *where)
+{
+    enum sl_status st = SL_OK;
+    for (int list = 0; list < 3 && st == SL_OK; list++) {
+        st = check_list(raw, where, list);
+    }
+    return st;
+}
+
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
 {
     if (raw->features.n_rows != raw->n_vertices) {
         return sl_fail(SL_EFILE, "%s: expected features of %u vertices, found %u", where, raw->n_vertices,
                        raw->features.n_rows);
     }
-    enum sl_status st = SL_OK;
-    for (int list = 0; list < 3 && st == SL_OK; list++) {
-        st = check_list(raw, where, list);
-    }
-    return st;
+    return check_lists(raw, where);
 }
 
 uint32_t sl_raw_count_classes(const struct sl_raw *raw)
@@ -301,35 +372,133 @@ uint32_t sl_raw_count_classes(const struct sl_raw *raw)
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-static enum sl_status read_text_graph(const struct sl_raw_files *files, struct sl_raw *raw)
+static bool is_binary(const char *path)
 {
-    uint64_t n = 0;
-    enum sl_status st = sl_csv_read_count(files->paths[SL_RAW_NODE_COUNT], &n);
-    if (st == SL_OK && n >= SL_NONE) {
-        st = sl_fail(SL_EFILE, "%s:1: expected at most %u vertices, found %llu", files->paths[SL_RAW_NODE_COUNT],
-                     SL_NONE - 1, (unsigned long long)n);
+    return ends_in(path, ".npy") || ends_in(path, ".npz");
+}
+
+/* The file with the features, or NULL. */
+static const char *feature_file(const struct sl_raw_files *files)
+{
+    const char *path = files->paths[SL_RAW_FEATURES];
+    const char *inside = files->paths[SL_RAW_BINARY];
+    if (path == NULL && inside != NULL && sl_npy_holds(inside, "node_feat")) {
+        path = inside;
     }
-    if (st == SL_OK) {
-        st = sl_csv_read_count(files->paths[SL_RAW_EDGE_COUNT], &raw->n_edges);
+    return path;
+}
+
+/* Count N by the rows of a table. Arrays come first, because their headers tell. SL_NONE: there is no table. */
+static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t *out)
+{
+    const char *labels = files->paths[SL_RAW_LABELS];
+    const char *features = feature_file(files);
+    *out = SL_NONE;
+    if (labels != NULL && is_binary(labels)) {
+        return sl_npy_count_rows(labels, "node_label", out);
+    }
+    if (features != NULL && is_binary(features)) {
+        return sl_npy_count_rows(features, "node_feat", out);
+    }
+    if (features != NULL) {
+        return sl_csv_count_lines(features, out);
+    }
+    if (labels != NULL) {
+        return sl_csv_count_lines(labels, out);
+    }
+    return SL_OK;
+}
+
+static enum sl_status read_count(const char *path, uint64_t *out)
+{
+    if (is_binary(path)) {
+        return sl_npy_read_count(path, "count", (uint64_t)1 << 53, out);
+    }
+    return sl_csv_read_count(path, out);
+}
+
+/* Find N. SL_NONE: only the edges tell. */
+static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t *out)
+{
+    const char *path = files->paths[SL_RAW_NODE_COUNT];
+    const char *binary = files->paths[SL_RAW_BINARY];
+    uint64_t n = 0;
+    enum sl_status st;
+    if (path != NULL) {
+        st = read_count(path, &n);
+        if (st == SL_OK && n >= SL_NONE) {
+            st = sl_fail(SL_EFILE, "%s:1: expected at most %u vertices, found %llu", path, SL_NONE - 1,
+                         (unsigned long long)n);
+        }
+    } else if (binary != NULL && sl_npy_holds(binary, "num_nodes_list")) {
+        st = sl_npy_read_count(binary, "num_nodes_list", SL_NONE, &n);
+    } else {
+        st = count_by_tables(files, &n);
+        if (st == SL_OK && n > SL_NONE) {
+            st = sl_fail(SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
+                         sl_text_or(binary, files->paths[SL_RAW_EDGES]), SL_NONE - 1, (unsigned long long)n);
+        }
+    }
+    *out = (uint32_t)n;
+    return st;
+}
+
+static enum sl_status read_text_edges(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *count = files->paths[SL_RAW_EDGE_COUNT];
+    const char *path = files->paths[SL_RAW_EDGES];
+    enum sl_status st;
+    if (count != NULL) {
+        st = read_count(count, &raw->n_edges);
+    } else {
+        st = sl_csv_count_lines(path, &raw->n_edges);
     }
     if (st == SL_OK && raw->n_edges > MAX_EDGES) {
-        st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", files->paths[SL_RAW_EDGE_COUNT],
+        st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", sl_text_or(count, path),
                      (unsigned long long)raw->n_edges);
+    }
+    bool known = raw->n_vertices != SL_NONE;
+    uint32_t limit = known ? raw->n_vertices : SL_NONE - 1;
+    SL_TRY(st, st, done);
+    SL_TRY(st, sl_csv_read_edges(path, limit, raw->n_edges, &raw->from, &raw->to), done);
+    if (!known) {
+        raw->n_vertices = 0;
+    }
+    for (uint64_t e = 0; e < raw->n_edges && !known; e++) {
+        sl_vertex larger = sl_max_u32(raw->from[e], raw->to[e]);
+        raw->n_vertices = sl_max_u32(raw->n_vertices, larger + 1);
+    }
+done:
+    return st;
+}
+
+static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *edges = files->paths[SL_RAW_EDGES];
+    char label[512];
+    enum sl_status st = count_vertices(files, &raw->n_vertices);
+    if (st == SL_OK && raw->n_vertices != SL_NONE) {
+        snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->paths[SL_RAW_BINARY]),
+                 raw->n_vertices);
+        st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label);
     }
     if (st != SL_OK) {
         return st;
     }
-    raw->n_vertices = (uint32_t)n;
-    return sl_csv_read_edges(files->paths[SL_RAW_EDGES], raw->n_vertices, raw->n_edges, &raw->from, &raw->to);
+    if (edges != NULL && !is_binary(edges)) {
+        return read_text_edges(files, raw);
+    }
+    return sl_npy_read_edges(sl_text_or(edges, files->paths[SL_RAW_BINARY]), edges != NULL ? "edge" : "edge_index",
+                             &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
 }
 
 static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    const char *path = files->paths[SL_RAW_FEATURES];
+    const char *path = feature_file(files);
     if (path == NULL) {
-        return sl_npy_read_features(files->paths[SL_RAW_BINARY], "node_feat", raw->n_vertices, &raw->features);
+        return SL_OK;
     }
-    if (ends_in(path, ".npy") || ends_in(path, ".npz")) {
+    if (is_binary(path)) {
         return sl_npy_read_features(path, "node_feat", raw->n_vertices, &raw->features);
     }
     return sl_csv_read_features(path, raw->n_vertices, &raw->features);
@@ -338,33 +507,60 @@ static enum sl_status read_features(const struct sl_raw_files *files, struct sl_
 static enum sl_status read_labels(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *path = files->paths[SL_RAW_LABELS];
-    if (ends_in(path, ".npy") || ends_in(path, ".npz")) {
+    if (path == NULL) {
+        enum sl_status st = sl_alloc(raw->n_vertices, sizeof *raw->labels, "labels", &raw->labels);
+        for (uint64_t v = 0; st == SL_OK && v < raw->n_vertices; v++) {
+            raw->labels[v] = -1;
+        }
+        return st;
+    }
+    if (is_binary(path)) {
         return sl_npy_read_labels(path, "node_label", raw->n_vertices, &raw->labels);
     }
     return sl_csv_read_labels(path, raw->n_vertices, &raw->labels);
 }
 
-static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
+static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
+                               struct sl_ids *out)
 {
-    const char *binary = files->paths[SL_RAW_BINARY];
-    if (binary == NULL) {
-        return read_text_graph(files, raw);
+    const char *path = files->paths[which];
+    if (path == NULL) {
+        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
-    return sl_npy_read_graph(binary, &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+    if (is_binary(path)) {
+        return sl_npy_read_ids(path, "ids", n_vertices, out);
+    }
+    return sl_csv_read_ids(path, n_vertices, out);
+}
+
+/* Remove vertices without a label from a list. Returns their number. */
+static uint32_t drop_unlabelled(const int32_t *labels, struct sl_ids *ids)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ids->n; i++) {
+        ids->ids[n] = ids->ids[i];
+        n += labels[ids->ids[i]] >= 0;
+    }
+    uint32_t dropped = ids->n - n;
+    ids->n = n;
+    return dropped;
 }
 
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
 {
     *out = (struct sl_raw){0};
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     enum sl_status st;
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, read_graph(files, out), fail);
     SL_TRY(st, read_labels(files, out), fail);
-    SL_TRY(st, sl_csv_read_ids(files->paths[SL_RAW_TRAIN], out->n_vertices, &out->train), fail);
-    SL_TRY(st, sl_csv_read_ids(files->paths[SL_RAW_VALID], out->n_vertices, &out->valid), fail);
-    SL_TRY(st, sl_csv_read_ids(files->paths[SL_RAW_TEST], out->n_vertices, &out->test), fail);
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
+        out->n_dropped += files->need != SL_RAW_FOR_TRAINING ? drop_unlabelled(out->labels, lists[i]) : 0;
+    }
     SL_TRY(st, read_features(files, out), fail);
-    SL_TRY(st, sl_raw_check(out, files->paths[SL_RAW_TRAIN]), fail);
+    const char *where = sl_text_or(files->paths[SL_RAW_TRAIN], files->split);
+    SL_TRY(st, check_lists(out, where), fail);
     return SL_OK;
 fail:
     sl_raw_free(out);

@@ -4,15 +4,17 @@
  * A dataset as its files have it: an edge list and tables, before a graph is built. Files and folders have the raw
  * layout of the Open Graph Benchmark. The generator makes the same struct.
  *
- *   raw/num-node-list.csv.gz   N
- *   raw/num-edge-list.csv.gz   number of edges
  *   raw/edge.csv.gz            source,destination
  *   raw/node-feat.csv.gz       the features of one vertex per line
  *   raw/node-label.csv.gz      the class of one vertex per line
+ *   raw/num-node-list.csv.gz   N
+ *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The binary form has raw/data.npz with edge_index, node_feat and num_nodes_list, and raw/node-label.npz with
- * node_label. Each `.csv.gz` file may be a `.csv` file, and the features may be raw/node-feat.npy.
+ * The two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
+ * 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape
+ * (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index,
+ * node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -31,6 +33,17 @@ struct sl_raw {
     int32_t *labels;             /* N; -1: unknown */
     char split[64];
     struct sl_ids train, valid, test;
+    uint32_t n_dropped; /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+};
+
+/* What a command needs of a dataset. */
+enum sl_raw_need {
+    /* all of it */
+    SL_RAW_FOR_TRAINING,
+    /* Labels and split may be missing. Vertices of the split without a label are left out of the split. */
+    SL_RAW_FOR_INFERENCE,
+    /* Labels, split and features may be missing. */
+    SL_RAW_FOR_LOOKS
 };
 
 /* The files of a dataset. */
@@ -38,7 +51,7 @@ enum sl_raw_file {
     SL_RAW_NODE_COUNT,
     SL_RAW_EDGE_COUNT,
     SL_RAW_EDGES,
-    SL_RAW_BINARY, /* raw/data.npz, instead of the three above */
+    SL_RAW_BINARY, /* raw/data.npz, instead of the edges */
     SL_RAW_FEATURES,
     SL_RAW_LABELS,
     SL_RAW_TRAIN,
@@ -48,20 +61,27 @@ enum sl_raw_file {
 };
 
 struct sl_raw_files {
-    char split[64];
-    char *paths[SL_RAW_N_FILES]; /* NULL: not needed */
+    enum sl_raw_need need;
+    char split[64];              /* "": none */
+    char *paths[SL_RAW_N_FILES]; /* NULL: not there, and not needed */
+    char unused[160];            /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder. `split`
  * NULL means the only split. SL_EFILE: a file is missing (message: the file; for features also a hint at
  * --features). SL_EINVAL: the split is missing, or `split` is NULL and there are several (message: the names).
  * SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out);
+enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
+                           struct sl_raw_files *out);
+
+/* True if the folder has a folder `raw`. */
+bool sl_raw_is_folder(const char *folder);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. On success ids are in range and every table has N rows. The lists of the split are sorted and
- * pairwise disjoint, and their vertices have labels. SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out is empty. */
+/* Read the files. On success ids are in range, and every table that is there has N rows. Without a label file all
+ * labels are -1. The lists of the split are sorted and pairwise disjoint, and their vertices have labels. SL_EFILE,
+ * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
 /* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal
@@ -72,7 +92,8 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
 
-/* Check the guarantees of sl_raw_read for tables from elsewhere. `where` starts the messages. SL_EFILE, SL_ENOMEM. */
+/* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
+ * SL_ENOMEM. */
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 
 void sl_raw_free(struct sl_raw *raw);

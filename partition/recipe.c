@@ -33,13 +33,19 @@ static const struct sl_recipe recipes[] = {
      .seed = 1},
 };
 
+const int sl_recipe_n = sizeof recipes / sizeof recipes[0];
+
+const char *sl_recipe_name(int i)
+{
+    return recipes[i].name;
+}
+
 bool sl_recipe_find(const char *name, struct sl_recipe *out)
 {
-    const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
-    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
+    for (int i = 0; i < sl_recipe_n; i++) {
         size_t length = strcspn(recipes[i].name, "-");
         if (strcmp(name, recipes[i].name) == 0 ||
-            (strlen(stem) == length && strncmp(stem, recipes[i].name, length) == 0)) {
+            (strlen(name) == length && strncmp(name, recipes[i].name, length) == 0)) {
             *out = recipes[i];
             return true;
         }

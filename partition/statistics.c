@@ -30,9 +30,10 @@ static void count_edges(const struct sl_dataset *dataset, struct sl_statistics *
     out->homophily = n_known > 0 ? (double)n_agree / (double)n_known : 0;
 }
 
-static enum sl_status count_labels(const struct sl_dataset *dataset, struct sl_statistics *out)
+enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, struct sl_statistics *out)
 {
     uint32_t *sizes;
+    *out = (struct sl_statistics){0};
     enum sl_status st = sl_alloc_zero(dataset->n_classes, sizeof *sizes, "class sizes", &sizes);
     if (st != SL_OK) {
         return st;
@@ -44,6 +45,7 @@ static enum sl_status count_labels(const struct sl_dataset *dataset, struct sl_s
         }
     }
     for (uint32_t c = 0; c < dataset->n_classes; c++) {
+        out->n_classes += sizes[c] > 0;
         out->largest_class = sizes[c] > out->largest_class ? sizes[c] : out->largest_class;
         if (sizes[c] > 0 && (out->smallest_class == 0 || sizes[c] < out->smallest_class)) {
             out->smallest_class = sizes[c];
@@ -55,8 +57,10 @@ static enum sl_status count_labels(const struct sl_dataset *dataset, struct sl_s
 
 enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out)
 {
-    *out = (struct sl_statistics){0};
-    count_edges(dataset, out);
-    out->n_nonzeros = sl_features_nonzeros(&dataset->features);
-    return count_labels(dataset, out);
+    enum sl_status st = sl_statistics_count_labels(dataset, out);
+    if (st == SL_OK) {
+        count_edges(dataset, out);
+        out->n_nonzeros = sl_features_nonzeros(&dataset->features);
+    }
+    return st;
 }

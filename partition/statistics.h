@@ -19,12 +19,16 @@ struct sl_statistics {
     double homophily;
     uint64_t n_nonzeros; /* of the features */
     uint32_t n_labelled; /* vertices with a label */
+    uint32_t n_classes;  /* classes with a vertex */
     /* Labelled vertices of the smallest and of the largest class, empty classes left out. */
     uint32_t smallest_class;
     uint32_t largest_class;
 };
 
-/* Compute the figures. SL_ENOMEM. */
+/* Compute the figures of the labels; the others are 0. SL_ENOMEM. */
+enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, struct sl_statistics *out);
+
+/* Compute all figures. SL_ENOMEM. */
 enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out);
 
 #endif

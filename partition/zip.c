@@ -6,6 +6,7 @@
 #include "partition/zip.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -181,6 +182,13 @@ static enum sl_status find_member(const struct archive *archive, const char *nam
     return sl_fail(SL_EFILE, "%s: expected a member '%s' in this archive, found none", archive->path, name);
 }
 
+bool sl_zip_has(const unsigned char *data, size_t bytes, const char *name)
+{
+    struct archive archive = {.path = "", .data = data, .bytes = bytes};
+    struct member member;
+    return find_member(&archive, name, &member) == SL_OK;
+}
+
 /* ---- The contents ------------------------------------------------------------------------------------------------ */
 
 /* Give zlib's 32-bit counters the next piece of a longer input or output. */
@@ -220,7 +228,9 @@ static enum sl_status unpack(const struct archive *archive, const struct member 
     if (member->unpacked / MAX_RATIO > member->packed) {
         return damaged(archive, "a member claims more contents than it can hold");
     }
-    enum sl_status st = sl_alloc(member->unpacked, 1, archive->path, &data);
+    char label[512];
+    snprintf(label, sizeof label, "%.400s: an array", archive->path);
+    enum sl_status st = sl_alloc(member->unpacked, 1, label, &data);
     if (st != SL_OK) {
         return st;
     }

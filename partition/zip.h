@@ -14,6 +14,9 @@
 /* True if the data begin like a zip archive. */
 bool sl_zip_is(const unsigned char *data, size_t bytes);
 
+/* True if the archive has a member `name`. False also if its directory is damaged. */
+bool sl_zip_has(const unsigned char *data, size_t bytes, const char *name);
+
 /* Find the member `name`. *data_out and *bytes_out get its contents. A stored member lies inside `data`, and
  * *inflated_out is NULL. A deflated member is a new block: *inflated_out equals *data_out, and the caller frees it
  * (sl_free). Contents are checked against their CRC. `path` is for messages. SL_EFILE: not an archive, a damaged

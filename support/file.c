@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "support/memory.h"
+#include "support/text.h"
 
 /* ---- Reading
  * ----------------------------------------------------------------------------------------------------- */
@@ -116,7 +117,7 @@ void sl_file_unmap(struct sl_map *map)
 static enum sl_status resolve(const char *path, char **out)
 {
     char *real = realpath(path, NULL);
-    enum sl_status st = sl_strdup(real != NULL ? real : path, out);
+    enum sl_status st = sl_strdup(sl_text_or(real, path), out);
     free(real);
     return st;
 }

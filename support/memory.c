@@ -7,16 +7,19 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define LINE_BYTES 64
+#define LIMITED_BYTES ((size_t)16 << 20) /* smaller blocks are not worth a look at the system's count */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static atomic_long live;
 static atomic_long ration = -1;
+static _Atomic uint64_t limit = UINT64_MAX;
 
 /* The header directly before a block: start of the system's block, and size of ours. */
 struct header {
@@ -53,6 +56,37 @@ static size_t alignment_of(size_t bytes)
     return bytes < SL_OWN_PAGES_BYTES ? LINE_BYTES : (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Bytes of this process in memory without a file behind them. 0: the system does not say. */
+static uint64_t touched(void)
+{
+    unsigned long long resident = 0;
+    unsigned long long shared = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%*u %llu %llu", &resident, &shared) != 2 || shared > resident) {
+            resident = shared = 0;
+        }
+        fclose(file);
+    }
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+enum sl_status sl_memory_check(uint64_t bytes, const char *name)
+{
+    uint64_t most = atomic_load(&limit);
+    if (bytes < LIMITED_BYTES || most == UINT64_MAX) {
+        return SL_OK;
+    }
+    uint64_t used = touched();
+    if (used <= most && bytes <= most - used) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ENOMEM,
+                   "%s: need %.2f GB of memory beside the %.2f GB in use, and this process may use %.2f GB; use a "
+                   "smaller graph, batch or width, or a larger machine",
+                   name, (double)bytes / 1e9, (double)used / 1e9, (double)most / 1e9);
+}
+
 static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)
 {
     size_t bytes;
@@ -62,6 +96,10 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
     if (!fits || __builtin_add_overflow(bytes, 3 * unit, &room)) {
         return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", name, count,
                        size);
+    }
+    enum sl_status st = zero ? SL_OK : sl_memory_check(bytes, name);
+    if (st != SL_OK) {
+        return st;
     }
     char *start;
     if (rationed()) {
@@ -126,6 +164,11 @@ void sl_free(void *block)
         free(((struct header *)block)[-1].start);
         atomic_fetch_sub(&live, 1);
     }
+}
+
+void sl_memory_limit(uint64_t bytes)
+{
+    atomic_store(&limit, bytes);
 }
 
 void sl_memory_ration(long allow)

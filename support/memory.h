@@ -11,6 +11,7 @@
 #define SL_SUPPORT_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "support/status.h"
 
@@ -30,6 +31,14 @@ enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *
 /* Resize *block (from sl_alloc, or NULL) to `count` elements. The contents are kept up to the smaller size.
  * SL_ENOMEM: *block is unchanged. */
 enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name);
+
+/* From now on refuse a block if it and the memory in use exceed `bytes`: SL_ENOMEM with both figures. Without a
+ * limit the system may hand out the block and kill the process later. UINT64_MAX, the default: no limit. Blocks of
+ * sl_alloc_zero are exempt, because their pages may stay untouched. */
+void sl_memory_limit(uint64_t bytes);
+
+/* Check the limit for several blocks together, before the first of them. SL_ENOMEM. */
+enum sl_status sl_memory_check(uint64_t bytes, const char *name);
 
 /* Copy a string. Release the copy with sl_free. SL_ENOMEM. */
 enum sl_status sl_strdup(const char *text, char **out);

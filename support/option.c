@@ -12,7 +12,8 @@
 
 #include "support/decimal.h"
 #include "support/memory.h"
-#include "support/minmax.h"
+#include "support/nearest.h"
+#include "support/text.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
 #define EXPECTED_BYTES 320 /* description of the valid values */
@@ -72,11 +73,11 @@ static void describe(const struct sl_option *option, char *out, size_t bytes)
     case SL_OPTION_FLAG: snprintf(out, bytes, "yes or no"); break;
     case SL_OPTION_U32:
     case SL_OPTION_U64:
-        snprintf(out, bytes, "%s%sa whole number from %llu to %llu", option->word != NULL ? option->word : "",
+        snprintf(out, bytes, "%s%sa whole number from %llu to %llu", sl_text_or(option->word, ""),
                  option->word != NULL ? " or " : "", low, high);
         break;
     case SL_OPTION_REAL: describe_real(option, out, bytes); break;
-    case SL_OPTION_STRING: snprintf(out, bytes, "%s", option->argument != NULL ? option->argument : "a text"); break;
+    case SL_OPTION_STRING: snprintf(out, bytes, "%s", sl_text_or(option->argument, "a text")); break;
     case SL_OPTION_CHOICE: describe_choices(option, out, bytes); break;
     case SL_OPTION_U32_LIST:
         snprintf(out, bytes, "1 to %u whole numbers from %llu to %llu, separated by commas", option->capacity, low,
@@ -89,7 +90,8 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
 {
     char expected[EXPECTED_BYTES];
     describe(option, expected, sizeof expected);
-    return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s", label, text, expected);
+    return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s%s%s", label, text, expected,
+                   option->hint != NULL ? "; " : "", sl_text_or(option->hint, ""));
 }
 
 /* ---- Reading one value
@@ -298,46 +300,15 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
 /* ---- Names
  * -------------------------------------------------------------------------------------------------------- */
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    return sl_min_u64(sl_min_u64(a, b), c);
-}
-
-/* Insertions, removals and replacements to turn `b` into `a` (Levenshtein 1966). Names longer than a row are far
- * away. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[48];
-    size_t n = strlen(b);
-    if (n + 1 > sizeof row / sizeof *row) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t replaced = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            row[j] = smallest(row[j] + 1, row[j - 1] + 1, replaced);
-        }
-    }
-    return row[n];
-}
-
-/* The known name nearest to a mistyped one; NULL: none is near. A prefix counts as near. */
+/* The known name nearest to a mistyped one; NULL: none is near. */
 static const char *nearest(const struct sl_option_table *table, const char *name)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(name) < 6 ? 3 : 4; /* one more than allowed */
+    size_t best_distance = SIZE_MAX;
     for (size_t i = 0; i < table->n_options; i++) {
-        const char *ours = table->options[i].name;
-        bool begins = strlen(name) >= 3 && strncmp(ours, name, strlen(name)) == 0;
-        size_t distance = begins ? 1 : edit_distance(name, ours);
-        if (distance < best_distance && distance < strlen(ours)) {
-            best = ours;
+        size_t distance = sl_name_distance(name, table->options[i].name);
+        if (distance < best_distance) {
+            best = table->options[i].name;
             best_distance = distance;
         }
     }
@@ -346,8 +317,7 @@ static const char *nearest(const struct sl_option_table *table, const char *name
 
 static void program_name(const struct sl_option_table *table, char *out, size_t bytes)
 {
-    snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "",
-             table->command != NULL ? table->command : "");
+    snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
 }
 
 static enum sl_status unknown(const struct sl_option_table *table, const char *name)
@@ -515,6 +485,14 @@ static void environment_name(const char *prefix, const char *name, char *out, si
     out[used] = '\0';
 }
 
+void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    if (table->env_prefix != NULL) {
+        environment_name(table->env_prefix, option->name, out, bytes);
+    }
+}
+
 /* An option with a bare form may also be switched on by the words for a flag: STARLING_RESUME=1. */
 static enum sl_status set_from_environment(const struct sl_option *option, const char *label, const char *text,
                                            void *settings)
@@ -611,7 +589,7 @@ void sl_option_choice_name(const struct sl_option *option, int position, char *o
         name = strchr(name, ',');
         name = name != NULL ? name + 1 : NULL;
     }
-    snprintf(out, bytes, "%.*s", name != NULL && position >= 0 ? (int)strcspn(name, ",") : 0, name != NULL ? name : "");
+    snprintf(out, bytes, "%.*s", name != NULL && position >= 0 ? (int)strcspn(name, ",") : 0, sl_text_or(name, ""));
 }
 
 enum sl_status sl_option_text(const struct sl_option *option, const void *settings, char **out)

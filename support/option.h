@@ -58,6 +58,7 @@ struct sl_option {
     /* the value's name in the help, "N", "FILE"; NULL: the choices. If it contains FILE or DIR, completion offers
      * paths. */
     const char *argument;
+    const char *hint; /* added to the message about a wrong value; NULL: none */
     const char *unit; /* of the value, in the plural: "vertices"; NULL: none */
     const char *help; /* one or two sentences without a final full stop */
 };
@@ -121,6 +122,9 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
  * number out of range, a choice without a name, a list that is too long. 0 and an empty list are allowed if they are
  * the default. Flags and strings are not checked. SL_EINVAL: with the message of the command line. SL_ENOMEM. */
 enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings);
+
+/* The environment variable of an option: "STARLING_BATCH_SIZE". Empty if the table has no prefix. */
+void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes);
 
 /* The option of this name; NULL: none. */
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name);

@@ -7,6 +7,7 @@
 
 #include "support/memory.h"
 #include "support/option.h"
+#include "support/text.h"
 
 #define LINE_COLUMNS 100
 #define TEXT_COLUMN 30 /* where the help texts start */
@@ -22,8 +23,7 @@ static enum sl_status stream_status(FILE *stream)
 /* "coop_sage" or "starling_data convert". */
 static void print_program(const struct sl_option_table *table, FILE *stream)
 {
-    fprintf(stream, "%s%s%s", table->program, table->command != NULL ? " " : "",
-            table->command != NULL ? table->command : "");
+    fprintf(stream, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
 }
 
 static const char *default_of(const struct sl_option *option)
@@ -60,14 +60,13 @@ static bool flag_is_on(const struct sl_option *option)
 /* The option as typed: "--norm none|layer|batch", "--resume[=auto]", "--no-quiet" if the flag is on by default. */
 static void spell(const struct sl_option *option, char *out, size_t bytes)
 {
-    const char *argument = option->argument != NULL ? option->argument : option->choices;
+    const char *argument = sl_text_or(option->argument, option->choices);
     if (option->kind == SL_OPTION_FLAG) {
         snprintf(out, bytes, "--%s%s", flag_is_on(option) ? "no-" : "", option->name);
         return;
     }
     bool bare = option->bare != NULL;
-    snprintf(out, bytes, "--%s%s%s%s", option->name, bare ? "[=" : " ", argument != NULL ? argument : "TEXT",
-             bare ? "]" : "");
+    snprintf(out, bytes, "--%s%s%s%s", option->name, bare ? "[=" : " ", sl_text_or(argument, "TEXT"), bare ? "]" : "");
     if (option->argument == NULL && option->choices != NULL) {
         for (char *comma = strchr(out, ','); comma != NULL; comma = strchr(comma, ',')) {
             *comma = '|';
@@ -100,7 +99,7 @@ static void print_default(const struct sl_option *option, size_t column, FILE *s
     char text[256];
     const char *unit = default_unit(option);
     if (value != NULL && option->kind != SL_OPTION_FLAG) {
-        snprintf(text, sizeof text, "[%s%s%s]", value, unit != NULL ? " " : "", unit != NULL ? unit : "");
+        snprintf(text, sizeof text, "[%s%s%s]", value, unit != NULL ? " " : "", sl_text_or(unit, ""));
         wrap(text, column, TEXT_COLUMN, stream);
     }
     fputc('\n', stream);
@@ -148,7 +147,7 @@ static void print_usage(const struct sl_option_table *table, FILE *stream)
     fprintf(stream, "Usage: ");
     print_program(table, stream);
     fprintf(stream, "%s%s%s%s\n", table->n_commands > 0 ? " COMMAND" : "", " [OPTION]...",
-            table->arguments != NULL ? " " : "", table->arguments != NULL ? table->arguments : "");
+            table->arguments != NULL ? " " : "", sl_text_or(table->arguments, ""));
     print_capitalised(table->summary, stream);
     fprintf(stream, ".\n");
 }
@@ -220,7 +219,7 @@ static void man_option(const struct sl_option *option, FILE *stream)
     if (value != NULL && option->kind != SL_OPTION_FLAG) {
         fprintf(stream, " (default: ");
         roff(value, stream);
-        fprintf(stream, "%s%s)", unit != NULL ? " " : "", unit != NULL ? unit : "");
+        fprintf(stream, "%s%s)", unit != NULL ? " " : "", sl_text_or(unit, ""));
     }
     fprintf(stream, ".\n");
 }
@@ -260,7 +259,7 @@ static void man_commands(const struct sl_option_table *table, FILE *stream)
         fputc('\n', stream);
         man_synopsis(command, stream);
         fprintf(stream, ".PP\n");
-        roff(command->description != NULL ? command->description : command->summary, stream);
+        roff(sl_text_or(command->description, command->summary), stream);
         fprintf(stream, "%s\n", command->description != NULL ? "" : ".");
         man_options(command, stream);
     }
@@ -295,7 +294,7 @@ static void print_man(const struct sl_option_table *table, const char *version, 
         man_synopsis(&table->commands[i], stream);
     }
     fprintf(stream, ".SH DESCRIPTION\n");
-    roff(table->description != NULL ? table->description : table->summary, stream);
+    roff(sl_text_or(table->description, table->summary), stream);
     fprintf(stream, "%s\n.SH OPTIONS\n", table->description != NULL ? "" : ".");
     man_options(table, stream);
     fprintf(stream, ".SS Other\n.TP\n.B \\-h, \\-\\-help\nPrint the help and exit.\n"

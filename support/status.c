@@ -9,18 +9,43 @@
 
 static _Thread_local char message[SL_MESSAGE_BYTES];
 
+static void (*notice_hook)(enum sl_notice kind, const char *line);
+
+/* A file's name may hold any control character. */
+static void print_line(char *out, const char *format, va_list args)
+{
+    vsnprintf(out, SL_MESSAGE_BYTES, format, args);
+    for (unsigned char *c = (unsigned char *)out; *c != '\0'; c++) {
+        *c = *c < ' ' || *c == 0x7f ? '?' : *c;
+    }
+}
+
 enum sl_status sl_fail(enum sl_status status, const char *format, ...)
 {
     char text[SL_MESSAGE_BYTES]; /* an argument may be the old message */
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    print_line(text, format, args);
     va_end(args);
-    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
-        *c = *c < ' ' || *c == 0x7f ? '?' : *c; /* file names may contain control characters */
-    }
     snprintf(message, sizeof message, "%s", text);
     return status;
+}
+
+void sl_notify(enum sl_notice kind, const char *format, ...)
+{
+    char text[SL_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    print_line(text, format, args);
+    va_end(args);
+    if (notice_hook != NULL) {
+        notice_hook(kind, text);
+    }
+}
+
+void sl_on_notice(void (*hook)(enum sl_notice kind, const char *line))
+{
+    notice_hook = hook;
 }
 
 const char *sl_message(void)

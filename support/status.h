@@ -49,6 +49,20 @@ enum sl_status sl_fail(enum sl_status status, const char *format, ...) __attribu
 /* The calling thread's last message; "" before the first failure. Valid until the thread's next sl_fail. */
 SL_API const char *sl_message(void);
 
+/* The kind of a line for the user while a run goes on. */
+enum sl_notice {
+    SL_NOTICE_WARNING,  /* the run is not what the user may expect; to be shown even when quiet */
+    SL_NOTICE_PROGRESS, /* a long piece of work begins */
+};
+
+/* Hand one line to the program's hook (printf rules; control characters become question marks). Without a hook the line
+ * is dropped. The thread's message stays. Thread safe. */
+void sl_notify(enum sl_notice kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Register the hook for notices; NULL, the default, drops them. Each process of a run has its own notices. Call it
+ * before any session; not thread safe. */
+SL_API void sl_on_notice(void (*hook)(enum sl_notice kind, const char *line));
+
 /* The name of a status in words ("bad file"). Never NULL. */
 SL_API const char *sl_status_name(enum sl_status status);
 

@@ -87,6 +87,7 @@ for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
 done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
+expect 2 "--fanout: found '-1,-1,-1', .*; --sampler full takes all" --fanout -1,-1,-1
 for option in save predict embed checkpoint trace; do
     expect 2 "--$option: found '-', expected" --$option -
 done
@@ -167,6 +168,74 @@ expect 1 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --e
 expect 1 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --norm batch --layers 3 --load normed.safetensors
 # shellcheck disable=SC2086
 expect 1 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
+
+# ---- notices --------------------------------------------------------------------------------------------------------------------
+
+# said PATTERN ARGUMENT...: the run is done, and one line on standard error matches, with --quiet too.
+said()
+{
+    local pattern=$1
+    shift
+    "$program" "$@" --quiet >stdout 2>stderr || complain "$*: exit code $?: $(cat stderr)"
+    [[ ! -s stdout && $(wc -l <stderr) -eq 1 ]] && grep -Eq -- "$pattern" stderr || complain "$*: expected one line '$pattern', found: $(cat stdout stderr)"
+}
+mkdir tables && cp -r made tables/made && printf '1\n' >tables/made/raw/edge_weight.csv
+# shellcheck disable=SC2086
+said '^coop_sage: warning: tables/made/raw/edge_weight.csv: edge features and weights are not used$' ${run/.\/made/made} --data-path tables --epochs 1
+# shellcheck disable=SC2086
+STARLING_BATCHSIZE=7 said '^coop_sage: warning: STARLING_BATCHSIZE is set, .*STARLING_BATCH_SIZE\?$' $run --epochs 1
+# shellcheck disable=SC2086
+STARLING_STAGES=7 STARLING_PARTS=2 expect 0 '^epoch' $run --epochs 1
+# shellcheck disable=SC2086
+expect 1 "dataset 'ogbn-arxiv' is not in none" ${run/.\/made/ogbn-arxiv} --data-path none --quiet --predict p.none
+[[ -e p.none ]] && complain '--predict of a dataset that is not there left a file'
+synthetic=(--data-path none --cache cache --layers 1 --hidden 4 --fanout 1 --batch-size 50000 --epochs 1 --eval-every 0 --cpus 2
+    --save s.safetensors --metrics s.json --checkpoint s.kept)
+said '^coop_sage: warning: --dataset arxiv: .*SYNTHETIC \(arxiv-synthetic' "${synthetic[@]}" --dataset arxiv
+"$program" "${synthetic[@]}" --dataset arxiv-synthetic --quiet >stdout 2>stderr || complain "arxiv-synthetic: $(cat stderr)"
+[[ -s stderr ]] && complain "arxiv-synthetic, from the cache: expected nothing on standard error, found: $(cat stderr)"
+for file in s.safetensors s.kept/checkpoint.safetensors; do
+    head -c 4000 $file | grep -aq '"synthetic": *"yes"' || complain "$file does not say that its data are synthetic"
+done
+head -n 1 s.json | grep -q '"synthetic": *true' || complain 's.json does not say that its data are synthetic'
+printf 'PK\3\4..archive/data.pkl' >model.pt
+expect 1 'model.pt: a PyTorch archive, expected a dataset' --dataset model.pt
+# shellcheck disable=SC2086
+expect 1 'model.pt: found a PyTorch file, .*safetensors.torch.save_file' $run --load model.pt
+
+# Features of a wide range, and classes without a vertex.
+cp -r made wide && gzip -dc made/raw/node-feat.csv.gz | awk -F, -v OFS=, '{ $3 = 1600000000 + NR; print }' | gzip >wide/raw/node-feat.csv.gz
+# shellcheck disable=SC2086
+expect 0 '^warning +feature column 2 reaches 1.6e\+09' ${run/.\/made/.\/wide} --epochs 1
+# shellcheck disable=SC2086
+expect 0 '^epoch' $run --epochs 1
+count 0 '^warning +feature'
+cp -r made gaps && gzip -dc made/raw/node-label.csv.gz | sed 's/^4/9/' | gzip >gaps/raw/node-label.csv.gz
+# shellcheck disable=SC2086
+expect 0 '^warning +5 of 10 classes have no vertex' ${run/.\/made/.\/gaps} --epochs 1
+
+# ---- inference ------------------------------------------------------------------------------------------------------------------
+
+# A trained model scores a graph without labels, split or counts as it scores the same graph with them, and one of fewer classes.
+score="${run/--cache cache/--cache none} --epochs 0 --load q.safetensors"
+# shellcheck disable=SC2086
+expect 0 '' $score --predict all.npy
+cp -r made unknown && gzip -dc made/raw/node-label.csv.gz | sed 's/.*/nan/' | gzip >unknown/raw/node-label.csv.gz
+for list in train valid test; do gzip </dev/null >unknown/split/random/$list.csv.gz; done
+cp -r made bare && rm -r bare/split bare/raw/node-label.csv.gz bare/raw/num-*
+cp -r made fewer && gzip -dc made/raw/node-label.csv.gz | sed 's/[234]/1/' | gzip >fewer/raw/node-label.csv.gz
+cp -r made partly && rm partly/split/random/train.csv.gz partly/split/random/valid.csv.gz
+for data in unknown bare fewer partly; do
+    # shellcheck disable=SC2086
+    expect 0 "^dataset +$data: 3000 vertices, .* 5 classes" ${score/.\/made/.\/$data} --predict $data.npy
+    cmp -s all.npy $data.npy || complain "$data: other scores than of the whole dataset"
+done
+for data in unknown bare; do
+    # shellcheck disable=SC2086
+    expect 1 'no training vertices|no label|raw/node-label' ${run/.\/made/.\/$data} --epochs 1
+    # shellcheck disable=SC2086
+    expect 1 'found no label, expected labels, or with --epochs 0 a trained model in --load' ${run/.\/made/.\/$data} --epochs 0
+done
 
 # ---- traces ---------------------------------------------------------------------------------------------------------------------
 
@@ -361,6 +430,25 @@ for signal in TERM USR1 USR2 HUP XCPU; do
 done
 
 # shellcheck disable=SC2086
+# Data are known by their contents: the same under another path go on, others of the same sizes do not.
+"$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out first >/dev/null 2>stderr || complain "generate: $(cat stderr)"
+cp -R first again && cp -R first changed && cp -R first parted
+again=(--cache none --batch-size 50 --fanout 3,3 --layers 2 --hidden 8 --cpus 1)
+expect 0 '^epoch +1/1 ' --dataset ./first "${again[@]}" --epochs 1 --checkpoint known
+expect 0 '^resuming ' --dataset "$PWD/again/" "${again[@]}" --epochs 2 --checkpoint known --resume
+expect 0 '^resuming ' --dataset first --data-path . "${again[@]}" --epochs 3 --checkpoint known --resume
+features=$(find changed/raw -name 'node-feat*')
+case $features in
+*.gz) gzip -dc "$features" | sed '1s/^[^,]*/7/' | gzip >features.gz && mv features.gz "$features" ;;
+*) sed -i '1s/^[^,]*/7/' "$features" ;;
+esac
+expect 1 'found other features than the run in known' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
+# A second split beside the first: the checkpoint names its split.
+split=$(basename "$(find parted/split -mindepth 1 -maxdepth 1 -type d)")
+cp -R "parted/split/$split" parted/split/second
+expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 4 --checkpoint known --resume
+expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 5 --checkpoint known --resume --split "$split"
+
 expect 1 'expected' $run --checkpoint kept --resume --lr 0.5
 # shellcheck disable=SC2086
 expect 1 'none' $run --checkpoint none --resume

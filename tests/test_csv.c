@@ -176,9 +176,9 @@ static void edges(void **state)
     assert_survives_no_memory(sl_csv_read_edges(path, 5, 3, &from, &to));
     sl_free(from);
     sl_free(to);
-    const char *bad[] = {"0,1\n1\n",    "0,1\n1,\n",  "0,1\n,1\n",    "0,1\n1,2,3\n",
-                         "0,1\n\n",     "0,1\n1 2\n", "0,1\n-1,2\n",  "0,1\n1,4294967296\n",
-                         "0,1\n1,2 \n", "0,1\nx,y\n", "0,1\n1.5,2\n", "0,1\n1;2\n"};
+    const char *bad[] = {"0,1\n1\n",     "0,1\n1,\n",  "0,1\n,1\n",    "0,1\n1,2,3\n",
+                         "0,1\n\n",      "0,1\n1 2\n", "0,1\n-1,2\n",  "0,1\n1,4294967296\n",
+                         "0,1\n1,2 3\n", "0,1\nx,y\n", "0,1\n1.5,2\n", "0,1\n1;2\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_refused(sl_csv_read_edges(put_text("bad", bad[i]), 5, 2, &from, &to), SL_EFILE, "bad:2: expected");
     }
@@ -195,7 +195,7 @@ static void labels(void **state)
     assert_survives_no_memory(sl_csv_read_labels(path, 7, &labels));
     sl_free(labels);
     assert_refused(sl_csv_read_labels(path, 4000000000u, &labels), SL_EFILE, "too short");
-    const char *bad[] = {"-2\n", "1.5\n", "inf\n", "65536\n", "2000000000\n", "a\n", "1,2\n", " \n"};
+    const char *bad[] = {"-2\n", "1.5\n", "inf\n", "65536\n", "2000000000\n", "a\n", "1,2\n", "1 2\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_refused(sl_csv_read_labels(put_text("bad", bad[i]), 1, &labels), SL_EFILE, "bad:1: expected one class");
     }
@@ -341,9 +341,9 @@ static void normalizes_rows(void **state)
 {
     (void)state;
     struct sl_features features;
-    assert_ok(sl_csv_read_features(put_text("d", "1,3\n0,0\n2,-2\n-1,-1\n"), 4, &features));
+    assert_ok(sl_csv_read_features(put_text("d", "1,3\n0,0\n2,-2\n-1,-1\n0.25,0.5\n1.01,-1\n3,-1\n"), 7, &features));
     sl_features_normalize_rows(&features);
-    const float expected[] = {0.25f, 0.75f, 0, 0, 2, -2, 0.5f, 0.5f};
+    const float expected[] = {0.25f, 0.75f, 0, 0, 2, -2, -1, -1, 0.25f, 0.5f, 1.01f, -1, 1.5f, -0.5f};
     assert_memory_equal(features.dense, expected, sizeof expected);
     sl_features_free(&features);
     assert_ok(sl_csv_read_features(put_text("s", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"
@@ -352,6 +352,127 @@ static void normalizes_rows(void **state)
     assert_non_null(features.offsets);
     sl_features_normalize_rows(&features);
     assert_true(value(&features, 1, 1) == 0.2f && value(&features, 1, 20) == 0.8f);
+    sl_features_free(&features);
+}
+
+/* ---- What editors and other programs leave in files -------------------------------------------------------------- */
+
+#define MARK "\xef\xbb\xbf" /* of the byte order, as Windows writes it before UTF-8 */
+
+static void reads_what_numpy_reads(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        "0,1\n2,3\n",        MARK "0,1\n2,3\n", "0,1\r\n2,3\r\n",          "0,1\n2,3\n\n",
+        "0,1\n2,3\n\n \n\n", "0,1\n2,3",        MARK "0,1\r\n2,3\r\n\r\n", "0,1 \n2,3\t\n\n"};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        sl_vertex *from;
+        sl_vertex *to;
+        uint64_t n = 0;
+        struct sl_features features;
+        const char *path = i % 2 == 0 ? put_text("form", forms[i]) : put_gzip("form", forms[i]);
+        assert_ok(sl_csv_read_edges(path, 4, 2, &from, &to));
+        assert_memory_equal(from, ((const sl_vertex[]){0, 2}), 2 * sizeof *from);
+        assert_memory_equal(to, ((const sl_vertex[]){1, 3}), 2 * sizeof *to);
+        sl_free(from);
+        sl_free(to);
+        assert_ok(sl_csv_count_lines(path, &n));
+        assert_int_equal(n, 2);
+        assert_ok(sl_csv_read_features(path, 2, &features));
+        assert_true(features.dense[3] == 3);
+        sl_features_free(&features);
+    }
+    static const char *const lists[] = {"4\n2\n", MARK "4\r\n2\r\n\r\n", "4\n\n2\n\n\n\n\n\n\n", "4\n2"};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        struct sl_ids ids;
+        int32_t *labels;
+        uint64_t n;
+        const char *path = put_text("list", lists[i]);
+        assert_ok(sl_csv_read_ids(path, 5, &ids));
+        assert_int_equal(ids.n, 2);
+        assert_memory_equal(ids.ids, ((const sl_vertex[]){2, 4}), 2 * sizeof *ids.ids);
+        sl_free(ids.ids);
+        assert_ok(sl_csv_count_lines(path, &n));
+        assert_int_equal(n, 2);
+        if (i != 2) {
+            assert_ok(sl_csv_read_labels(path, 2, &labels));
+            assert_memory_equal(labels, ((const int32_t[]){4, 2}), 2 * sizeof *labels);
+            sl_free(labels);
+        }
+    }
+    int32_t *labels; /* a blank line within the count is a vertex without a label */
+    assert_ok(sl_csv_read_labels(put_text("end", "1\n\n\n\n"), 3, &labels));
+    assert_memory_equal(labels, ((const int32_t[]){1, -1, -1}), 3 * sizeof *labels);
+    sl_free(labels);
+    uint64_t n;
+    assert_ok(sl_csv_read_count(put_text("count", MARK "7\r\n\r\n"), &n));
+    assert_int_equal(n, 7);
+    assert_refused(sl_csv_read_count(put_text("c", "1\n\n2\n"), &n), SL_EFILE, "c:2: expected 1 lines, found more");
+}
+
+/* A header line is told by its place and named, however many lines are expected. */
+static void tells_a_header_line(void **state)
+{
+    (void)state;
+    sl_vertex *from;
+    sl_vertex *to;
+    int32_t *labels;
+    uint64_t n;
+    struct sl_ids ids;
+    struct sl_features features;
+    for (uint64_t expected = 1; expected < 4; expected++) {
+        assert_refused(
+            sl_csv_read_edges(put_text("e", "src,dst\n0,1\n1,2\n"), 3, expected, &from, &to), SL_EFILE,
+            "e:1: expected 'source,destination', two ids below 3, found 'src,dst'; write it without a header");
+        assert_refused(sl_csv_read_labels(put_text("l", "label\n0\n1\n"), (uint32_t)expected, &labels), SL_EFILE,
+                       "found 'label'; write it without a header");
+        assert_refused(sl_csv_read_features(put_text("f", "f0,f1\n0,1\n1,2\n"), (uint32_t)expected, &features),
+                       SL_EFILE, "found 'f0,f1'; write it without a header");
+    }
+    assert_refused(sl_csv_read_edges(put_text("q", "\"a\",\"b\"\n0,1\n"), 3, 1, &from, &to), SL_EFILE, "header line");
+    assert_refused(sl_csv_read_edges(put_text("i", ",src,dst\n0,0,1\n"), 3, 1, &from, &to), SL_EFILE, "header line");
+    assert_refused(sl_csv_read_ids(put_text("d", "id\n0\n"), 3, &ids), SL_EFILE,
+                   "d:1: expected one id below 3, found 'id'; write");
+    assert_refused(sl_csv_read_count(put_text("c", "n\n3\n"), &n), SL_EFILE, "c:1: expected a count, found 'n'; write");
+    assert_refused(sl_csv_read_edges(put_text("z", "0,1\n0,1\n1,2\n"), 3, 2, &from, &to), SL_EFILE,
+                   "z:3: expected 2 lines, found more; is the count wrong, or line 1 a header?");
+}
+
+/* Blank lines and surplus lines in other blocks than the last that counts. */
+static void ends_over_several_blocks(void **state)
+{
+    (void)state;
+    int32_t *labels;
+    char *text = malloc((size_t)4 << 20);
+    assert_non_null(text);
+    memset(text, '\n', (size_t)4 << 20);
+    text[0] = '7';
+    text[((size_t)4 << 20) - 1] = '\0';
+    const char *path = put_text("blank", text);
+    assert_ok(sl_csv_read_labels(path, 1, &labels));
+    assert_int_equal(labels[0], 7);
+    sl_free(labels);
+    text[(size_t)3 << 20] = '1';
+    put_text("blank", text);
+    assert_refused(sl_csv_read_labels(path, 1, &labels), SL_EFILE, "blank:2: expected 1 lines, found more");
+    free(text);
+}
+
+static void measures_columns(void **state)
+{
+    (void)state;
+    struct sl_features features;
+    struct sl_feature_range range;
+    assert_ok(sl_csv_read_features(put_text("m", "1,-3e9\n-2,0\n"), 2, &features));
+    assert_survives_no_memory(sl_features_measure(&features, &range));
+    assert_true(range.column == 1 && range.largest[0] == 3e9f && range.largest[1] == 2);
+    sl_features_free(&features);
+    assert_ok(sl_csv_read_features(put_text("s", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"
+                                                 "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,-4\n"),
+                                   2, &features));
+    assert_non_null(features.offsets);
+    assert_ok(sl_features_measure(&features, &range));
+    assert_true(range.column == 20 && range.largest[0] == 4 && range.largest[1] == 1);
     sl_features_free(&features);
 }
 
@@ -424,6 +545,10 @@ int main(void)
         with_folder(features_in_blocks),
         with_folder(refuses_bad_features),
         with_folder(normalizes_rows),
+        with_folder(reads_what_numpy_reads),
+        with_folder(tells_a_header_line),
+        with_folder(ends_over_several_blocks),
+        with_folder(measures_columns),
         with_folder(survives_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

@@ -11,6 +11,7 @@
 #include "partition/load.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
+#include "support/memory.h"
 
 static struct sl_dataset_options small_options(void)
 {
@@ -46,6 +47,9 @@ static void loads_the_small_one(void **state)
     assert_int_equal(statistics.n_isolated, 2);
     assert_int_equal(statistics.n_self_loops, 1);
     assert_int_equal(statistics.n_labelled, 5);
+    assert_int_equal(statistics.n_classes, 3);
+    assert_int_equal(d.range.column, 1);
+    assert_true(d.range.largest[0] == 7 && d.range.largest[1] == 3);
     assert_int_equal(statistics.n_nonzeros, 10);
     assert_int_equal(statistics.smallest_class, 1);
     assert_int_equal(statistics.largest_class, 2);
@@ -131,13 +135,250 @@ static void says_where_it_looked(void **state)
     struct sl_dataset_options options = small_options();
     assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset 'small' is not in /tmp/starling-test-");
     options.dataset = "./none";
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset './none'");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset './none': no such folder");
     options.dataset = "arxiv";
     options.features = "derived/x.csv.gz";
     assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "--features derived/x.csv.gz");
     options.features = NULL;
     options.split = "random";
     assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "no split 'random'; --split can be one of: time");
+}
+
+static unsigned n_warnings;
+static unsigned n_progress;
+static char last_notice[SL_MESSAGE_BYTES];
+
+static void note(enum sl_notice kind, const char *line)
+{
+    n_warnings += kind == SL_NOTICE_WARNING;
+    n_progress += kind == SL_NOTICE_PROGRESS;
+    snprintf(last_notice, sizeof last_notice, "%s", line);
+}
+
+/* A real dataset's name is never generated, and nothing of that name is passed over. */
+static void makes_nothing_up(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("cora");
+    put_small_dataset("citeseer");
+    static const char *const real[] = {"ogbn-arxiv", "ogbn_arxiv", "ogbn-products", "papers"};
+    for (size_t i = 0; i < sizeof real / sizeof real[0]; i++) {
+        options.dataset = real[i];
+        assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "on the data path: citeseer, cora");
+    }
+    options.dataset = "Coar";
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "did you mean cora?");
+    options.dataset = "arxiv-synthetc";
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "did you mean arxiv-synthetic?");
+    assert_ok(sl_folder_make(in_folder("ogbn_arxiv/split")));
+    static const char *const half[] = {"ogbn-arxiv", "arxiv"};
+    for (size_t i = 0; i < 2; i++) {
+        options.dataset = half[i];
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE,
+                       "ogbn_arxiv: no dataset: expected a file raw/edge.csv.gz");
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "found split");
+    }
+    put_text("products.zip", "PK\3\4");
+    options.dataset = "products";
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "products.zip: a zip archive");
+    options.dataset = "ogbn-products";
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "products.zip: a zip archive");
+}
+
+/* A stand-in is announced, each time, also if the cache has it. What was asked for by name is not. */
+static void says_what_is_synthetic(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = {
+        .dataset = "arxiv", .data_path = "/nowhere", .cache = in_folder("cache"), .seed = 1};
+    sl_on_notice(note);
+    n_warnings = n_progress = 0;
+    for (unsigned i = 1; i <= 2; i++) {
+        assert_ok(sl_dataset_load(&options, &d));
+        assert_true(d.synthetic);
+        assert_int_equal(d.mapping != NULL, i == 2);
+        sl_dataset_free(&d);
+        assert_int_equal(n_warnings, i);
+        assert_int_equal(n_progress, 1);
+    }
+    assert_non_null(strstr(last_notice, "--dataset arxiv"));
+    assert_non_null(strstr(last_notice, "SYNTHETIC"));
+    options.dataset = "arxiv-synthetic";
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_true(d.synthetic);
+    sl_dataset_free(&d);
+    assert_int_equal(n_warnings, 2);
+    sl_on_notice(NULL);
+}
+
+static void says_what_a_file_is(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *bytes, *message;
+    } cases[] = {
+        {"data.pt", "PK\3\4..archive/data.pkl", "a PyTorch archive, expected a dataset's folder: torch.load it"},
+        {"old.pth", "\x80\x02", "a PyTorch file"},
+        {"cora.npz", "PK\3\4..adj_data.npy", "a NumPy archive"},
+        {"x.zip", "PK\3\4", "a zip archive"},
+        {"cut.zip", "", "a zip archive"},
+        {"graph.bin", "\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", "a DGL graph file"},
+        {"other.bin", "a", "a binary file"},
+        {"a.npy", "\x93NUMPY", "a NumPy array"},
+        {"g.mtx", "%%MatrixMarket matrix", "a Matrix Market file"},
+        {"d.tar.gz", "\x1f\x8b", "a tar archive, expected a dataset's folder: unpack it"},
+        {"e.csv.gz", "\x1f\x8b", "a gzip file"},
+        {"edges.csv", "0,1\n", "a table of text, expected a dataset's folder: move lines 'source,destination'"},
+        {"t.h5", "\x89HDF", "an HDF5 file"},
+        {"t.parquet", "PAR1", "a Parquet file"},
+        {"odd", "", "a file"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sl_dataset d;
+        struct sl_dataset_options options = small_options();
+        options.dataset = put_text(cases[i].name, cases[i].bytes);
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].message);
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].name);
+    }
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    assert_ok(sl_folder_make(in_folder("igb/processed")));
+    options.dataset = in_folder("igb");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "igb: no dataset: expected a file raw/edge.csv.gz");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "found processed");
+}
+
+static void assert_like_small(const struct sl_dataset_options *options)
+{
+    struct sl_dataset d;
+    assert_ok(sl_dataset_load(options, &d));
+    assert_int_equal(d.graph.n_vertices, 6);
+    assert_int_equal(d.graph.n_edges, 7);
+    assert_memory_equal(d.graph.sources, ((const sl_vertex[]){1, 0, 2, 1, 3, 2, 4}), 7 * sizeof(sl_vertex));
+    assert_memory_equal(d.labels, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
+    sl_dataset_free(&d);
+}
+
+/* Counts that follow from other files; an edge list as an array. */
+static void counts_by_itself(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    assert_int_equal(remove(in_folder("small/raw/num-edge-list.csv.gz")), 0);
+    assert_like_small(&options);
+    assert_int_equal(remove(in_folder("small/raw/num-node-list.csv.gz")), 0);
+    assert_like_small(&options);
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+    assert_int_equal(remove(in_folder("small/raw/node-feat.csv.gz")), 0);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "one-hot ids");
+    options.need = SL_RAW_FOR_LOOKS;
+    assert_like_small(&options); /* by the labels */
+    assert_int_equal(remove(in_folder("small/raw/node-label.csv.gz")), 0);
+    put_gzip("small/split/one/test.csv.gz", "");
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_vertices, 5); /* by the edges: the last vertex has none */
+    sl_dataset_free(&d);
+    put_small_dataset("small");
+    options.need = SL_RAW_FOR_TRAINING;
+    assert_int_equal(remove(in_folder("small/raw/edge.csv.gz")), 0);
+    static const char head[] = "\x93NUMPY\x01\x00\x3b\x00{'descr': '|u1', 'fortran_order': False, 'shape': (4, 2), }";
+    char array[sizeof head + 8] = {0};
+    memcpy(array, head, sizeof head - 1);
+    array[8] = (char)(sizeof head - 11 + 1);
+    array[sizeof head - 1] = '\n';
+    memcpy(array + sizeof head, "\0\1\1\2\2\3\4\4", 8);
+    put_bytes("small/raw/edge.npy", array, sizeof array);
+    assert_like_small(&options);
+}
+
+/* What inference does without. */
+static void serves_inference(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    options.cache = in_folder("cache");
+    options.need = SL_RAW_FOR_INFERENCE;
+    put_gzip("small/split/one/test.csv.gz", "2\n4\n"); /* 4 has no label */
+    sl_on_notice(note);
+    n_warnings = 0;
+    for (int i = 0; i < 2; i++) { /* not from the cache: training would not take it */
+        assert_ok(sl_dataset_load(&options, &d));
+        assert_null(d.mapping);
+        assert_int_equal(d.test.n, 1);
+        assert_int_equal(d.train.n, 2);
+        sl_dataset_free(&d);
+    }
+    assert_int_equal(n_warnings, 2);
+    sl_on_notice(NULL);
+    options.need = SL_RAW_FOR_TRAINING;
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "vertex 4 of test has no label");
+    assert_int_equal(remove(in_folder("small/split/one/test.csv.gz")), 0);
+    assert_int_equal(remove(in_folder("small/split/one/train.csv.gz")), 0);
+    options.need = SL_RAW_FOR_INFERENCE;
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.train.n + d.test.n, 0);
+    assert_int_equal(d.valid.n, 1);
+    sl_dataset_free(&d);
+    assert_int_equal(remove(in_folder("small/split/one/valid.csv.gz")), 0);
+    assert_int_equal(remove(in_folder("small/raw/node-label.csv.gz")), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(sl_dataset_load(&options, &d));
+        assert_int_equal(d.n_classes, 0);
+        assert_int_equal(d.labels[0], -1);
+        assert_int_equal(d.features.n_rows, 6);
+        sl_dataset_free(&d);
+    }
+    options.split = "two";
+    assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "no split 'two'");
+    options.split = NULL;
+    options.need = SL_RAW_FOR_TRAINING;
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected a file raw/node-label.csv.gz");
+}
+
+static void says_what_is_unused(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"edge-feat.csv.gz", "edge-feat.npy", "edge_weight.csv", "edge-attr.npz"};
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    options.cache = in_folder("cache");
+    sl_on_notice(note);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "small/raw/%s", tables[i]);
+        put_small_dataset("small");
+        put_text(name, "0.5\n");
+        for (unsigned k = 1; k <= 2; k++) { /* from files, and from the cache */
+            n_warnings = 0;
+            assert_ok(sl_dataset_load(&options, &d));
+            sl_dataset_free(&d);
+            assert_int_equal(n_warnings, 1);
+            assert_non_null(strstr(last_notice, tables[i]));
+        }
+        assert_int_equal(remove(in_folder(name)), 0);
+    }
+    sl_on_notice(NULL);
+}
+
+static void refuses_what_no_memory_holds(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    put_gzip("small/raw/num-node-list.csv.gz", "3000000\n");
+    sl_memory_limit((uint64_t)36000000 - 1);
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "3000000 vertices: need 0.04 GB");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "this process may use 0.04 GB");
+    sl_memory_limit(UINT64_MAX);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected 3000000 lines");
 }
 
 static void chooses_the_split(void **state)
@@ -197,8 +438,7 @@ static void refuses_bad_files(void **state)
         {"raw/num-node-list.csv.gz", "4294967294\n", "too short"},
         {"raw/num-edge-list.csv.gz", "5\n", "edge.csv.gz:5: expected 5 lines, found 4"},
         {"raw/num-edge-list.csv.gz", "9000000000000000\n", "expected at most 2^40 edges"},
-        {"raw/num-edge-list.csv.gz", NULL, "expected a file raw/num-edge-list.csv.gz"},
-        {"raw/edge.csv.gz", NULL, "no dataset: expected a file raw/edge.csv.gz or raw/data.npz"},
+        {"raw/edge.csv.gz", NULL, "no dataset: expected a file raw/edge.csv.gz (or .csv, .npy) or raw/data.npz, found"},
         {"raw/node-label.csv.gz", NULL, "expected a file raw/node-label.csv.gz"},
         {"raw/node-feat.csv.gz", "1,2\n", "node-feat.csv.gz:2: expected 6 lines, found 1"},
         {"split/one/test.csv.gz", NULL, "expected a file split/one/test.csv.gz"},
@@ -377,7 +617,7 @@ static void writes_what_it_reads(void **state)
     struct sl_raw_files files;
     struct sl_raw read;
     assert_survives_no_memory(sl_raw_write(&raw, in_folder("written")));
-    assert_survives_no_memory(sl_raw_find(in_folder("written"), NULL, NULL, &files));
+    assert_survives_no_memory(sl_raw_find(in_folder("written"), NULL, NULL, SL_RAW_FOR_TRAINING, &files));
     assert_survives_no_memory(sl_raw_read(&files, &read));
     assert_int_equal(read.n_vertices, 4);
     assert_int_equal(read.n_edges, 3);
@@ -494,10 +734,25 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(loads_the_small_one),  with_folder(survives_no_memory),   with_folder(says_where_it_looked),
-        with_folder(chooses_the_split),    with_folder(chooses_the_features), with_folder(refuses_bad_files),
-        with_folder(caches_what_it_read),  with_folder(damages_cure),         with_folder(places_the_cache),
-        with_folder(writes_what_it_reads), with_folder(writes_datasets),      cmocka_unit_test(real_datasets),
+        with_folder(makes_nothing_up),
+        with_folder(says_what_is_synthetic),
+        with_folder(says_what_a_file_is),
+        with_folder(counts_by_itself),
+        with_folder(serves_inference),
+        with_folder(says_what_is_unused),
+        with_folder(refuses_what_no_memory_holds),
+        with_folder(loads_the_small_one),
+        with_folder(survives_no_memory),
+        with_folder(says_where_it_looked),
+        with_folder(chooses_the_split),
+        with_folder(chooses_the_features),
+        with_folder(refuses_bad_files),
+        with_folder(caches_what_it_read),
+        with_folder(damages_cure),
+        with_folder(places_the_cache),
+        with_folder(writes_what_it_reads),
+        with_folder(writes_datasets),
+        cmocka_unit_test(real_datasets),
         with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

@@ -199,6 +199,34 @@ static void test_threads(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+/* A block that would not fit beside what is in use is refused before a page of it is touched; small and cleared
+ * blocks pass. */
+static void test_limit(void **state)
+{
+    (void)state;
+    const size_t large = (size_t)64 << 20;
+    char *block = NULL;
+    sl_memory_limit(large / 2);
+    assert_int_equal(sl_alloc(large, 1, "features", &block), SL_ENOMEM);
+    assert_non_null(strstr(sl_message(), "features: need 0.07 GB"));
+    assert_non_null(strstr(sl_message(), "this process may use 0.03 GB"));
+    assert_null(block);
+    assert_int_equal(sl_memory_check(UINT64_MAX, "all"), SL_ENOMEM);
+    assert_int_equal(sl_realloc(&block, large, 1, "features"), SL_ENOMEM);
+    assert_int_equal(sl_alloc_zero(large, 1, "features", &block), SL_OK);
+    sl_free(block);
+    block = NULL;
+    assert_int_equal(sl_alloc(1000, 1, "a block", &block), SL_OK);
+    sl_free(block);
+    sl_memory_limit((uint64_t)1 << 40);
+    block = NULL;
+    assert_int_equal(sl_alloc(large, 1, "features", &block), SL_OK);
+    sl_free(block);
+    sl_memory_limit(UINT64_MAX);
+    assert_int_equal(sl_memory_check(UINT64_MAX, "all"), SL_OK);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_strdup),
         cmocka_unit_test(test_ration),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,34 @@ static void reads_graphs(void **state)
     sl_graph_free(&graph);
 }
 
+static unsigned n_warnings;
+
+static void count_warnings(enum sl_notice kind, const char *line)
+{
+    n_warnings += kind == SL_NOTICE_WARNING && strstr(line, "weights and sizes are not used") != NULL;
+}
+
+/* Every format but 000 has something that is not used. */
+static void says_what_is_unused(void **state)
+{
+    (void)state;
+    static const char *const formats[][2] = {{"", ""},      {" 000", ""}, {" 001", "e"}, {" 010", "v"},
+                                             {" 100", "v"}, {" 10", "v"}, {" 1", "e"}};
+    sl_on_notice(count_warnings);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        char text[64];
+        struct sl_graph graph;
+        const char *vertex = formats[i][1][0] == 'v' ? "5 " : "";
+        const char *edge = formats[i][1][0] == 'e' ? " 5" : "";
+        snprintf(text, sizeof text, "2 1%s\n%s2%s\n%s1%s\n", formats[i][0], vertex, edge, vertex, edge);
+        n_warnings = 0;
+        assert_ok(sl_metis_read_graph(put_text("w.graph", text), &graph));
+        assert_int_equal(n_warnings, formats[i][1][0] != '\0');
+        sl_graph_free(&graph);
+    }
+    sl_on_notice(NULL);
+}
+
 static void refuses_bad_graphs(void **state)
 {
     (void)state;
@@ -149,8 +177,8 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(reads_graphs), with_folder(refuses_bad_graphs), with_folder(writes_graphs),
-        with_folder(writes_parts), with_folder(survives_mutations),
+        with_folder(reads_graphs),  with_folder(says_what_is_unused), with_folder(refuses_bad_graphs),
+        with_folder(writes_graphs), with_folder(writes_parts),        with_folder(survives_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

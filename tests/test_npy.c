@@ -234,13 +234,11 @@ static void refuses_lying_headers(void **state)
         const char *dictionary;
         const char *message;
     } cases[] = {
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "little-endian"},
-        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "little-endian"},
-        {"{'descr': '<f16', 'fortran_order': False, 'shape': (1,), }", "little-endian"},
-        {"{'descr': '<f1', 'fortran_order': False, 'shape': (4,), }", "little-endian"},
-        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "little-endian"},
-        {"{'fortran_order': False, 'shape': (1,), }", "little-endian"},
-        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "Fortran order; write it with"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "integers or floats of"},
+        {"{'descr': '<f16', 'fortran_order': False, 'shape': (1,), }", "integers or floats of"},
+        {"{'descr': '<f1', 'fortran_order': False, 'shape': (4,), }", "integers or floats of"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "integers or floats of"},
+        {"{'fortran_order': False, 'shape': (1,), }", "integers or floats of"},
         {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "True or False"},
         {"{'descr': '<f4', 'shape': (1,), }", "True or False"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, }", "shape"},
@@ -255,7 +253,7 @@ static void refuses_lying_headers(void **state)
          "expected 2 items of 4 bytes behind the header, found 4"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (), ", NULL},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }", "expected 0 items"},
-        {"", "little-endian"},
+        {"", "integers or floats of"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sl_npy array;
@@ -345,27 +343,118 @@ static void graphs_in_archives(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
-        uint32_t n_vertices;
+        uint32_t n_vertices = kind < 2 ? SL_NONE : 4;
         uint64_t n_edges;
+        uint64_t count;
         sl_vertex *from;
         sl_vertex *to;
         const char *path = put_bytes("data.npz", buffer, make_data(buffer, kind & 1, kind & 2, 1));
-        assert_ok(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+        assert_true(sl_npy_holds(path, "edge_index") && !sl_npy_holds(path, "edge_feat"));
+        assert_ok(sl_npy_read_count(path, "num_nodes_list", SL_NONE, &count));
+        assert_int_equal(count, 4);
+        assert_refused(sl_npy_read_count(path, "num_nodes_list", 4, &count), SL_EFILE, "expected one number below 4");
+        assert_ok(sl_npy_count_rows(path, "edge_index", &count));
+        assert_int_equal(count, 2);
+        assert_ok(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
         assert_int_equal(n_vertices, 4);
         assert_int_equal(n_edges, 3);
         assert_memory_equal(from, ((const sl_vertex[]){0, 1, 2}), 3 * sizeof *from);
         assert_memory_equal(to, ((const sl_vertex[]){3, 3, 1}), 3 * sizeof *to);
         sl_free(from);
         sl_free(to);
-        assert_survives_no_memory(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+        assert_survives_no_memory(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
         sl_free(from);
         sl_free(to);
         struct sl_npy array;
         assert_refused(sl_npy_read(path, "node_feat", &array), SL_EFILE, "expected a member 'node_feat.npy'");
         path = put_bytes("data.npz", buffer, make_data(buffer, kind & 1, kind & 2, 4));
-        assert_refused(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to), SL_EFILE,
+        assert_refused(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to), SL_EFILE,
                        "edge_index: item 5: expected an id below 4, found 4");
     }
+}
+
+/* Three edges of four vertices, in every shape, order and byte order. */
+static void edges_in_any_order(void **state)
+{
+    (void)state;
+    static const unsigned char rows[] = {0, 3, 1, 3, 2, 1};    /* (3, 2) in C order, (2, 3) in Fortran order */
+    static const unsigned char columns[] = {0, 1, 2, 3, 3, 1}; /* the other way round */
+    for (int kind = 0; kind < 8; kind++) {
+        bool fortran = kind & 1;
+        bool flat = kind & 2; /* (2, 3) */
+        bool big = kind & 4;
+        const unsigned char *values = flat == fortran ? rows : columns;
+        uint32_t n_vertices = 4;
+        uint64_t n_edges;
+        sl_vertex *from;
+        sl_vertex *to;
+        char dictionary[100];
+        unsigned char items[12] = {0};
+        for (int i = 0; i < 6; i++) {
+            items[2 * i + big] = values[i];
+        }
+        snprintf(dictionary, sizeof dictionary, "{'descr': '%ci2', 'fortran_order': %s, 'shape': %s, }",
+                 big ? '>' : '<', fortran ? "True" : "False", flat ? "(2, 3)" : "(3, 2)");
+        const char *path = put_npy("edge.npy", dictionary, items, sizeof items);
+        assert_ok(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to));
+        assert_int_equal(n_edges, 3);
+        assert_memory_equal(from, ((const sl_vertex[]){0, 1, 2}), 3 * sizeof *from);
+        assert_memory_equal(to, ((const sl_vertex[]){3, 3, 1}), 3 * sizeof *to);
+        sl_free(from);
+        sl_free(to);
+    }
+    uint32_t n_vertices = SL_NONE;
+    uint64_t n_edges;
+    sl_vertex *from;
+    sl_vertex *to;
+    const char *path =
+        put_npy("three.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 3), }", "aaaaaaaaa", 9);
+    assert_refused(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to), SL_EFILE,
+                   "expected the shape (2, edges) or (edges, 2), found 2 dimensions and 9 items");
+    path = put_npy("none.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 0), }", "", 0);
+    assert_ok(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to));
+    assert_true(n_vertices == 0 && n_edges == 0);
+    sl_free(from);
+    sl_free(to);
+}
+
+static void features_in_any_order(void **state)
+{
+    (void)state;
+    struct sl_features features;
+    const float fortran[] = {1, 4, 2, 5, 3, 6}; /* (2, 3) */
+    const char *path =
+        put_npy("f.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", fortran, sizeof fortran);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_memory_equal(features.dense, ((const float[]){1, 2, 3, 4, 5, 6}), 6 * sizeof(float));
+    sl_features_free(&features);
+    path = put_npy("b.npy", "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 1), }", "\x3f\xc0\0\0\xc0\0\0\0", 8);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_true(features.dense[0] == 1.5f && features.dense[1] == -2);
+    sl_features_free(&features);
+    path = put_npy("e.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (34, 0), }", "", 0);
+    assert_refused(sl_npy_read_features(path, "node_feat", 34, &features), SL_EFILE, "one-hot ids");
+}
+
+static void lists_of_a_split(void **state)
+{
+    (void)state;
+    struct sl_ids ids;
+    const char *path = put_npy("ids.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 1), }", "\5\0\3", 3);
+    assert_survives_no_memory(sl_npy_read_ids(path, "ids", 6, &ids));
+    assert_int_equal(ids.n, 3);
+    assert_memory_equal(ids.ids, ((const sl_vertex[]){0, 3, 5}), 3 * sizeof *ids.ids);
+    sl_free(ids.ids);
+    assert_refused(sl_npy_read_ids(path, "ids", 5, &ids), SL_EFILE,
+                   "ids.npy: ids: item 0: expected an id below 5, found 5");
+    path = put_npy("twice.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "\1\1", 2);
+    assert_refused(sl_npy_read_ids(path, "ids", 6, &ids), SL_EFILE, "vertex 1 is listed twice");
+    path = put_npy("mask.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", "\0\1\0\1", 4);
+    assert_survives_no_memory(sl_npy_read_ids(path, "ids", 4, &ids));
+    assert_int_equal(ids.n, 2);
+    assert_memory_equal(ids.ids, ((const sl_vertex[]){1, 3}), 2 * sizeof *ids.ids);
+    sl_free(ids.ids);
+    assert_refused(sl_npy_read_ids(path, "ids", 5, &ids), SL_EFILE, "or a mask of 5 booleans, found 4 items");
 }
 
 /* Cut short anywhere, or with any bit of it changed, an archive is refused or gives the same. */
@@ -405,7 +494,7 @@ static void survives_mutations(void **state)
         struct sl_features features;
         sl_vertex *from;
         sl_vertex *to;
-        uint32_t n_vertices;
+        uint32_t n_vertices = i % 2 == 0 ? SL_NONE : 4;
         uint64_t n_edges;
         double sum = 0;
         if (sl_npy_read(path, "edge_index", &array) == SL_OK) {
@@ -415,7 +504,7 @@ static void survives_mutations(void **state)
             assert_true(array.n_items < sizeof data || sum == 0);
             sl_npy_free(&array);
         }
-        if (sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to) == SL_OK) {
+        if (sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to) == SL_OK) {
             assert_true(n_edges < sizeof data);
             for (uint64_t e = 0; e < n_edges; e++) {
                 assert_true(from[e] < n_vertices && to[e] < n_vertices);
@@ -437,8 +526,9 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(reads_every_type),        with_folder(reads_odd_types),     with_folder(reads_every_shape),
-        with_folder(refuses_lying_headers),   with_folder(features_and_labels), with_folder(graphs_in_archives),
+        with_folder(reads_every_type),        with_folder(reads_odd_types),       with_folder(reads_every_shape),
+        with_folder(refuses_lying_headers),   with_folder(features_and_labels),   with_folder(graphs_in_archives),
+        with_folder(edges_in_any_order),      with_folder(features_in_any_order), with_folder(lists_of_a_split),
         with_folder(refuses_broken_archives), with_folder(survives_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

@@ -78,10 +78,13 @@ static const struct variant recipes[] = {
 static struct variant variants[MAX_VARIANTS]; /* the common ones, then the other models' (make_variants) */
 static size_t n_variants;
 
-/* Where kernels are slow, one of so many variants is run, and of its spreads one of so many. */
+/* If kernels are slow, a test runs one of so many variants, and one of so many of its spreads. */
 static size_t variant_stride(void)
 {
-    return slow_kernels() ? SLOW_VARIANT_STRIDE : 1;
+    if (!slow_kernels()) {
+        return 1;
+    }
+    return getenv("SL_LONG") != NULL ? SLOW_VARIANT_STRIDE : 3 * SLOW_VARIANT_STRIDE;
 }
 
 static size_t stride(void)

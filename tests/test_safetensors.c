@@ -325,6 +325,29 @@ static void lies_about_the_length_are_refused(void **state)
     assert_int_equal(sl_safetensors_read("/", &found), SL_EIO);
 }
 
+/* PyTorch's files are named; a header of 128 bytes begins as a pickle does, and is read. */
+static void pytorch_files_are_named(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"PK\3\4\0\0\10\10\0\0", "\x80\2\x8a\x0al\xfc\x9c\x46\xf9\x20"};
+    struct sl_tensors found;
+    char *file;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        assert_int_equal(sl_alloc(10, 1, "test", &file), SL_OK);
+        memcpy(file, heads[i], 10);
+        assert_int_equal(sl_safetensors_parse("model.pt", file, 10, &found), SL_EFILE);
+        assert_non_null(strstr(sl_message(), "model.pt: found a PyTorch file"));
+        sl_free(file);
+    }
+    assert_int_equal(sl_alloc_zero(8 + 128, 1, "test", &file), SL_OK);
+    file[0] = (char)0x80;
+    memset(file + 8, ' ', 128);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(sl_safetensors_parse("test", file, 8 + 128, &found), SL_OK);
+    assert_int_equal(found.n, 0);
+    sl_tensors_free(&found);
+}
+
 static uint32_t next_random(uint32_t *state)
 {
     *state ^= *state << 13;
@@ -424,6 +447,7 @@ int main(void)
         TEST(lies_in_the_header_are_refused),
         TEST(deep_nesting_is_refused),
         TEST(lies_about_the_length_are_refused),
+        TEST(pytorch_files_are_named),
         TEST(mutated_files_are_refused_or_read),
         TEST(memory_may_run_out),
     };

@@ -14,6 +14,7 @@
 #include "partition/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
+#include "runtime/train/state.h"
 #include "support/memory.h"
 
 static int set_up(void **state)
@@ -425,11 +426,80 @@ static void the_precision_is_checked(void **state)
     sl_settings_delete(pipe);
 }
 
+static char notices[1024];
+
+static void keep(enum sl_notice kind, const char *line)
+{
+    assert_int_equal(kind, SL_NOTICE_WARNING);
+    strncat(notices, line, sizeof notices - strlen(notices) - 2);
+    strcat(notices, "\n");
+}
+
+/* With NAME=1 in the environment. */
+static const char *notices_of(const char *name)
+{
+    notices[0] = '\0';
+    sl_on_notice(keep);
+    assert_int_equal(setenv(name, "1", 1), 0);
+    sl_settings_check_environment();
+    assert_int_equal(unsetenv(name), 0);
+    sl_on_notice(NULL);
+    return notices;
+}
+
+static void unknown_variables_are_named(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",     "STARLING_LOG",
+                                        "STARLING_PARTS",  "STARLING_OUT",    "STARLING_METHOD",   "STARLING_TO",
+                                        "STARPU_SCHED",    "STARLINGS",       "STARLING_DATA_PATH"};
+    static const char *const unknown[][2] = {{"STARLING_BATCHSIZE", "STARLING_BATCH_SIZE"},
+                                             {"STARLING_EPOCH", "STARLING_EPOCHS"},
+                                             {"STARLING_STAGE", "STARLING_STAGES"},
+                                             {"STARLING_DATE", "STARLING_DATA"},
+                                             {"STARLING_epochs", "STARLING_EPOCHS"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        assert_string_equal(notices_of(known[i]), "");
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        char expected[160];
+        snprintf(expected, sizeof expected, "%s is set, but no program of Starling reads it; did you mean %s?\n",
+                 unknown[i][0], unknown[i][1]);
+        assert_string_equal(notices_of(unknown[i][0]), expected);
+    }
+    assert_string_equal(notices_of("STARLING_NONSENSE_OF_MINE"),
+                        "STARLING_NONSENSE_OF_MINE is set, but no program of Starling reads it\n");
+}
+
+/* Every option of both programs says whether it may change when a run resumes. */
+static void every_option_has_a_rule_for_resuming(void **state)
+{
+    struct sl_settings settings;
+    (void)state;
+    for (int schedule = SL_SCHEDULE_MINIBATCH; schedule <= SL_SCHEDULE_PIPE; schedule++) {
+        assert_int_equal(sl_settings_init(&settings), SL_OK);
+        settings.schedule = schedule;
+        const struct sl_option_table *table = sl_settings_table_of(&settings);
+        assert_true(table->n_options > 30);
+        for (size_t i = 0; i < table->n_options; i++) {
+            if (sl_state_rule(table->options[i].name) == SL_RESUME_UNKNOWN) {
+                fail_msg("--%s: whether it may change on resume is unknown", table->options[i].name);
+            }
+        }
+        sl_settings_free(&settings);
+    }
+    assert_int_equal(sl_state_rule("no-such-option"), SL_RESUME_UNKNOWN);
+    assert_int_equal(sl_state_rule("lr"), SL_RESUME_FIXED);
+    assert_int_equal(sl_state_rule("dataset"), SL_RESUME_SAME_DATA);
+    assert_int_equal(sl_state_rule("cpus"), SL_RESUME_FREE);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(unknown_variables_are_named),
         TEST(defaults_are_the_documented_ones),
         TEST(choices_match_their_enums),
         TEST(fields_do_not_overlap),
@@ -445,6 +515,7 @@ int main(void)
         TEST(a_dash_means_json),
         TEST(ranges_hold),
         TEST(filled_fields_are_held_to_the_ranges),
+        TEST(every_option_has_a_rule_for_resuming),
         TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,46 @@ expect 1 'no binary copy of a bare graph' convert made.graph --to cache --out x
 printf '3 9\n2\n1 3\n2\n' >bad.graph
 expect 1 '^starling_data: bad.graph:1: 3 vertices and 9 edges do not fit' info bad.graph
 
+# said PATTERN STATUS ARGUMENT...: one line on standard error that matches, beside what is printed.
+said()
+{
+    local pattern=$1 wanted=$2 status
+    shift 2
+    "$program" "$@" >stdout 2>stderr
+    status=$?
+    [[ $status -eq $wanted ]] || complain "$*: expected exit code $wanted, found $status: $(cat stderr)"
+    [[ $(wc -l <stderr) -eq 1 ]] && grep -Eq -- "$pattern" stderr || complain "$*: expected one line '$pattern', found: $(cat stderr)"
+}
+
+# What is not used, or not there, is said; classes are those of vertices.
+cp -r made edged
+printf '0.5,1\n' | gzip >edged/raw/edge-feat.csv.gz
+said '^starling_data: warning: ./edged/raw/edge-feat.csv.gz: edge features and weights are not used$' 0 info ./edged --cache none
+rm -r edged
+printf '3 2 011\n9 2 7\n1 1 7 3 7\n1 2 7\n' >heavy.graph
+said '^starling_data: warning: heavy.graph: weights and sizes are not used' 0 partition heavy.graph --parts 2 --cache none
+cp -r made bare && rm -r bare/split bare/raw/num-* bare/raw/node-label.csv.gz
+expect 0 '^split +none: train 0, valid 0, test 0$' info ./bare --cache none
+rm bare/raw/node-feat.csv.gz
+expect 0 '^features +none$' info ./bare --cache none
+expect 0 '^cross-edge' partition ./bare --parts 3 --cache none
+mkdir -p gaps/raw && printf '0,1\n' >gaps/raw/edge.csv && printf '0\n7\n' >gaps/raw/node-label.csv && printf '1\n2\n' >gaps/raw/node-feat.csv
+expect 0 '^classes +2, of 1 to 1 vertices' info ./gaps --cache none
+expect 0 '^labels +0 to 7: 6 of them no vertex has' info ./gaps --cache none
+STARLING_PART=7 said 'STARLING_PART is set, but no program of Starling reads it; did you mean STARLING_PARTS\?$' 0 partition ./made --method none --cache none
+STARLING_STAGES=2 STARLING_OUT=parts.of expect 0 '' partition ./made --method none --cache none
+for name in ogbn-arxiv ogbn-products cora; do
+    expect 1 "dataset '$name' is not in .*; on the data path: .*made" info $name --data-path "$folder"
+done
+expect 1 "did you mean made\?" info mode --data-path "$folder"
+said '^starling_data: generating arxiv-synthetic: 169343 vertices' 0 info arxiv-synthetic --data-path none --cache generated
+expect 0 '^dataset +arxiv-synthetic \(generated\)' info arxiv-synthetic --data-path none --cache generated
+said '^starling_data: warning: --dataset arxiv: .*SYNTHETIC' 0 info arxiv --data-path none --cache generated
+for name in ogbn_arxiv/split products; do
+    mkdir -p half/$name
+    expect 1 "half/${name%/split}: no dataset: expected a file raw/edge.csv.gz .*, found " info "$(sed 's/^ogbn_//; s,/.*,,' <<<$name)" --data-path half
+done
+
 # Partition: the figures, and the file of parts.
 for source in ./made made.graph; do
     expect 0 '^cross-edge +0\.[1-6]' partition $source --parts 3 --cache none

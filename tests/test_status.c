@@ -110,6 +110,30 @@ static void test_try(void **state)
     assert_int_equal(reached, 0);
 }
 
+static enum sl_notice last_kind;
+static char last_line[SL_MESSAGE_BYTES];
+
+static void keep(enum sl_notice kind, const char *line)
+{
+    last_kind = kind;
+    strncpy(last_line, line, sizeof last_line - 1);
+}
+
+static void test_notices(void **state)
+{
+    (void)state;
+    sl_fail(SL_EIO, "as it was");
+    sl_notify(SL_NOTICE_WARNING, "to nobody");
+    sl_on_notice(keep);
+    sl_notify(SL_NOTICE_PROGRESS, "reading %s", "a\nb");
+    assert_int_equal(last_kind, SL_NOTICE_PROGRESS);
+    assert_string_equal(last_line, "reading a?b");
+    sl_on_notice(NULL);
+    sl_notify(SL_NOTICE_WARNING, "to nobody");
+    assert_string_equal(last_line, "reading a?b");
+    assert_string_equal(sl_message(), "as it was");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +144,7 @@ int main(void)
         cmocka_unit_test(test_each_thread_has_its_own),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_try),
+        cmocka_unit_test(test_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 #define NAME "checkpoint.safetensors"
 #define VERSION_KEY "starling_checkpoint"
@@ -172,7 +173,7 @@ bool sl_is_checkpoint(const struct sl_tensors *tensors)
 static enum sl_status bad_number(const struct sl_tensors *checkpoint, const char *key, const char *found)
 {
     return sl_fail(SL_EFILE, "%s: metadata '%s': found '%.100s', expected a number", checkpoint->path, key,
-                   found != NULL ? found : "nothing");
+                   sl_text_or(found, "nothing"));
 }
 
 enum sl_status sl_checkpoint_whole(const struct sl_tensors *checkpoint, const char *key, uint64_t *out)

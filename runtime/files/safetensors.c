@@ -11,6 +11,7 @@
 
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_LIMIT ((size_t)16 << 20) /* longest header that is read: a hundred thousand tensors */
@@ -277,7 +278,7 @@ static enum sl_status read_kind(const struct reader *r, const char *name, const 
     return sl_fail(
         SL_EFILE,
         "%s: tensor '%.127s': found type '%.20s', expected F32, F64, U8, I64, U64 or BF16; save it as float32", r->path,
-        name, dtype != NULL ? dtype : "none");
+        name, sl_text_or(dtype, "none"));
 }
 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
@@ -454,12 +455,18 @@ static enum sl_status header_length(const char *path, const char *bytes, size_t 
     }
     uint64_t length;
     memcpy(&length, bytes, LENGTH_BYTES);
-    if (length > n - LENGTH_BYTES || length > HEADER_LIMIT) {
-        return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
-                       (unsigned long long)length, n);
+    if (length <= n - LENGTH_BYTES && length <= HEADER_LIMIT) {
+        *out = length;
+        return SL_OK;
     }
-    *out = length;
-    return SL_OK;
+    if (memcmp(bytes, "PK\3\4", 4) == 0 || (unsigned char)bytes[0] == 0x80) { /* a zip archive, or a pickle */
+        return sl_fail(
+            SL_EFILE,
+            "%s: found a PyTorch file, expected a safetensors file: torch.load it, then safetensors.torch.save_file",
+            path);
+    }
+    return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
+                   (unsigned long long)length, n);
 }
 
 static enum sl_status load_header(const char *path, const char *text, size_t n, json_t **out)

@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include "support/memory.h"
+#include "support/text.h"
 
 #define FOLDER "/dev/shm"
 #define PATH_BYTES 512
 #define MAX_CORES 4096
 
-/* Open the file of a core, or make it for all users. Returns -1 on failure. O_CREAT on another user's file in a shared
- * folder is refused (fs.protected_regular), so that opening and making are two calls. */
+/* Open the file of a core, or make it for all users. Returns -1 on failure. O_CREAT on another user's file in a
+ * shared folder is refused (fs.protected_regular), so that opening and making are two calls. */
 static int open_lock(const char *folder, uint32_t number)
 {
     char path[PATH_BYTES];
@@ -66,7 +67,7 @@ enum sl_status sl_cores_take(const char *folder, uint32_t wanted, struct sl_core
     SL_TRY(st, sl_alloc(cores.n_there, sizeof *cores.lock, "the cores", &cores.lock), done);
     for (uint32_t i = 0; i < cores.n_there && cores.n < wanted; i++) {
         bool other;
-        int file = lock_core(folder != NULL ? folder : FOLDER, there[i].number, &other);
+        int file = lock_core(sl_text_or(folder, FOLDER), there[i].number, &other);
         cores.n_of_others += other;
         if (file >= 0) {
             cores.core[cores.n] = there[i];

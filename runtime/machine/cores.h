@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The cores that a run binds its workers to. Runs on one machine, of any user, take different cores. A run holds a lock
- * for each of its cores, on an empty file in /dev/shm. The system releases the locks when the process ends.
+ * The cores that a run binds its workers to. Runs on one machine, of any user, take different cores. A run holds a
+ * lock for each of its cores, on an empty file in /dev/shm. The system releases the locks when the process ends.
  */
 #ifndef SL_RUNTIME_MACHINE_CORES_H
 #define SL_RUNTIME_MACHINE_CORES_H
@@ -20,9 +20,9 @@ struct sl_cores {
     uint32_t n_of_others; /* cores found locked by other runs */
 };
 
-/* Take the first `wanted` free cores; SL_CORES_ALL: every free core. Takes no core if fewer than min(wanted, n_there) are
- * free. folder: the folder of the lock files; NULL: /dev/shm. If lock files cannot be used there, takes no core, and
- * n_of_others is 0. SL_ENOMEM, SL_EINTERNAL. */
+/* Take the first `wanted` free cores; SL_CORES_ALL: every free core. Takes no core if fewer than
+ * min(wanted, n_there) are free. folder: the folder of the lock files; NULL: /dev/shm. If lock files cannot be used
+ * there, takes no core, and n_of_others is 0. SL_ENOMEM, SL_EINTERNAL. */
 #define SL_CORES_ALL UINT32_MAX
 enum sl_status sl_cores_take(const char *folder, uint32_t wanted, struct sl_cores *out);
 

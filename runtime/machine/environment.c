@@ -232,8 +232,8 @@ static enum sl_status make_instead(char out[SL_HOME_BYTES])
         out[0] = '\0';
         return sl_fail(
             SL_EIO,
-            "$STARPU_HOME: cannot write a file of 4 kB there, nor in a folder of %.200s: %s; is the disk full, or "
-            "'ulimit -f' small?",
+            "$STARPU_HOME: expected a folder that can be written, found none, nor a place for one in %.200s: %s; name "
+            "one; is the disk full, or 'ulimit -f' small?",
             temporary, strerror(error));
     }
     return SL_OK;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define MAX_NAME 4096
 #define NO_LIMIT 0x1p62 /* bytes: version 1 writes a number of this order for "no limit" */
@@ -154,6 +155,16 @@ void sl_limits_read(struct sl_limits *out)
     sl_limits_of_groups("/proc/self/cgroup", "/sys/fs/cgroup", out);
     limit_resource(RLIMIT_AS, out);
     limit_resource(RLIMIT_DATA, out);
+}
+
+uint64_t sl_limits_memory(void)
+{
+    struct sl_limits limits;
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGESIZE);
+    sl_limits_read(&limits);
+    uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    return all < limits.memory_bytes ? all : limits.memory_bytes;
 }
 
 bool sl_limits_have_room(uint64_t bytes)

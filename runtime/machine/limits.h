@@ -26,6 +26,10 @@ void sl_limits_of_groups(const char *groups, const char *root, struct sl_limits 
 /* Read the limits of this process: its control groups, and `ulimit -v` and `-d` for memory. */
 void sl_limits_read(struct sl_limits *out);
 
+/* Bytes of memory that this process may use: the machine's, or the process's limit if it is smaller. UINT64_MAX:
+ * unknown. */
+uint64_t sl_limits_memory(void);
+
 /* Whether `ulimit -v` and `-d` allow this process to map so many more bytes; true without such a limit. */
 bool sl_limits_have_room(uint64_t bytes);
 
@@ -36,8 +40,8 @@ unsigned sl_limits_threads(unsigned wanted);
 /* The least stack for threads that StarPU or MPI begins: tasks have arrays of 64 kB on their stack. */
 #define SL_STACK_BYTES ((size_t)2 << 20)
 
-/* The size of stacks of threads that are begun without a size of their own: `ulimit -s`, unless it was set. The size is one for the
- * process: set it while no other thread begins threads. */
+/* The size of stacks of threads that are begun without a size of their own: `ulimit -s`, unless it was set. The
+ * size is one for the process: set it while no other thread begins threads. */
 size_t sl_limits_stack(void);
 void sl_limits_set_stack(size_t bytes);
 

@@ -243,7 +243,8 @@ static bool binding_is_decided(void)
            getenv("STARPU_WORKERS_COREID") != NULL || sl_ranks_sharing() > 1;
 }
 
-/* CPU workers take cores one after the other. StarPU drives a GPU from a core near it: it gets to choose among all free ones. */
+/* CPU workers take cores one after the other. StarPU drives a GPU from a core near it: it gets to choose among all
+ * free ones. */
 static enum sl_status choose_cores(struct sl_machine *machine, uint32_t n_threads, struct starpu_conf *conf)
 {
     struct sl_cores *cores = &machine->cores;

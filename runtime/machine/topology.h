@@ -36,7 +36,8 @@ struct sl_core {
     uint32_t pu;     /* hwloc's number of its first hardware thread in the cpuset, as StarPU binds to */
 };
 
-/* The cores of which at least one hardware thread is in the process's cpuset, in hwloc's order; `room` at most. SL_EINTERNAL. */
+/* The cores of which at least one hardware thread is in the process's cpuset, in hwloc's order; `room` at most.
+ * SL_EINTERNAL. */
 enum sl_status sl_topology_cores(uint32_t room, struct sl_core *cores_out, uint32_t *n_out);
 
 #define SL_NUMA_ALL UINT32_MAX

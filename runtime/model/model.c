@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partition/dataset.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
 #include "support/memory.h"
@@ -596,6 +597,22 @@ done:
     sl_free(items);
     sl_free(all);
     return st;
+}
+
+uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
+{
+    struct sl_model model;
+    sl_model_shape(settings, 1, 1, false, &model);
+    const struct sl_layer *last = &model.layer[model.n_layers - 1];
+    for (int names = 0; names < SL_N_NAMES; names++) {
+        struct item item;
+        name_item(&model, &item, last->kind->parameter[SL_BIAS].name[names].text, last->number, "");
+        const struct sl_tensor *bias = sl_tensors_find(tensors, item.name);
+        if (bias != NULL && bias->n_dims == 1 && bias->shape[0] <= SL_MAX_CLASSES) {
+            return (uint32_t)bias->shape[0];
+        }
+    }
+    return 0;
 }
 
 /* ---- host access ---- */

@@ -56,6 +56,9 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
  * have further tensors, since a checkpoint's options tell whether it fits. SL_ENOMEM. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 
+/* The number of classes of a file's model, by the bias of its last layer. 0: the file has no such tensor. */
+uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors);
+
 /* Wait until the host may read (STARPU_R) or write (STARPU_RW) the arrays. Pair with sl_model_release. SL_ESTARPU. */
 enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);
 void sl_model_release(struct sl_model *model);

@@ -141,7 +141,8 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
     plan.n_layers = settings->layers;
     plan.batch = settings->schedule == SL_SCHEDULE_PIPE ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
-    plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
+    /* Inference alone may have no training vertices, and then no epoch either. */
+    plan.n_per_epoch = n_train > 0 ? (uint32_t)((n_train + plan.batch - 1) / plan.batch) : 1;
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
     if (settings->schedule == SL_SCHEDULE_PIPE) {

@@ -14,6 +14,7 @@
 #include "partition/partition.h"
 #include "runtime/starling.h"
 #include "support/memory.h"
+#include "support/nearest.h"
 
 /* The choices below are written in the order of these enums. */
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
@@ -32,6 +33,7 @@ _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport"
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
+#define PREFIX "STARLING_" /* of environment variables */
 #define FANOUT_PER_LAYER 10
 #define HEADS 8 /* defaults of options that only one model has */
 #define ALPHA 0.1
@@ -46,7 +48,8 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 static const struct sl_option options[] = {
     {.name = "dataset", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(dataset), .initial = "arxiv",
      .argument = "NAME|DIR",
-     .help = "Dataset: a name looked up on the data path, or its folder. arxiv is generated where it is not found"},
+     .help = "Dataset: a name looked up on the data path, or its folder. Only arxiv-synthetic and products-synthetic are generated, "
+             "and, with a warning, arxiv and products if they are not found"},
     {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),
      .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",
      .help = "Folders to look for datasets in"},
@@ -57,7 +60,8 @@ static const struct sl_option options[] = {
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
      .help = "Keep edges as they are; without it each edge's reverse is added"},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
-     .choices = "none,row", .initial = "none", .help = "Scale features; row: each vertex's features sum to 1"},
+     .choices = "none,row", .initial = "none",
+     .help = "Scale features; row: divide each vertex's features by their sum, if it is above 1 (as PyG's NormalizeFeatures)"},
     {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
      .help = "Folder for the binary copies of datasets and partitions; none: keep no copies"},
@@ -104,6 +108,7 @@ static const struct sl_option options[] = {
      .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds", .help = "Seed vertices per PE and step"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .shown = "10 per layer", .argument = "N,N,...",
+     .hint = "--sampler full takes all in-neighbours",
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds)"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
@@ -189,7 +194,7 @@ static const struct sl_option options[] = {
      .shown = "the first epoch", .argument = "FIRST:LAST", .unit = "steps",
      .help = "Steps to trace, counted from 0 over the whole run; both ends belong to them"},
     {.name = "quiet", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(quiet),
-     .help = "Print nothing but errors"},
+     .help = "Print nothing but errors and warnings about the data"},
     {.name = "json", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print the metrics on standard output instead of lines for people"},
 
@@ -244,7 +249,7 @@ const struct sl_option_table sl_settings_table = {
         "at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 if an "
         "option "
         "is wrong.",
-    .env_prefix = "STARLING_",
+    .env_prefix = PREFIX,
     .options = options,
     .n_options = sizeof options / sizeof *options,
 };
@@ -305,7 +310,7 @@ static struct sl_option_table pipe_table = {
         "at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 if an "
         "option "
         "is wrong.",
-    .env_prefix = "STARLING_",
+    .env_prefix = PREFIX,
 };
 
 static pthread_once_t pipe_table_once = PTHREAD_ONCE_INIT;
@@ -328,10 +333,15 @@ static void fill_pipe_table(void)
     pipe_table.n_options = n;
 }
 
-const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings)
+static const struct sl_option_table *pipe_options_table(void)
 {
     pthread_once(&pipe_table_once, fill_pipe_table);
-    return settings->schedule == SL_SCHEDULE_PIPE ? &pipe_table : &sl_settings_table;
+    return &pipe_table;
+}
+
+const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings)
+{
+    return settings->schedule == SL_SCHEDULE_PIPE ? pipe_options_table() : &sl_settings_table;
 }
 
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings)
@@ -707,6 +717,62 @@ done:
     return st;
 }
 
+extern char **environ;
+
+/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
+static const char *const other_variables[] = {"STARLING_DATA",        "STARLING_LOG",   "STARLING_OUT",
+                                              "STARLING_TO",          "STARLING_PARTS", "STARLING_METHOD",
+                                              "STARLING_DATA_PROGRAM"};
+
+/* Keep `known` in `near` if it is nearer to `typed` than *distance. Only equal names have distance 0. */
+static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)
+{
+    size_t d = sl_name_distance(typed + strlen(PREFIX), known + strlen(PREFIX));
+    if (strcmp(typed, known) == 0) {
+        d = 0;
+    } else if (d == 0) {
+        d = 1; /* the case of letters counts */
+    }
+    if (d < *distance) {
+        *distance = d;
+        snprintf(near, bytes, "%s", known);
+    }
+}
+
+/* `entry`: NAME=VALUE of the environment. */
+static void check_variable(const char *entry)
+{
+    const struct sl_option_table *const tables[] = {&sl_settings_table, pipe_options_table()};
+    char name[96];
+    char known[96];
+    char near[96] = "";
+    size_t distance = SIZE_MAX;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        for (size_t i = 0; i < tables[t]->n_options; i++) {
+            sl_option_variable(tables[t], &tables[t]->options[i], known, sizeof known);
+            compare(name, known, near, sizeof near, &distance);
+        }
+    }
+    for (size_t i = 0; i < sizeof other_variables / sizeof *other_variables; i++) {
+        compare(name, other_variables[i], near, sizeof near, &distance);
+    }
+    if (distance > 0) {
+        sl_notify(SL_NOTICE_WARNING, "%s is set, but no program of Starling reads it%s%s%s", name,
+                  near[0] != '\0' ? "; did you mean " : "", near, near[0] != '\0' ? "?" : "");
+    }
+}
+
+void sl_settings_check_environment(void)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0 && equals != NULL && equals[1] != '\0') {
+            check_variable(*entry);
+        }
+    }
+}
+
 enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
@@ -717,6 +783,9 @@ enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **
     if (*run && settings->save_names != SL_NAMES_DGL &&
         settings->save == NULL) { /* a program may want weights by name */
         return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
+    }
+    if (*run) {
+        sl_settings_check_environment();
     }
     st = *run ? sl_settings_check(settings) : sl_option_print(table, parse.action, PACKAGE_VERSION, stream);
 done:

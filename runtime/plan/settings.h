@@ -133,6 +133,9 @@ extern const struct sl_option_table sl_settings_table;
 /* The option table of these settings: coop_sage's or pipe_gnn's. The tables share most options. */
 const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings);
 
+/* Give notice of each environment variable STARLING_NAME that no program of Starling reads, with the nearest name. */
+void sl_settings_check_environment(void);
+
 /* Fill in the defaults of coop_sage or of pipe_gnn. SL_ENOMEM. */
 enum sl_status sl_settings_init(struct sl_settings *settings);
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings);

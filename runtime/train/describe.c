@@ -31,6 +31,29 @@ static void describe_room(const struct sl_session *t, FILE *stream)
     }
 }
 
+#define LARGE_FEATURE 1000.0F /* scaled features stay well below */
+#define SMALL_FEATURE 1e-4F   /* and above */
+
+/* Warn of data that are hard to train on. */
+static void describe_data(const struct sl_session *t, FILE *stream)
+{
+    const float *largest = t->range.largest;
+    if (largest[0] > LARGE_FEATURE) {
+        fprintf(stream,
+                "warning   feature column %u reaches %.3g, the largest of the other columns %.3g: scale each column to "
+                "mean 0 and deviation 1, or training suffers\n",
+                t->range.column, (double)largest[0], (double)largest[1]);
+    }
+    if (largest[0] < SMALL_FEATURE) {
+        fprintf(stream, "warning   no feature is larger than %.3g: scale each column to mean 0 and deviation 1\n",
+                (double)largest[0]);
+    }
+    if (t->settings->epochs > 0 && t->n_empty_classes > 0) {
+        fprintf(stream, "warning   %u of %u classes have no vertex: classes are numbered from 0 to the largest label\n",
+                t->n_empty_classes, t->shards.n_classes);
+    }
+}
+
 enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
 {
     const struct sl_settings *s = t->settings;
@@ -39,7 +62,8 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n", t->name,
             t->synthetic ? " (SYNTHETIC: generated, not the real data)" : "", t->shards.n_vertices,
             (unsigned long long)n_edges, t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
-            t->shards.n_classes, t->split, t->shards.n_train, t->shards.n_valid, t->shards.n_test);
+            t->shards.n_classes, t->split[0] != '\0' ? t->split : "none", t->shards.n_train, t->shards.n_valid,
+            t->shards.n_test);
     t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
@@ -48,6 +72,7 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs about %.2f GB of %.1f GB\n",
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
+    describe_data(t, stream);
     describe_gpus(&t->machine, stream);
     describe_room(t, stream);
     if (t->machine.home.refused[0] != '\0') {

@@ -67,8 +67,8 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double n_replicas = sl_plan_replicas(s);
-    double copies = 4 + 2;                          /* weights and Adam's state (4), best weights, copy for a file */
-    double written = s->checkpoint != NULL ? 3 : 0; /* copies of a replica while a checkpoint is written */
+    double copies = 4 + 2; /* weights and Adam's state (4), best weights, copy for a file */
+    double written = sl_if_so(s->checkpoint != NULL, 3); /* copies of a replica while a checkpoint is written */
     if (n_replicas > 1) {
         copies += n_replicas * (5 + written); /* state, and a copy for gossip */
     }
@@ -125,7 +125,7 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
         if (goes) {
             passing = fmax(passing, bytes + (s->pes > run->n_workers ? before : 0));
         }
-        before = goes ? bytes : 0;
+        before = sl_if_so(goes, bytes);
         if (aggregates(layer) && !goes) {
             kept += (back ? 2 : 1) * fmax(1.25 * bytes, least);
         }
@@ -170,10 +170,12 @@ static double factor_bytes(const struct sl_row_basis *basis)
         struct sl_split split = sl_split_rows((uint32_t)fmin(rows, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
         most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
         bool rounded = i > 0 || !basis->sparse; /* sparse rows are not rounded */
-        widest = rounded && layer->n_in > widest ? layer->n_in : widest;
+        if (rounded) {
+            widest = fmax(layer->n_in, widest);
+        }
         widest = fmax(layer->n_out, widest);
     }
-    return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
+    return sl_if_so(s->precision == SL_PRECISION_BF16, most * widest * FACTOR_BYTES);
 }
 
 /* Workers with such buffers in main memory. GPU workers use GPU memory reserved for launchers
@@ -234,7 +236,7 @@ static double spare_share(const struct sl_settings *s)
     if (s->schedule != SL_SCHEDULE_PIPE) {
         return SPARE_SHARE;
     }
-    return s->recompute ? AGAIN_SHARE : 0;
+    return sl_if_so(s->recompute, AGAIN_SHARE);
 }
 
 /* Rows of training and of an evaluation. An evaluation reuses free blocks of training. */
@@ -290,7 +292,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                  .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
     bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* as in open_shards */
-    double weights = weighed ? 2 * n * sizeof(sl_real) : 0;
+    double weights = sl_if_so(weighed, 2 * n * sizeof(sl_real));
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
@@ -465,7 +467,7 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
     double crossing = (double)(sl_layer_element(&model->layer[0], row) + sizeof(sl_real));
-    double stages = plan->n_crews > 1 ? 2 * s->hidden * crossing * share : 0;
+    double stages = sl_if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
     return CLASS_SHARE * n * (ways * (double)row + stages);
 }
 
@@ -538,7 +540,7 @@ static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_elem
         const struct sl_layer *layer = &model->layer[i];
         bool own = layer->activates_input || layer->kind->reads_first ||
                    !aggregates(layer); /* has further rows of its input width */
-        double read = aggregates(layer) ? layer->evaluation.travels : 0;
+        double read = sl_if_so(aggregates(layer), layer->evaluation.travels);
         double work =
             (layer->evaluation.project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
         double made = layer->n_out * n + (work + layer->n_heads) * n_at_work;

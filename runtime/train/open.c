@@ -3,6 +3,7 @@
  *
  * Opening and closing of a session. */
 #include "partition/load.h"
+#include "partition/statistics.h"
 #include "runtime/train/session.h"
 
 #include <math.h>
@@ -83,6 +84,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .split = s->split,
                                        .features = s->features,
                                        .cache = s->cache,
+                                       .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .seed = DATASET_SEED,
@@ -117,20 +119,52 @@ done:
     return st;
 }
 
+/* A graph may have fewer classes than the model in --load, or no labels. */
+static enum sl_status widen_classes(const struct sl_settings *s, struct sl_dataset *dataset)
+{
+    uint32_t n;
+    enum sl_status st = sl_outputs_count_classes(s, &n);
+    if (st != SL_OK) {
+        return st;
+    }
+    dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
+    if (dataset->n_classes == 0) {
+        st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
+                     dataset->name);
+    }
+    return st;
+}
+
+/* Without the limit the reader would fill the memory until the system kills the process. */
+static enum sl_status load_dataset(struct sl_session *t)
+{
+    struct sl_dataset_options options = dataset_options(t->settings);
+    sl_memory_limit(sl_limits_memory());
+    enum sl_status st = sl_dataset_load(&options, &t->loaded);
+    sl_memory_limit(UINT64_MAX);
+    if (st == SL_OK) {
+        st = widen_classes(t->settings, &t->loaded);
+    }
+    return st;
+}
+
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
-    struct sl_dataset_options options = dataset_options(t->settings);
+    struct sl_statistics statistics;
     enum sl_status st = SL_OK;
     if (given == NULL) {
-        SL_TRY(st, sl_dataset_load(&options, &t->loaded), done);
+        SL_TRY(st, load_dataset(t), done);
     }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
+    t->range = t->dataset->range;
+    SL_TRY(st, sl_statistics_count_labels(t->dataset, &statistics), done);
+    t->n_empty_classes = t->dataset->n_classes - statistics.n_classes;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
-    if (t->dataset->train.n == 0) {
+    if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
         st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
     }
 done:
@@ -149,14 +183,19 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     char stem[64];
     char *file = NULL;
     enum sl_status st;
-    snprintf(stem, sizeof stem, "%s-%u", names[method], n);
+    /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores
+     * with and without a split are then equal to the bit. */
+    struct sl_dataset unsplit = *t->dataset;
+    unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
+    const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
+    snprintf(stem, sizeof stem, "%s-%u%s", names[method], n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
     }
     if (whole) {
-        st = sl_partition_make_of_pieces(t->dataset, method, s->group_size, s->seed, file, held, &t->partition);
+        st = sl_partition_make_of_pieces(dataset, method, s->group_size, s->seed, file, held, &t->partition);
     } else {
-        st = sl_partition_make_held(t->dataset, method, s->group_size, s->seed, file, held, &t->partition);
+        st = sl_partition_make_held(dataset, method, s->group_size, s->seed, file, held, &t->partition);
     }
 done:
     sl_free(file);
@@ -390,6 +429,12 @@ static enum sl_status open_shards(struct sl_session *t)
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
     }
+    if (held != NULL || s->checkpoint != NULL) {
+        t->identity = sl_identity_of(t->dataset);
+    }
+    if (held != NULL) {
+        SL_TRY(st, sl_ranks_match_data(t), done);
+    }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
@@ -403,9 +448,9 @@ static enum sl_status open_shards(struct sl_session *t)
     if (weighed) {
         SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
     }
-    t->data_hash = sl_ranks_hash_data(t->dataset, &t->partition);
+    t->parts_hash = sl_ranks_hash_parts(t->dataset, &t->partition);
     if (held != NULL) {
-        SL_TRY(st, sl_ranks_match_data(t), done);
+        SL_TRY(st, sl_ranks_match_parts(t), done);
         SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
     }
     t->shards.halo = held != NULL ? &t->halo : NULL;
@@ -453,7 +498,8 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     SL_TRY(st, check_memory(t), done);
     SL_TRY(st, open_shards(t), done);
     SL_TRY(st, open_model(t, checkpoint), done);
-    st = sl_ranks_match_step(t);
+    SL_TRY(st, sl_ranks_match_step(t), done);
+    st = sl_ranks_match_model(t);
 done:
     starpu_resume();
     return st;
@@ -541,7 +587,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     if (checkpoint.n > 0) {
-        SL_TRY(st, sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint), done);
+        SL_TRY(st, sl_state_match(settings, dataset != NULL, &checkpoint), done);
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);

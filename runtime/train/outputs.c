@@ -49,6 +49,21 @@ static enum sl_status match_options(const struct sl_settings *settings, const st
     return st;
 }
 
+enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint32_t *out)
+{
+    struct sl_tensors tensors;
+    *out = 0;
+    if (settings->load == NULL) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_safetensors_read(settings->load, &tensors);
+    if (st == SL_OK) {
+        *out = sl_model_classes_in(settings, &tensors);
+        sl_tensors_free(&tensors);
+    }
+    return st;
+}
+
 enum sl_status sl_outputs_load_model(struct sl_session *t)
 {
     struct sl_tensors tensors;
@@ -126,13 +141,16 @@ done:
 static enum sl_status save_model(struct sl_session *t)
 {
     struct sl_tensor *tensors = NULL;
-    struct sl_metadata metadata[3 + N_MODEL_OPTIONS] = {
+    struct sl_metadata metadata[4 + N_MODEL_OPTIONS] = {
         {"format", "pt"}, {"dataset", t->name}, {"model", sl_model_kind(t->settings->model)->name}};
     char key[N_MODEL_OPTIONS][KEY_BYTES];
     char *value[N_MODEL_OPTIONS] = {0};
     uint32_t n_metadata = 3;
     uint32_t n = 0;
     enum sl_status st;
+    if (t->synthetic) {
+        metadata[n_metadata++] = (struct sl_metadata){"synthetic", "yes"};
+    }
     for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
         const struct sl_option *option = sl_option_find(sl_settings_table_of(t->settings), model_options[i]);
         if (option != NULL) {

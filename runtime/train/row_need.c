@@ -110,11 +110,6 @@ static void add_split(struct tally *t, const struct sl_split *split, double row_
     }
 }
 
-static double width_if(bool there, double width)
-{
-    return there ? width : 0;
-}
-
 static uint32_t whole_rows(double n)
 {
     return (uint32_t)fmin(n, UINT32_MAX);
@@ -194,22 +189,22 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
     const size_t row = row_element(t->basis);
     bool sum = aggregates(layer) && !layer->training.project_first;
     add_rows(t, layer->level, is_passing(layer) ? 0 : layer->n_out, real);
-    add_rows(t, layer->level, width_if(layer->hidden, layer->n_out), row);
-    add_rows(t, layer->level, width_if(layer->hidden, layer->n_out), 1);
-    add_rows(t, layer->level, width_if(sum && (layer != t->basis->model->layer || !sums_ahead(layer)), layer->n_in),
+    add_rows(t, layer->level, sl_if_so(layer->hidden, layer->n_out), row);
+    add_rows(t, layer->level, sl_if_so(layer->hidden, layer->n_out), 1);
+    add_rows(t, layer->level, sl_if_so(sum && (layer != t->basis->model->layer || !sums_ahead(layer)), layer->n_in),
              row);
-    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), row);
-    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), 1);
-    add_rows(t, layer->from, width_if(attends(layer), layer->training.travels), row);
-    add_rows(t, layer->level, width_if(attends(layer), layer->n_heads), real);
+    add_rows(t, layer->from, sl_if_so(layer->activates_input, layer->n_in), row);
+    add_rows(t, layer->from, sl_if_so(layer->activates_input, layer->n_in), 1);
+    add_rows(t, layer->from, sl_if_so(attends(layer), layer->training.travels), row);
+    add_rows(t, layer->level, sl_if_so(attends(layer), layer->n_heads), real);
 }
 
 /* Add the rows released during the forward pass: projected rows after the sum, and the output before the
  * activation. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
-    add_rows(t, layer->level, width_if(is_passing(layer), layer->n_out), sizeof(sl_real));
-    add_rows(t, layer->from, width_if(layer->training.project_first && !attends(layer), layer->training.travels),
+    add_rows(t, layer->level, sl_if_so(is_passing(layer), layer->n_out), sizeof(sl_real));
+    add_rows(t, layer->from, sl_if_so(layer->training.project_first && !attends(layer), layer->training.travels),
              row_element(t->basis));
 }
 
@@ -220,12 +215,12 @@ static void add_backward(struct tally *t, const struct sl_layer *layer)
     const size_t real = sizeof(sl_real);
     bool first = layer == t->basis->model->layer;
     add_rows(t, layer->level, layer->n_out, real);
-    add_rows(t, layer->level, width_if(t->kept && layer->hidden, layer->n_out), real);
-    add_rows(t, layer->level, width_if(aggregates(layer) && !layer->training.project_first && !first, layer->n_in),
+    add_rows(t, layer->level, sl_if_so(t->kept && layer->hidden, layer->n_out), real);
+    add_rows(t, layer->level, sl_if_so(aggregates(layer) && !layer->training.project_first && !first, layer->n_in),
              real);
-    add_rows(t, layer->from, width_if(layer->training.project_first, layer->training.travels), real);
-    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), real);
-    add_rows(t, layer->level, width_if(attends(layer), 4 * layer->n_heads), real);
+    add_rows(t, layer->from, sl_if_so(layer->training.project_first, layer->training.travels), real);
+    add_rows(t, layer->from, sl_if_so(layer->activates_input, layer->n_in), real);
+    add_rows(t, layer->level, sl_if_so(attends(layer), 4 * layer->n_heads), real);
 }
 
 /* Add the gradients from later layers for the first layer's output. */
@@ -233,7 +228,7 @@ static void add_initial(struct tally *t)
 {
     const struct sl_model *model = t->basis->model;
     bool initial = model->n_layers > 1 && model->layer[1].kind->reads_first;
-    add_rows(t, model->layer[0].level, width_if(initial, model->layer[0].n_out), sizeof(sl_real));
+    add_rows(t, model->layer[0].level, sl_if_so(initial, model->layer[0].n_out), sizeof(sl_real));
 }
 
 /* Rows with permanent handles keep their memory, in every ring slot. */
@@ -264,7 +259,7 @@ static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to
         add_moment(&most, &now.blocks, false);
         now = forward;
         add_backward(&now, &model->layer[i]);
-        add_rows(&now, model->layer[i].from, width_if(i > 0, model->layer[i].n_in), sizeof(sl_real));
+        add_rows(&now, model->layer[i].from, sl_if_so(i > 0, model->layer[i].n_in), sizeof(sl_real));
         add_initial(&now);
         add_moment(&most, &now.blocks, false);
     }
@@ -346,15 +341,15 @@ static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *l
     const size_t row = row_element(basis);
     bool sums = aggregates(layer) && !layer->training.project_first;
     add_parts(basis, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
-    add_parts(basis, width_if(layer->training.project_first, layer->training.travels), row, shares->sent, to);
-    add_parts(basis, width_if(layer->activates_input, layer->n_in), row,
+    add_parts(basis, sl_if_so(layer->training.project_first, layer->training.travels), row, shares->sent, to);
+    add_parts(basis, sl_if_so(layer->activates_input, layer->n_in), row,
               aggregates(layer) ? shares->sent : shares->back, to);
-    add_parts(basis, width_if(aggregates(layer), layer->training.travels), row, shares->packed, to);
-    add_parts(basis, width_if(layer->hidden, layer->n_out), real, is_passing(layer) ? 0 : shares->back, to);
-    add_parts(basis, width_if(layer->hidden, layer->n_out), 1, shares->back, to);
-    add_parts(basis, width_if(layer->activates_input, layer->n_in), 1, shares->back, to);
-    add_parts(basis, width_if(sums, layer->n_in), row, shares->back, to);
-    add_parts(basis, width_if(attends(layer), 5 * layer->n_heads), real, shares->back, to);
+    add_parts(basis, sl_if_so(aggregates(layer), layer->training.travels), row, shares->packed, to);
+    add_parts(basis, sl_if_so(layer->hidden, layer->n_out), real, is_passing(layer) ? 0 : shares->back, to);
+    add_parts(basis, sl_if_so(layer->hidden, layer->n_out), 1, shares->back, to);
+    add_parts(basis, sl_if_so(layer->activates_input, layer->n_in), 1, shares->back, to);
+    add_parts(basis, sl_if_so(sums, layer->n_in), row, shares->back, to);
+    add_parts(basis, sl_if_so(attends(layer), 5 * layer->n_heads), real, shares->back, to);
 }
 
 /* The number of segments with --recompute: evenly long stages, long ones cut again. */
@@ -397,16 +392,16 @@ static void gradient_widths(const struct sl_row_basis *basis, const struct sl_la
 {
     bool sums = aggregates(layer) && !layer->training.project_first && layer != basis->model->layer;
     widths[0] = layer->n_out;
-    widths[1] = layer->hidden ? layer->n_out : 0;
-    widths[2] = sums ? layer->n_in : 0;
-    widths[3] = layer->training.project_first ? layer->training.travels : 0;
-    widths[4] = layer->activates_input ? layer->n_in : 0;
+    widths[1] = sl_if_so(layer->hidden, layer->n_out);
+    widths[2] = sl_if_so(sums, layer->n_in);
+    widths[3] = sl_if_so(layer->training.project_first, layer->training.travels);
+    widths[4] = sl_if_so(layer->activates_input, layer->n_in);
 }
 
 /* The width of gradients along edges; rounded if rows are bf16. */
 static double rounded_width(const struct sl_row_basis *basis, const struct sl_layer *layer)
 {
-    return row_element(basis) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
+    return sl_if_so(row_element(basis) == sizeof(sl_bf16) && aggregates(layer), layer->training.travels);
 }
 
 /* Add gradients: of all chunks if their handles are permanent, otherwise of the chunks in progress. */
@@ -531,7 +526,7 @@ static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_
         add_chunks(basis, true, layer->evaluation.travels * row, to);
         add_chunks(basis, true, layer->n_out * real, to);
     } else if (aggregates(layer)) {
-        add_chunks(basis, true, width_if(i > 0 || layer->activates_input, layer->n_in * row), to);
+        add_chunks(basis, true, sl_if_so(i > 0 || layer->activates_input, layer->n_in * row), to);
     }
 }
 
@@ -542,12 +537,12 @@ static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blo
     const double real = sizeof(sl_real);
     const double row = (double)row_element(basis);
     bool sum = aggregates(layer) && !layer->evaluation.project_first;
-    add_chunks(basis, false, width_if(sum || i > 0, layer->n_in * row), to);
+    add_chunks(basis, false, sl_if_so(sum || i > 0, layer->n_in * row), to);
     add_chunks(basis, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
-    add_chunks(basis, false, width_if(layer->hidden, layer->n_out * row), to);
-    add_chunks(basis, false, width_if(layer->hidden, layer->n_out), to);
-    add_chunks(basis, false, width_if(layer->activates_input, layer->n_in), to);
-    add_chunks(basis, false, width_if(attends(layer), layer->n_heads * real), to);
+    add_chunks(basis, false, sl_if_so(layer->hidden, layer->n_out * row), to);
+    add_chunks(basis, false, sl_if_so(layer->hidden, layer->n_out), to);
+    add_chunks(basis, false, sl_if_so(layer->activates_input, layer->n_in), to);
+    add_chunks(basis, false, sl_if_so(attends(layer), layer->n_heads * real), to);
 }
 
 /* Add start values from the first layer's output. Without other dependencies, a free worker computes start values
@@ -556,7 +551,7 @@ static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_bl
 {
     for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {
         const struct sl_layer *layer = &basis->model->layer[k];
-        add_chunks(basis, true, width_if(layer->kind->reads_first, layer->n_in * (double)row_element(basis)), to);
+        add_chunks(basis, true, sl_if_so(layer->kind->reads_first, layer->n_in * (double)row_element(basis)), to);
     }
 }
 
@@ -578,7 +573,7 @@ void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *
         } else {
             add_chunks(basis, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }
-        add_chunks(basis, true, width_if(reads_first && i > 0, model->layer[0].n_out * (double)row_element(basis)),
+        add_chunks(basis, true, sl_if_so(reads_first && i > 0, model->layer[0].n_out * (double)row_element(basis)),
                    &here);
         add_begun(basis, i, &here);
         take_most(out, &here);

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "partition/identity.h"
 #include "partition/partition.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"
@@ -53,8 +54,14 @@ struct sl_session {
     /* of the dataset */
     char name[64], split[64];
     bool synthetic;
-    /* hash of the dataset and its parts (sl_ranks_match_data) */
-    uint64_t data_hash;
+    /* of the dataset's features */
+    struct sl_feature_range range;
+    /* classes without a vertex */
+    uint32_t n_empty_classes;
+    /* contents of the dataset, for checkpoints and ranks; zeros if neither needs them */
+    struct sl_identity identity;
+    /* hash of the parts (sl_ranks_match_parts) */
+    uint64_t parts_hash;
     /* the dataset is the caller's, made of arrays */
     bool given;
     struct sl_partition partition;
@@ -101,8 +108,9 @@ struct sl_session {
     atomic_bool stop; /* sl_session_stop was called */
 };
 
-/* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep: sl_session_rest waits for
- * all tasks first. The workers of several ranks stay awake, since messages come at any time. Returns whether the workers slept before. */
+/* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
+ * sl_session_rest waits for all tasks first. The workers of several ranks stay awake, since messages come at any
+ * time. Returns whether the workers slept before. */
 bool sl_session_wake(struct sl_session *t);
 void sl_session_rest(struct sl_session *t);
 

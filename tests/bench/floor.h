@@ -13,7 +13,8 @@
  *   merge     id, place, row and inverse of each reference                       16 T_l bytes
  *   gather    each input row is read and written                                 8 F V_L bytes
  *   dense     2 m n k flops a product: self rows in forward, W in backward, X in backward but not at the first
- *             layer; the neighbours' products on V_l rows of means, or, where F > H, on the V_(l+1) rows before they are averaged
+ *             layer; the neighbours' products on V_l rows of means, or, where F > H, on the V_(l+1) rows before they
+ *               are averaged
  *   aggregate read along the edges, written once, each way                       4 w (E_l + V_l) bytes
  *
  * These five make the floor. Pack, activation, loss, reduction and optimiser are counted so that their rates can be

@@ -240,10 +240,12 @@ static void run_npy(const uint8_t *data, size_t n)
     struct sl_npy array;
     struct sl_features features = {0};
     int32_t *labels = NULL;
-    uint32_t n_vertices;
+    uint32_t n_vertices = n % 2 == 0 ? N : SL_NONE;
     uint64_t n_edges;
+    uint64_t count;
     sl_vertex *from = NULL;
     sl_vertex *to = NULL;
+    struct sl_ids ids = {0};
     if (sl_npy_read(path, "x", &array) == SL_OK) {
         fuzz_accepted++;
         for (uint64_t i = 0; i < array.n_items && i < 100; i++) {
@@ -254,7 +256,12 @@ static void run_npy(const uint8_t *data, size_t n)
     }
     judge(sl_npy_read_features(path, "node_feat", N, &features));
     judge(sl_npy_read_labels(path, "node_label", N, &labels));
-    judge(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+    judge(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
+    judge(sl_npy_read_ids(path, "ids", N, &ids));
+    judge(sl_npy_read_count(path, "num_nodes_list", N, &count));
+    judge(sl_npy_count_rows(path, "node_feat", &count));
+    sl_npy_holds(path, "edge_feat");
+    sl_free(ids.ids);
     sl_features_free(&features);
     sl_free(labels);
     sl_free(from);
@@ -262,10 +269,12 @@ static void run_npy(const uint8_t *data, size_t n)
 }
 
 /* An .npy file's bytes. Returns their number. */
-static size_t make_npy(const char *type, const char *shape, const void *items, size_t bytes, unsigned char *out)
+static size_t make_npy(const char *type, bool fortran, const char *shape, const void *items, size_t bytes,
+                       unsigned char *out)
 {
     char header[128];
-    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
+    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", type,
+                     fortran ? "True" : "False", shape);
     memset(header + n, ' ', sizeof header - (size_t)n);
     header[117] = '\n';
     memcpy(out, "\x93NUMPY\1\0\x76\0", 10);
@@ -318,11 +327,16 @@ static void seed_npy(const char *folder)
     static const int64_t labels[N] = {0, 1, 2, -1, 1, 0};
     unsigned char array[512];
     unsigned char zip[1024];
-    size_t n = make_npy("<f4", "(6, 2)", features, sizeof features, array);
+    size_t n = make_npy("<f4", false, "(6, 2)", features, sizeof features, array);
     put_seed(folder, "features", array, n);
     put_seed(folder, "zipped", zip, make_zip("node_feat.npy", array, n, zip));
-    n = make_npy("<i8", "(6, 1)", labels, sizeof labels, array);
+    n = make_npy("<i8", false, "(6, 1)", labels, sizeof labels, array);
     put_seed(folder, "labels", array, n);
+    n = make_npy(">i8", true, "(2, 3)", labels, sizeof labels, array);
+    put_seed(folder, "fortran", array, n);
+    n = make_npy("|b1", false, "(6,)", "\0\1\1\0\1\0", 6, array);
+    put_seed(folder, "mask", array, n);
+    n = make_npy("<i8", false, "(2, 3)", labels, sizeof labels, array);
     put_seed(folder, "edges", zip, make_zip("edge_index.npy", array, n, zip));
 }
 

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Kinds of files, each with a way to a dataset. */
+#include "partition/foreign.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define HEAD_BYTES 512
+
+#define BY_NUMPY                                                                                                       \
+    "then numpy.savez('DIR/raw/data.npz', edge_index=.., node_feat=..), numpy.save('DIR/raw/node-label.npy', ..) and " \
+    "numpy.save('DIR/split/NAME/train.npy', ..), valid.npy, test.npy"
+#define BY_TABLES                                                                                                      \
+    "move lines 'source,destination' into DIR/raw/edge.csv; features, labels and split go beside it, as tables too"
+#define UNPACK "unpack it, and give the folder that has raw/ and split/"
+
+/* The first kind whose bytes and ending fit. */
+static const struct kind {
+    const char *bytes; /* that the file begins with; NULL: any */
+    size_t n_bytes;
+    const char *inside; /* that its first HEAD_BYTES have somewhere; NULL: any */
+    const char *ending; /* NULL: any */
+    const char *name;
+    const char *advice;
+} kinds[] = {
+    {"PK\3\4", 4, "data.pkl", NULL, "a PyTorch archive", "torch.load it, " BY_NUMPY},
+    {NULL, 0, NULL, ".pt", "a PyTorch file", "torch.load it, " BY_NUMPY},
+    {NULL, 0, NULL, ".pth", "a PyTorch file", "torch.load it, " BY_NUMPY},
+    {"PK\3\4", 4, ".npy", NULL, "a NumPy archive", "numpy.load it, " BY_NUMPY},
+    {"PK\3\4", 4, NULL, NULL, "a zip archive", UNPACK},
+    {"\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", 8, NULL, NULL, "a DGL graph file", "dgl.load_graphs it, " BY_NUMPY},
+    {"\x93NUMPY", 6, NULL, NULL, "a NumPy array", "move it into a folder as DIR/raw/edge.npy or DIR/raw/node-feat.npy"},
+    {"%%MatrixMarket", 14, NULL, NULL, "a Matrix Market file", "scipy.io.mmread it, " BY_NUMPY},
+    {"\x89HDF", 4, NULL, NULL, "an HDF5 file", "h5py.File it, " BY_NUMPY},
+    {"PAR1", 4, NULL, NULL, "a Parquet file", "pandas.read_parquet it, " BY_NUMPY},
+    {"\x1f\x8b", 2, NULL, ".tar.gz", "a tar archive", UNPACK},
+    {"\x1f\x8b", 2, NULL, ".tgz", "a tar archive", UNPACK},
+    {"\x1f\x8b", 2, NULL, NULL, "a gzip file", BY_TABLES},
+    {"\x80", 1, NULL, NULL, "a Python pickle", "pickle.load it, " BY_NUMPY},
+    {NULL, 0, NULL, ".tar", "a tar archive", UNPACK},
+    {NULL, 0, NULL, ".zip", "a zip archive, or a part of one", UNPACK},
+    {NULL, 0, NULL, ".mtx", "a Matrix Market file", "scipy.io.mmread it, " BY_NUMPY},
+    {NULL, 0, NULL, ".graph", "a METIS graph",
+     "starling_data takes it; training needs a folder with features and labels too"},
+    {NULL, 0, "\"dtype\"", ".safetensors", "a safetensors file", "as a model it goes to --load"},
+    {NULL, 0, NULL, ".bin", "a binary file", "if DGL wrote it, dgl.load_graphs it, " BY_NUMPY},
+    {NULL, 0, NULL, ".csv", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, ".txt", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, ".tsv", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, NULL, "a file", BY_TABLES},
+};
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path);
+    size_t m = strlen(ending);
+    return n > m && strcasecmp(path + n - m, ending) == 0;
+}
+
+static bool has(const char *head, size_t n, const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t i = 0; i + length <= n; i++) {
+        if (memcmp(head + i, text, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool fits(const struct kind *kind, const char *path, const char *head, size_t n)
+{
+    return (kind->bytes == NULL || (n >= kind->n_bytes && memcmp(head, kind->bytes, kind->n_bytes) == 0)) &&
+           (kind->inside == NULL || has(head, n, kind->inside)) &&
+           (kind->ending == NULL || ends_in(path, kind->ending));
+}
+
+enum sl_status sl_foreign_refuse(const char *path)
+{
+    char head[HEAD_BYTES];
+    size_t n = 0;
+    const struct kind *kind = kinds;
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        n = fread(head, 1, sizeof head, file);
+        fclose(file);
+    }
+    while (!fits(kind, path, head, n)) { /* the last fits all */
+        kind++;
+    }
+    return sl_fail(SL_EFILE, "%.300s: %s, expected a dataset's folder: %s", path, kind->name, kind->advice);
+}
