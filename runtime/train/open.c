@@ -429,6 +429,12 @@ static enum sl_status open_shards(struct sl_session *t)
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
     }
+    if (held != NULL || s->checkpoint != NULL) {
+        t->identity = sl_identity_of(t->dataset);
+    }
+    if (held != NULL) {
+        SL_TRY(st, sl_ranks_match_data(t), done);
+    }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
@@ -442,9 +448,9 @@ static enum sl_status open_shards(struct sl_session *t)
     if (weighed) {
         SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
     }
-    t->data_hash = sl_ranks_hash_data(t->dataset, &t->partition);
+    t->parts_hash = sl_ranks_hash_parts(t->dataset, &t->partition);
     if (held != NULL) {
-        SL_TRY(st, sl_ranks_match_data(t), done);
+        SL_TRY(st, sl_ranks_match_parts(t), done);
         SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
     }
     t->shards.halo = held != NULL ? &t->halo : NULL;
@@ -492,7 +498,8 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     SL_TRY(st, check_memory(t), done);
     SL_TRY(st, open_shards(t), done);
     SL_TRY(st, open_model(t, checkpoint), done);
-    st = sl_ranks_match_step(t);
+    SL_TRY(st, sl_ranks_match_step(t), done);
+    st = sl_ranks_match_model(t);
 done:
     starpu_resume();
     return st;
@@ -580,7 +587,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     if (checkpoint.n > 0) {
-        SL_TRY(st, sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint), done);
+        SL_TRY(st, sl_state_match(settings, dataset != NULL, &checkpoint), done);
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);

@@ -5,6 +5,7 @@
 #include "runtime/train/ranks.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "codelets/ranks.h"
@@ -60,17 +61,28 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-/* File locations, options of one machine, and outputs of rank 0 may differ. */
-static bool must_match(const struct sl_option *option)
+/* How an option compares between ranks. */
+enum rule {
+    EQUAL, /* the same value at all ranks */
+    GIVEN, /* a path, which may differ. All ranks have it or none has, because all take part in the work for it */
+    LOCAL  /* location of a rank's own files, its processors, what rank 0 prints */
+};
+
+static enum rule rule_of(const struct sl_option *option)
 {
-    static const char *const free[] = {"data-path", "cache", "cpus", "gpus", "sched"};
-    for (size_t i = 0; i < sizeof free / sizeof *free; i++) {
-        if (strcmp(option->name, free[i]) == 0) {
-            return false;
+    static const char *const local[] = {"data-path", "cache", "cpus", "gpus", "sched", "quiet", "json"};
+    static const char *const given[] = {"checkpoint", "save", "predict", "embed", "metrics"};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++) {
+        if (strcmp(option->name, local[i]) == 0) {
+            return LOCAL;
         }
     }
-    return strcmp(option->group, "output") != 0 || strcmp(option->name, "resume") == 0 ||
-           strncmp(option->name, "trace", strlen("trace")) == 0;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        if (strcmp(option->name, given[i]) == 0) {
+            return GIVEN;
+        }
+    }
+    return EQUAL;
 }
 
 /* Copy rank 0's `text` to `out`, at all ranks. */
@@ -95,7 +107,12 @@ static enum sl_status match_option(const struct sl_option *option, const struct 
     enum sl_status st;
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
     SL_TRY(st, take_text_of_rank0(mine, &first), done);
-    if (strcmp(mine, first) != 0) {
+    if (rule_of(option) == GIVEN && (mine[0] == '\0') != (first[0] == '\0')) {
+        st = sl_fail(SL_EINVAL,
+                     "--%s: found %s, expected %s as rank 0 has; give it to all ranks or to none (mpirun -x carries "
+                     "STARLING_ variables to other machines)",
+                     option->name, mine[0] == '\0' ? "none" : "one", first[0] == '\0' ? "none" : "one");
+    } else if (rule_of(option) == EQUAL && strcmp(mine, first) != 0) {
         st =
             sl_fail(SL_EINVAL, "--%s: found '%.100s', expected '%.100s' as rank 0 has; give all ranks the same options",
                     option->name, mine, first);
@@ -111,15 +128,17 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char *first = NULL;
     enum sl_status st;
-    SL_TRY(st, take_text_of_rank0(PACKAGE_VERSION, &first), done);
-    if (strcmp(first, PACKAGE_VERSION) != 0) {
-        st = sl_fail(SL_EINVAL, "found Starling %s, expected %.40s as rank 0 has; start the same program everywhere",
-                     PACKAGE_VERSION, first);
+    char mine[64];
+    snprintf(mine, sizeof mine, "%s %s", table->program, PACKAGE_VERSION);
+    SL_TRY(st, take_text_of_rank0(mine, &first), done);
+    if (strcmp(first, mine) != 0) {
+        st = sl_fail(SL_EINVAL, "found %s, expected %.60s as rank 0 has; start the same program everywhere", mine,
+                     first);
         goto done;
     }
     size_t n_options = sl_n_ranks() > 1 ? table->n_options : 0;
     for (size_t i = 0; i < n_options; i++) {
-        if (must_match(&table->options[i])) {
+        if (rule_of(&table->options[i]) != LOCAL) {
             SL_TRY(st, match_option(&table->options[i], settings), done);
         }
     }
@@ -150,40 +169,67 @@ done:
 
 /* ---- data ---- */
 
-uint64_t sl_ranks_hash_data(const struct sl_dataset *dataset, const struct sl_partition *partition)
+uint64_t sl_ranks_hash_parts(const struct sl_dataset *dataset, const struct sl_partition *partition)
 {
-    const struct sl_graph *graph = &dataset->graph;
-    uint64_t n = graph->n_vertices;
-    const struct sl_ids *sets[] = {&dataset->train, &dataset->valid, &dataset->test};
-    const uint64_t numbers[] = {graph->n_edges,     partition->n_cut, dataset->features.n_columns,
-                                dataset->n_classes, dataset->train.n, dataset->valid.n,
-                                dataset->test.n};
-    uint64_t sum = sl_checksum(0, numbers, sizeof numbers);
+    uint64_t n = dataset->graph.n_vertices;
+    const uint64_t numbers[] = {partition->n_cut, n};
     if (sl_n_ranks() == 1) {
         return 0;
     }
-    sum = sl_checksum(sum, graph->offsets, (n + 1) * sizeof *graph->offsets);
-    sum = sl_checksum(sum, dataset->labels, n * sizeof *dataset->labels);
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        sum = sl_checksum(sum, sets[i]->ids, sets[i]->n * sizeof *sets[i]->ids);
-    }
-    sum = sl_checksum(sum, partition->new_ids, n * sizeof *partition->new_ids);
-    sl_dataset_drop_pages(dataset);
-    return sum;
+    return sl_checksum(sl_checksum(0, numbers, sizeof numbers), partition->new_ids, n * sizeof *partition->new_ids);
 }
 
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
-    uint64_t first = t->data_hash;
+    struct sl_identity first = t->identity;
     enum sl_status st;
     SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
-    if (first != t->data_hash) {
+    enum sl_identity_part part = sl_identity_compare(&first, &t->identity);
+    if (part != SL_N_IDENTITIES) {
         st = sl_fail(SL_EFILE,
-                     "dataset %s: found other vertices, edges, parts or another split than rank 0 has; give all ranks "
-                     "the same files and --cache",
+                     "dataset %s: found %s than rank 0 has; give all ranks the same files, --split and "
+                     "--features",
+                     t->name, sl_identity_others[part]);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_ranks_match_parts(const struct sl_session *t)
+{
+    uint64_t first = t->parts_hash;
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
+    if (first != t->parts_hash) {
+        st = sl_fail(SL_EFILE, "dataset %s: found other parts than rank 0 has; give all ranks the same --cache",
                      t->name);
     }
 done:
+    return st;
+}
+
+enum sl_status sl_ranks_match_model(struct sl_session *t)
+{
+    size_t n = sl_model_entries(&t->model);
+    sl_real *values = NULL;
+    enum sl_status st = SL_OK;
+    if (sl_n_ranks() == 1) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc(n, sizeof *values, "the model's entries", &values), done);
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    sl_model_read(&t->model, values);
+    sl_model_release(&t->model);
+    const uint64_t mine = sl_checksum(0, values, n * sizeof *values);
+    uint64_t first = mine;
+    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
+    if (first != mine) {
+        st = sl_fail(SL_EFILE,
+                     "found other initial weights than rank 0 has; give all ranks the same file in --load, and "
+                     "one folder that all share in --checkpoint");
+    }
+done:
+    sl_free(values);
     return st;
 }
 

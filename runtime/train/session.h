@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "partition/identity.h"
 #include "partition/partition.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"
@@ -57,8 +58,10 @@ struct sl_session {
     struct sl_feature_range range;
     /* classes without a vertex */
     uint32_t n_empty_classes;
-    /* hash of the dataset and its parts (sl_ranks_match_data) */
-    uint64_t data_hash;
+    /* contents of the dataset, for checkpoints and ranks; zeros if neither needs them */
+    struct sl_identity identity;
+    /* hash of the parts (sl_ranks_match_parts) */
+    uint64_t parts_hash;
     /* the dataset is the caller's, made of arrays */
     bool given;
     struct sl_partition partition;

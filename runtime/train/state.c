@@ -14,22 +14,13 @@
 #include "support/decimal.h"
 #include "support/memory.h"
 
-/* A run continues exactly only if these options stay the same: the data, the model, and the order of additions.
- * `transport` belongs to the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use
- * cuSPARSE's order. `epochs` sets the length of the learning rate schedule.
- *
- * Free options:
- * - place and time of tasks, and place of rows (sched, placement, depth, feature-cache): every sum has a fixed
- * order.
- * - observation and the end of the run (eval-every, patience, the output group).
- * - load: the checkpoint brings the weights.
- * - file locations (data-path, cache).
- * - the machine (cpus, gpus). GPUs round differently from CPUs. The bits equal those of an uninterrupted run if the
- * same kind of   device continues, with nccl the same number of GPUs, and without --cpus beside GPUs. */
-static const char *const fixed_options[] = {"dataset",
-                                            "split",
-                                            "features",
-                                            "directed",
+/* A run continues exactly only if its data, its model and the order of its additions stay the same. sl_state_rule says
+ * for every option whether it may change. The data are compared by content (partition/identity.h). `transport` belongs
+ * to the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use cuSPARSE's order. `epochs`
+ * sets the length of the learning rate schedule. GPUs round differently from CPUs: the bits equal those of an
+ * uninterrupted run if the same kind of device continues, with nccl the same number of GPUs, and without --cpus beside
+ * GPUs. */
+static const char *const fixed_options[] = {"directed",
                                             "normalize-features",
                                             "model",
                                             "heads",
@@ -71,7 +62,47 @@ static const char *const fixed_options[] = {"dataset",
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 12
 
-/* Sizes of the dataset, compared in addition to its name. */
+/* Options that choose the data. Any choice goes on that has the same contents. */
+static const char *const data_options[] = {"dataset", "split", "features"};
+
+/* Options that change no figure: where files are, where and when tasks run (every sum has a fixed order), what is
+ * observed and written, when the run ends. The checkpoint brings the weights, so `load` is not read. */
+static const char *const free_options[] = {"data-path",     "cache",         "cpus",
+                                           "gpus",          "sched",         "placement",
+                                           "depth",         "feature-cache", "feature-cache-policy",
+                                           "stages",        "stages-cut",    "recompute",
+                                           "watchdog",      "load",          "metrics",
+                                           "metrics-steps", "save",          "save-names",
+                                           "predict",       "embed",         "checkpoint",
+                                           "resume",        "trace",         "trace-steps",
+                                           "quiet",         "json",          "eval-every",
+                                           "patience"};
+
+static bool is_among(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum sl_resume_rule sl_state_rule(const char *option)
+{
+    if (is_among(option, fixed_options, N_FIXED)) {
+        return SL_RESUME_FIXED;
+    }
+    if (is_among(option, data_options, sizeof data_options / sizeof *data_options)) {
+        return SL_RESUME_SAME_DATA;
+    }
+    if (is_among(option, free_options, sizeof free_options / sizeof *free_options)) {
+        return SL_RESUME_FREE;
+    }
+    return SL_RESUME_UNKNOWN;
+}
+
+/* Sizes of the dataset. Their messages say more than those of contents. */
 static const char *const size_names[] = {"vertices", "edges", "features", "training_vertices"};
 #define N_SIZES (sizeof size_names / sizeof *size_names)
 
@@ -86,11 +117,13 @@ static uint64_t size_of(const struct sl_session *t, size_t i)
 
 /* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
-    struct sl_metadata entry[N_FIXED + N_NUMBERS + 2];
+    struct sl_metadata entry[N_FIXED + N_NUMBERS + SL_N_IDENTITIES + 3];
     uint32_t n;
     char *option[N_FIXED];
     char key[N_FIXED][48];
     char number[N_NUMBERS][40];
+    char data_key[SL_N_IDENTITIES][24];
+    char data[SL_N_IDENTITIES][24];
     uint32_t n_numbers;
 };
 
@@ -108,30 +141,43 @@ static void add_real(struct labels *labels, const char *key, double value)
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 
-/* An option's text. If the run trains on the program's arrays, `dataset` is their name. */
-static enum sl_status option_text(const char *name, const struct sl_settings *settings, const char *dataset, char **out)
+/* The metadata's name of a part's contents. */
+static void name_part(int part, char out[24])
 {
-    return dataset != NULL && strcmp(name, "dataset") == 0
-               ? sl_strdup(dataset, out)
-               : sl_option_text(sl_option_find(sl_settings_table_of(settings), name), settings, out);
+    snprintf(out, 24, "data.%s", sl_identity_names[part]);
+}
+
+static void add_identity(const struct sl_identity *identity, struct labels *labels)
+{
+    for (int i = 0; i < SL_N_IDENTITIES; i++) {
+        name_part(i, labels->data_key[i]);
+        snprintf(labels->data[i], sizeof labels->data[i], "%016" PRIx64, identity->part[i]);
+        labels->entry[labels->n++] = (struct sl_metadata){labels->data_key[i], labels->data[i]};
+    }
+}
+
+static enum sl_status option_text(const char *name, const struct sl_settings *settings, char **out)
+{
+    return sl_option_text(sl_option_find(sl_settings_table_of(settings), name), settings, out);
 }
 
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < N_FIXED; i++) {
-        const char *name = t->given ? t->name : NULL;
         if (sl_option_find(sl_settings_table_of(t->settings), fixed_options[i]) == NULL) {
             continue;
         }
-        SL_TRY(st, option_text(fixed_options[i], t->settings, name, &labels->option[i]), done);
+        SL_TRY(st, option_text(fixed_options[i], t->settings, &labels->option[i]), done);
         snprintf(labels->key[i], sizeof labels->key[i], "option.%s", fixed_options[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
     }
     for (size_t i = 0; i < N_SIZES; i++) {
         add_whole(labels, size_names[i], size_of(t, i));
     }
+    add_identity(&t->identity, labels);
     labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
+    labels->entry[labels->n++] = (struct sl_metadata){"split", t->split};
     labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
     add_whole(labels, "step", t->state.step);
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
@@ -270,7 +316,14 @@ static bool may_change(const struct sl_settings *s, const char *name)
     return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
 }
 
-enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset, const struct sl_tensors *checkpoint)
+/* Whether a split is left open that the checkpoint names. */
+static bool lacks_split(const struct sl_settings *s, const char *then)
+{
+    bool open = s->split == NULL || s->split[0] == '\0';
+    return open && then != NULL && then[0] != '\0';
+}
+
+enum sl_status sl_state_match(struct sl_settings *settings, bool given, const struct sl_tensors *checkpoint)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char *now = NULL;
@@ -298,7 +351,7 @@ enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset,
             SL_TRY(st, sl_option_set(table, name, then, settings), done);
             continue;
         }
-        SL_TRY(st, option_text(name, settings, dataset, &now), done);
+        SL_TRY(st, option_text(name, settings, &now), done);
         if (strcmp(now, then) != 0) {
             st = sl_fail(
                 SL_EINVAL,
@@ -309,6 +362,10 @@ enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset,
         }
         sl_free(now);
         now = NULL;
+    }
+    const char *split = sl_tensors_metadata(checkpoint, "split");
+    if (!given && lacks_split(settings, split)) {
+        SL_TRY(st, sl_option_set(table, "split", split, settings), done);
     }
     st = sl_settings_check(settings);
 done:
@@ -337,6 +394,25 @@ static enum sl_status match_sizes(const struct sl_session *t, const struct sl_te
     return SL_OK;
 }
 
+/* Compare the contents of the data. A checkpoint of an earlier version does not have them. */
+static enum sl_status match_identity(const struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    for (int i = 0; i < SL_N_IDENTITIES; i++) {
+        char key[24];
+        char now[24];
+        name_part(i, key);
+        snprintf(now, sizeof now, "%016" PRIx64, t->identity.part[i]);
+        const char *then = sl_tensors_metadata(checkpoint, key);
+        if (then != NULL && strcmp(now, then) != 0) {
+            return sl_fail(SL_EINVAL,
+                           "dataset %s: found %s than the run in %.200s began with; use the data of that run, or start "
+                           "afresh in another --checkpoint folder",
+                           t->name, sl_identity_others[i], checkpoint->path);
+        }
+    }
+    return SL_OK;
+}
+
 static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_progress_state *state = &t->state;
@@ -358,6 +434,7 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
     struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
     enum sl_status st;
     SL_TRY(st, match_sizes(t, checkpoint), done);
+    SL_TRY(st, match_identity(t, checkpoint), done);
     SL_TRY(st, load_numbers(t, checkpoint), done);
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
