@@ -5,12 +5,15 @@
 #include "runtime/train/ranks.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "codelets/ranks.h"
 #include "config.h"
+#include "runtime/train/rules.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/real.h"
 
 /* ---- limits ---- */
 
@@ -60,19 +63,6 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-/* File locations, options of one machine, and outputs of rank 0 may differ. */
-static bool must_match(const struct sl_option *option)
-{
-    static const char *const free[] = {"data-path", "cache", "cpus", "gpus", "sched"};
-    for (size_t i = 0; i < sizeof free / sizeof *free; i++) {
-        if (strcmp(option->name, free[i]) == 0) {
-            return false;
-        }
-    }
-    return strcmp(option->group, "output") != 0 || strcmp(option->name, "resume") == 0 ||
-           strncmp(option->name, "trace", strlen("trace")) == 0;
-}
-
 /* Copy rank 0's `text` to `out`, at all ranks. */
 static enum sl_status take_text_of_rank0(const char *text, char **out)
 {
@@ -88,43 +78,85 @@ done:
     return st;
 }
 
-static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
+/* Compare a text with rank 0's. what: the start of the message; remedy: its end. */
+static enum sl_status match_text(const char *what, const char *mine, const char *remedy)
 {
-    char *mine = NULL;
     char *first = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_option_text(option, settings, &mine), done);
+    if (sl_n_ranks() == 1) {
+        return SL_OK;
+    }
     SL_TRY(st, take_text_of_rank0(mine, &first), done);
     if (strcmp(mine, first) != 0) {
-        st =
-            sl_fail(SL_EINVAL, "--%s: found '%.100s', expected '%.100s' as rank 0 has; give all ranks the same options",
-                    option->name, mine, first);
+        st = sl_fail(SL_EINVAL, "%s: found '%.150s', expected '%.150s' as rank 0 has; %s", what, mine, first, remedy);
     }
 done:
-    sl_free(mine);
     sl_free(first);
     return st;
 }
 
-enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
+static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
 {
-    const struct sl_option_table *table = sl_settings_table_of(settings);
-    char *first = NULL;
+    enum sl_spread spread = sl_rule_of(option->name).spread;
+    char what[64];
+    char *mine = NULL;
     enum sl_status st;
-    SL_TRY(st, take_text_of_rank0(PACKAGE_VERSION, &first), done);
-    if (strcmp(first, PACKAGE_VERSION) != 0) {
-        st = sl_fail(SL_EINVAL, "found Starling %s, expected %.40s as rank 0 has; start the same program everywhere",
-                     PACKAGE_VERSION, first);
-        goto done;
+    if (spread == SL_SPREAD_OWN) {
+        return SL_OK;
     }
-    size_t n_options = sl_n_ranks() > 1 ? table->n_options : 0;
-    for (size_t i = 0; i < n_options; i++) {
-        if (must_match(&table->options[i])) {
-            SL_TRY(st, match_option(&table->options[i], settings), done);
-        }
+    snprintf(what, sizeof what, "--%s", option->name);
+    SL_TRY(st, sl_option_text(option, settings, &mine), done);
+    if (spread == SL_SPREAD_EQUAL) {
+        st = match_text(what, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
+    } else {
+        st = match_text(what, mine[0] != '\0' ? "given" : "not given",
+                        "give it to all ranks or to none (mpirun -x NAME passes a variable on)");
     }
 done:
-    sl_free(first);
+    sl_free(mine);
+    return st;
+}
+
+/* Ranks with other options, in number or name, would lose step in match_option. */
+static enum sl_status match_program(const struct sl_option_table *table, bool given)
+{
+    char mine[128];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < table->n_options; i++) {
+        sum = sl_checksum(sum, table->options[i].name, strlen(table->options[i].name));
+    }
+    snprintf(mine, sizeof mine, "%s %s, reals of %zu bytes, options %08" PRIx32 ", data from %s", table->program,
+             PACKAGE_VERSION, sizeof(sl_real), (uint32_t)sum, given ? "arrays" : "files");
+    return match_text("program", mine, "start the same program everywhere");
+}
+
+/* The paths of --load may differ. */
+static enum sl_status match_weights(const struct sl_settings *s)
+{
+    struct sl_map map;
+    char mine[32];
+    enum sl_status st;
+    if (s->load == NULL || sl_n_ranks() == 1) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_file_map(s->load, &map), done);
+    snprintf(mine, sizeof mine, "hash %016" PRIx64, sl_checksum(0, map.data, map.bytes));
+    sl_file_unmap(&map);
+    st = match_text("--load", mine, "give all ranks the same weights");
+done:
+    return st;
+}
+
+enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool given)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st;
+    SL_TRY(st, match_program(table, given), done);
+    for (size_t i = 0; i < table->n_options; i++) {
+        SL_TRY(st, match_option(&table->options[i], settings), done);
+    }
+    st = match_weights(settings);
+done:
     return st;
 }
 
@@ -150,56 +182,40 @@ done:
 
 /* ---- data ---- */
 
-uint64_t sl_ranks_hash_data(const struct sl_dataset *dataset, const struct sl_partition *partition)
+enum sl_status sl_ranks_match_checkpoint(const struct sl_tensors *checkpoint)
 {
-    const struct sl_graph *graph = &dataset->graph;
-    uint64_t n = graph->n_vertices;
-    const struct sl_ids *sets[] = {&dataset->train, &dataset->valid, &dataset->test};
-    const uint64_t numbers[] = {graph->n_edges,     partition->n_cut, dataset->features.n_columns,
-                                dataset->n_classes, dataset->train.n, dataset->valid.n,
-                                dataset->test.n};
-    uint64_t sum = sl_checksum(0, numbers, sizeof numbers);
-    if (sl_n_ranks() == 1) {
-        return 0;
+    char mine[64] = "no checkpoint";
+    uint64_t step;
+    enum sl_status st = SL_OK;
+    if (checkpoint->n > 0) {
+        SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &step), done);
+        snprintf(mine, sizeof mine, "step %" PRIu64 ", checksum %.16s", step, sl_checkpoint_checksum(checkpoint));
     }
-    sum = sl_checksum(sum, graph->offsets, (n + 1) * sizeof *graph->offsets);
-    sum = sl_checksum(sum, dataset->labels, n * sizeof *dataset->labels);
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        sum = sl_checksum(sum, sets[i]->ids, sets[i]->n * sizeof *sets[i]->ids);
-    }
-    sum = sl_checksum(sum, partition->new_ids, n * sizeof *partition->new_ids);
-    sl_dataset_drop_pages(dataset);
-    return sum;
+    st = match_text("--resume", mine, "--checkpoint has to be a folder that all ranks share");
+done:
+    return st;
 }
 
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
-    uint64_t first = t->data_hash;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
-    if (first != t->data_hash) {
-        st = sl_fail(SL_EFILE,
-                     "dataset %s: found other vertices, edges, parts or another split than rank 0 has; give all ranks "
-                     "the same files and --cache",
-                     t->name);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < SL_N_DATA_PARTS && st == SL_OK; i++) {
+        char what[96];
+        snprintf(what, sizeof what, "dataset %s, %s", t->name, sl_data_part_names[i]);
+        st = match_text(what, t->identity.text[i], "give all ranks the same --dataset, --split and --features");
     }
-done:
     return st;
 }
 
-enum sl_status sl_ranks_match_step(const struct sl_session *t)
+enum sl_status sl_ranks_match_parts(const struct sl_session *t)
 {
-    uint64_t step = t->state.step;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&step, sizeof step), done);
-    if (step != t->state.step) {
-        st = sl_fail(SL_EFILE,
-                     "--resume: found a checkpoint of step %" PRIu64 ", expected step %" PRIu64
-                     " as rank 0 has; --checkpoint has to be a folder that all ranks share",
-                     t->state.step, step);
-    }
-done:
-    return st;
+    const struct sl_partition *p = &t->partition;
+    char what[96];
+    char mine[96];
+    snprintf(what, sizeof what, "dataset %s, its partition", t->name);
+    snprintf(mine, sizeof mine, "%" PRIu64 " cut edges, hash %016" PRIx64, p->n_cut,
+             sl_checksum(0, p->new_ids, p->graph.n_vertices * sizeof *p->new_ids));
+    return match_text(what, mine, "ranks without a common --cache need the same METIS");
 }
 
 /* ---- numbers ---- */

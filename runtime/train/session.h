@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "partition/identity.h"
 #include "partition/partition.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"
@@ -57,8 +58,8 @@ struct sl_session {
     struct sl_feature_range range;
     /* classes without a vertex */
     uint32_t n_empty_classes;
-    /* hash of the dataset and its parts (sl_ranks_match_data) */
-    uint64_t data_hash;
+    /* of the data, if the run has checkpoints or several ranks */
+    struct sl_identity identity;
     /* the dataset is the caller's, made of arrays */
     bool given;
     struct sl_partition partition;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The contents of checkpoints, and fixed options. */
+ * The contents of checkpoints. */
 #include "runtime/train/state.h"
 
 #include <inttypes.h>
@@ -11,85 +11,24 @@
 #include "codelets/ranks.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/rules.h"
 #include "support/decimal.h"
 #include "support/memory.h"
+#include "support/text.h"
 
-/* A run continues exactly only if these options stay the same: the data, the model, and the order of additions.
- * `transport` belongs to the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use
- * cuSPARSE's order. `epochs` sets the length of the learning rate schedule.
- *
- * Free options:
- * - place and time of tasks, and place of rows (sched, placement, depth, feature-cache): every sum has a fixed
- * order.
- * - observation and the end of the run (eval-every, patience, the output group).
- * - load: the checkpoint brings the weights.
- * - file locations (data-path, cache).
- * - the machine (cpus, gpus). GPUs round differently from CPUs. The bits equal those of an uninterrupted run if the
- * same kind of   device continues, with nccl the same number of GPUs, and without --cpus beside GPUs. */
-static const char *const fixed_options[] = {"dataset",
-                                            "split",
-                                            "features",
-                                            "directed",
-                                            "normalize-features",
-                                            "model",
-                                            "heads",
-                                            "alpha",
-                                            "lambda",
-                                            "layers",
-                                            "hidden",
-                                            "dropout",
-                                            "input-dropout",
-                                            "norm",
-                                            "residual",
-                                            "precision",
-                                            "sync",
-                                            "pes",
-                                            "group-size",
-                                            "batch-size",
-                                            "fanout",
-                                            "sampler",
-                                            "layer-dependency",
-                                            "kappa",
-                                            "chunks",
-                                            "ways",
-                                            "chunk-order",
-                                            "gradient-factor",
-                                            "history-every",
-                                            "guard",
-                                            "partition",
-                                            "gossip-what",
-                                            "gossip-average-every",
-                                            "gossip-local-size",
-                                            "gossip-ring",
-                                            "lr",
-                                            "lr-schedule",
-                                            "epochs",
-                                            "weight-decay",
-                                            "seed",
-                                            "transport",
-                                            "means"};
-#define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
-#define N_NUMBERS 12
-
-/* Sizes of the dataset, compared in addition to its name. */
-static const char *const size_names[] = {"vertices", "edges", "features", "training_vertices"};
-#define N_SIZES (sizeof size_names / sizeof *size_names)
-
-static uint64_t size_of(const struct sl_session *t, size_t i)
-{
-    const uint64_t sizes[N_SIZES] = {t->shards.n_vertices, t->partition.graph.n_edges, t->shards.n_features,
-                                     t->shards.n_train};
-    return sizes[i];
-}
+#define N_NUMBERS 8
+#define KEY_BYTES 48
+#define SPLIT_KEY "split"
 
 /* ---- saving ---- */
 
 /* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
-    struct sl_metadata entry[N_FIXED + N_NUMBERS + 2];
+    struct sl_metadata entry[SL_MAX_OPTIONS + SL_N_DATA_PARTS + N_NUMBERS + 3];
     uint32_t n;
-    char *option[N_FIXED];
-    char key[N_FIXED][48];
+    char *option[SL_MAX_OPTIONS];
+    char key[SL_MAX_OPTIONS][KEY_BYTES];
+    char part[SL_N_DATA_PARTS][KEY_BYTES];
     char number[N_NUMBERS][40];
     uint32_t n_numbers;
 };
@@ -108,30 +47,43 @@ static void add_real(struct labels *labels, const char *key, double value)
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 
-/* An option's text. If the run trains on the program's arrays, `dataset` is their name. */
-static enum sl_status option_text(const char *name, const struct sl_settings *settings, const char *dataset, char **out)
+static void name_option(const char *option, char out[KEY_BYTES])
 {
-    return dataset != NULL && strcmp(name, "dataset") == 0
-               ? sl_strdup(dataset, out)
-               : sl_option_text(sl_option_find(sl_settings_table_of(settings), name), settings, out);
+    snprintf(out, KEY_BYTES, "option.%s", option);
+}
+
+static void name_part(size_t part, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, "data.%s", sl_data_part_names[part]);
+}
+
+static enum sl_status add_options(const struct sl_settings *settings, struct labels *labels)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        if (sl_rule_of(option->name).change == SL_CHANGE_FREELY) {
+            continue;
+        }
+        SL_TRY(st, sl_option_text(option, settings, &labels->option[i]), done);
+        name_option(option->name, labels->key[i]);
+        labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
+    }
+done:
+    return st;
 }
 
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_FIXED; i++) {
-        const char *name = t->given ? t->name : NULL;
-        if (sl_option_find(sl_settings_table_of(t->settings), fixed_options[i]) == NULL) {
-            continue;
-        }
-        SL_TRY(st, option_text(fixed_options[i], t->settings, name, &labels->option[i]), done);
-        snprintf(labels->key[i], sizeof labels->key[i], "option.%s", fixed_options[i]);
-        labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
-    }
-    for (size_t i = 0; i < N_SIZES; i++) {
-        add_whole(labels, size_names[i], size_of(t, i));
+    enum sl_status st;
+    SL_TRY(st, add_options(t->settings, labels), done);
+    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
+        name_part(i, labels->part[i]);
+        labels->entry[labels->n++] = (struct sl_metadata){labels->part[i], t->identity.text[i]};
     }
     labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
+    labels->entry[labels->n++] = (struct sl_metadata){SPLIT_KEY, t->split};
     labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
     add_whole(labels, "step", t->state.step);
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
@@ -147,7 +99,7 @@ done:
 
 static void free_labels(struct labels *labels)
 {
-    for (size_t i = 0; i < N_FIXED; i++) {
+    for (size_t i = 0; i < SL_MAX_OPTIONS; i++) {
         sl_free(labels->option[i]);
     }
 }
@@ -264,74 +216,93 @@ static bool left_open(const struct sl_settings *s, const char *name)
            (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
 }
 
-/* lr-schedule is compared before epochs (fixed_options) and equals the checkpoint's here. */
 static bool may_change(const struct sl_settings *s, const char *name)
 {
-    return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
+    switch (sl_rule_of(name).change) {
+    case SL_CHANGE_DATA: return true; /* sl_state_match_data compares contents */
+    case SL_CHANGE_FREELY: return true;
+    case SL_CHANGE_LONGER: return s->lr_schedule == SL_LR_NONE; /* then the checkpoint's schedule is none, too */
+    case SL_CHANGE_NEVER: break;
+    }
+    return false;
 }
 
-enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset, const struct sl_tensors *checkpoint)
+static enum sl_status match_option(struct sl_settings *settings, const struct sl_option *option,
+                                   const struct sl_tensors *checkpoint)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
+    char key[KEY_BYTES];
     char *now = NULL;
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_FIXED; i++) {
-        const char *name = fixed_options[i];
-        char key[48];
-        if (sl_option_find(table, name) == NULL) {
-            continue;
-        }
-        snprintf(key, sizeof key, "option.%s", name);
-        const char *then = sl_tensors_metadata(checkpoint, key);
-        if (then == NULL && strcmp(name, "precision") == 0) {
-            then = "float"; /* older checkpoints: the only precision */
-        }
-        if (then == NULL) {
-            st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
-                         name, table->program);
-            goto done;
-        }
-        if (may_change(settings, name)) {
-            continue;
-        }
-        if (left_open(settings, name)) {
-            SL_TRY(st, sl_option_set(table, name, then, settings), done);
-            continue;
-        }
-        SL_TRY(st, option_text(name, settings, dataset, &now), done);
-        if (strcmp(now, then) != 0) {
-            st = sl_fail(
-                SL_EINVAL,
-                "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
-                "afresh in another --checkpoint folder",
-                name, now, then, settings->checkpoint);
-            goto done;
-        }
-        sl_free(now);
-        now = NULL;
+    enum sl_status st;
+    name_option(option->name, key);
+    const char *then = sl_tensors_metadata(checkpoint, key);
+    if (then == NULL) {
+        return sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
+                       option->name, table->program);
     }
-    st = sl_settings_check(settings);
+    if (left_open(settings, option->name)) {
+        return sl_option_set(table, option->name, then, settings);
+    }
+    SL_TRY(st, sl_option_text(option, settings, &now), done);
+    if (strcmp(now, then) != 0) {
+        st = sl_fail(SL_EINVAL,
+                     "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
+                     "afresh in another --checkpoint folder",
+                     option->name, now, then, settings->checkpoint);
+    }
 done:
     sl_free(now);
     return st;
 }
 
-static enum sl_status match_sizes(const struct sl_session *t, const struct sl_tensors *checkpoint)
+enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
-    for (size_t i = 0; i < N_SIZES; i++) {
-        uint64_t then = size_of(t, i);
-        bool known = sl_tensors_metadata(checkpoint, size_names[i]) != NULL; /* older checkpoints lack sizes */
-        enum sl_status st = SL_OK;
-        if (known) {
-            st = sl_checkpoint_whole(checkpoint, size_names[i], &then);
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (!may_change(settings, table->options[i].name)) {
+            SL_TRY(st, match_option(settings, &table->options[i], checkpoint), done);
         }
-        if (st == SL_OK && then != size_of(t, i)) {
-            st = sl_fail(SL_EINVAL,
-                         "dataset %s: found %" PRIu64 " %s, expected %" PRIu64 ", as in the run that %.200s is of",
-                         t->name, size_of(t, i), size_names[i], then, checkpoint->path);
+    }
+    st = sl_settings_check(settings);
+done:
+    return st;
+}
+
+const char *sl_state_split(const struct sl_tensors *checkpoint)
+{
+    return sl_tensors_metadata(checkpoint, SPLIT_KEY);
+}
+
+/* The text of an option that chose the data, or of nothing. */
+static const char *choice_of(const struct sl_tensors *checkpoint, const char *option)
+{
+    char key[KEY_BYTES];
+    name_option(option, key);
+    return sl_text_or(sl_tensors_metadata(checkpoint, key), "");
+}
+
+enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
+        const char *now = t->identity.text[i];
+        const char *features = choice_of(checkpoint, "features");
+        char key[KEY_BYTES];
+        name_part(i, key);
+        const char *then = sl_tensors_metadata(checkpoint, key);
+        if (then == NULL) {
+            return sl_fail(SL_EFILE, "%s: it does not say what its %s was; it is no checkpoint", checkpoint->path,
+                           sl_data_part_names[i]);
         }
-        if (st != SL_OK) {
-            return st;
+        if (strcmp(now, then) != 0) {
+            return sl_fail(SL_EINVAL,
+                           "dataset %s, %s: found %s, expected %.80s, which the run in %.200s began with (--dataset "
+                           "%.100s --split %.63s%s%.100s); use the same data, or start afresh in another --checkpoint "
+                           "folder",
+                           t->name, sl_data_part_names[i], now, then, t->settings->checkpoint,
+                           t->given ? t->name : choice_of(checkpoint, "dataset"),
+                           sl_text_or(sl_state_split(checkpoint), ""), features[0] != '\0' ? " --features " : "",
+                           features);
         }
     }
     return SL_OK;
@@ -357,7 +328,6 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
     size_t n_entries = sl_model_entries(&t->model);
     struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
     enum sl_status st;
-    SL_TRY(st, match_sizes(t, checkpoint), done);
     SL_TRY(st, load_numbers(t, checkpoint), done);
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);

@@ -15,11 +15,17 @@ enum sl_status sl_state_average(struct sl_session *session);
 /* Save the state to --checkpoint; rank 0 writes. Collective. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_state_save(struct sl_session *session);
 
-/* Check the settings against the checkpoint: the run must continue exactly. Open values of pes, group-size and
- * chunks come from the checkpoint. Call this before the session decides open options. dataset: the name of the
- * program's own arrays; NULL: compare the option.
+/* Check the settings against the checkpoint: the run must continue exactly (runtime/train/rules.h). Open values of
+ * pes, group-size and chunks come from the checkpoint. Call this before the session decides open options.
  * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
-enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset, const struct sl_tensors *checkpoint);
+enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint);
+
+/* Check the session's identity against the checkpoint. SL_EINVAL: other data (the message names the part and its two
+ * identities). SL_EFILE. */
+enum sl_status sl_state_match_data(const struct sl_session *session, const struct sl_tensors *checkpoint);
+
+/* The name of the split that the run in the checkpoint began with; NULL: unknown. */
+const char *sl_state_split(const struct sl_tensors *checkpoint);
 
 /* Load model, best weights and progress from a checkpoint. SL_EFILE. After a failure the session must not be
  * trained. */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Identities as texts. */
+#include "partition/identity.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "partition/cache.h"
+
+const char *const sl_data_part_names[SL_N_DATA_PARTS] = {"graph", "features", "labels", "split"};
+
+void sl_dataset_identify(const struct sl_dataset *dataset, struct sl_identity *out)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    const size_t bytes = sizeof out->text[0];
+    uint64_t hash[SL_N_DATA_PARTS];
+    sl_cache_hash_dataset(dataset, hash);
+    snprintf(out->text[SL_DATA_GRAPH], bytes, "%u vertices, %" PRIu64 " edges, hash %016" PRIx64, graph->n_vertices,
+             graph->n_edges, hash[SL_DATA_GRAPH]);
+    snprintf(out->text[SL_DATA_FEATURES], bytes, "%u columns, hash %016" PRIx64, dataset->features.n_columns,
+             hash[SL_DATA_FEATURES]);
+    snprintf(out->text[SL_DATA_LABELS], bytes, "%u classes, hash %016" PRIx64, dataset->n_classes,
+             hash[SL_DATA_LABELS]);
+    snprintf(out->text[SL_DATA_SPLIT], bytes, "%u/%u/%u vertices, hash %016" PRIx64, dataset->train.n, dataset->valid.n,
+             dataset->test.n, hash[SL_DATA_SPLIT]);
+}
