@@ -999,24 +999,45 @@ static void one_session_at_a_time(void **state)
     sl_dataset_delete(dataset);
 }
 
-/* Nor is a run gone on with over other data. */
+/* A run resumes over the same contents only, whatever their name is. */
 static void other_data_are_refused(void **state)
 {
     static const char resume[] = "checkpoint=%kept resume";
     struct seen seen = nothing();
-    struct sl_arrays others[] = {arrays(), arrays(), arrays(), arrays(), arrays()};
+    struct sl_arrays others[] = {arrays(), arrays(), arrays(), arrays(), arrays(), arrays(), arrays(), arrays()};
+    static float other_features[N * F];
+    static int32_t other_labels[N];
+    static uint32_t other_ids[N];
+    static uint32_t other_destinations[E];
     static const struct {
         enum sl_status status;
         const char *words;
-    } expected[] = {{SL_EINVAL, "--dataset: found 'others', expected 'crowds'"},
+    } expected[] = {{SL_EINVAL, "found other features than the run in"},
                     {SL_EINVAL, "edges, expected"},
                     {SL_EINVAL, "5 features, expected 6"},
                     {SL_EINVAL, "119 training_vertices, expected 120"},
-                    {SL_EINVAL, "239 vertices, expected 240"}};
+                    {SL_EINVAL, "239 vertices, expected 240"},
+                    {SL_EINVAL, "found other labels than the run in"},
+                    {SL_EINVAL, "found another split than the run in"},
+                    {SL_EINVAL, "found another graph than the run in"}};
     struct sl_dataset *dataset = crowds();
     (void)state;
     run("epochs=1 checkpoint=%kept", dataset, &seen);
-    others[0].name = "others";
+    memcpy(other_features, features, sizeof features);
+    other_features[N * F - 1] += 1;
+    others[0].features = other_features;
+    memcpy(other_labels, labels, sizeof labels);
+    other_labels[0] = labels[1];
+    other_labels[1] = labels[0];
+    others[5].labels = other_labels;
+    memcpy(other_ids, ids, sizeof ids);
+    other_ids[N_TRAIN] = ids[N_TRAIN + N_VALID];
+    other_ids[N_TRAIN + N_VALID] = ids[N_TRAIN];
+    others[6].valid = other_ids + N_TRAIN;
+    others[6].test = other_ids + N_TRAIN + N_VALID;
+    memcpy(other_destinations, destinations, sizeof destinations);
+    other_destinations[0] = (destinations[0] + 1) % N;
+    others[7].destinations = other_destinations;
     others[1].directed = true;
     others[2].n_features = 5;
     others[3].train = ids + 1;
@@ -1031,6 +1052,10 @@ static void other_data_are_refused(void **state)
         open_refused(resume, other, expected[i].status, expected[i].words);
         sl_dataset_delete(other);
     }
+    sl_dataset_delete(dataset);
+    struct sl_arrays same = arrays();
+    same.name = "masses"; /* the same contents by another name */
+    assert_ok(sl_dataset_new(&same, &dataset));
     seen = nothing();
     run("checkpoint=%kept resume epochs=2", dataset, &seen);
     assert_int_equal(seen.n_steps, STEPS);

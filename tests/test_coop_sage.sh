@@ -430,6 +430,25 @@ for signal in TERM USR1 USR2 HUP XCPU; do
 done
 
 # shellcheck disable=SC2086
+# Data are known by their contents: the same under another path go on, others of the same sizes do not.
+"$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out first >/dev/null 2>stderr || complain "generate: $(cat stderr)"
+cp -R first again && cp -R first changed && cp -R first parted
+again=(--cache none --batch-size 50 --fanout 3,3 --layers 2 --hidden 8 --cpus 1)
+expect 0 '^epoch +1/1 ' --dataset ./first "${again[@]}" --epochs 1 --checkpoint known
+expect 0 '^resuming ' --dataset "$PWD/again/" "${again[@]}" --epochs 2 --checkpoint known --resume
+expect 0 '^resuming ' --dataset first --data-path . "${again[@]}" --epochs 3 --checkpoint known --resume
+features=$(find changed/raw -name 'node-feat*')
+case $features in
+*.gz) gzip -dc "$features" | sed '1s/^[^,]*/7/' | gzip >features.gz && mv features.gz "$features" ;;
+*) sed -i '1s/^[^,]*/7/' "$features" ;;
+esac
+expect 1 'found other features than the run in known' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
+# A second split beside the first: the checkpoint names its split.
+split=$(basename "$(find parted/split -mindepth 1 -maxdepth 1 -type d)")
+cp -R "parted/split/$split" parted/split/second
+expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 4 --checkpoint known --resume
+expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 5 --checkpoint known --resume --split "$split"
+
 expect 1 'expected' $run --checkpoint kept --resume --lr 0.5
 # shellcheck disable=SC2086
 expect 1 'none' $run --checkpoint none --resume
