@@ -9,15 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/identity.h"
 #include "support/file.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
 #define VERSION 3 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
-#define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
+#define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
+#define CHECK_GRAIN 4096              /* lists that one thread checks at a time */
 
 enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
 
@@ -66,6 +67,37 @@ _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 40 + 128
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
+struct summing {
+    const unsigned char *data;
+    size_t bytes;
+    bool low_memory; /* the data are in a map: give the pages back after reading */
+    _Atomic uint64_t sum;
+};
+
+/* Each chunk's checksum starts from its number. The sum does not depend on the order of the threads. */
+static void sum_chunks(void *context, uint64_t begin, uint64_t end)
+{
+    struct summing *summing = context;
+    for (uint64_t i = begin; i < end; i++) {
+        size_t start = i * CHUNK_BYTES;
+        size_t left = summing->bytes - start;
+        size_t bytes = sl_min_u64(left, CHUNK_BYTES);
+        atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
+        if (summing->low_memory) {
+            sl_file_forget(summing->data + start, bytes);
+        }
+    }
+}
+
+/* The checksum of an array, continuing from `start`. Several threads compute it. */
+static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
+{
+    struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
+    sl_parallel_for((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, 1, sum_chunks, &summing);
+    const uint64_t result[] = {bytes, atomic_load(&summing.sum)};
+    return sl_checksum(start, result, sizeof result);
+}
+
 static uint64_t header_checksum(const struct header *header)
 {
     return sl_checksum(VERSION, header, offsetof(struct header, header_checksum));
@@ -104,7 +136,7 @@ static void finish(struct draft *draft)
         offset = (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         header->offset[i] = offset;
         offset += header->bytes[i];
-        header->checksum[i] = sl_checksum_array(0, draft->data[i], header->bytes[i], false);
+        header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i], false);
     }
     header->file_bytes = offset;
     header->header_checksum = header_checksum(header);
@@ -277,7 +309,7 @@ static const void *section(const struct reading *file, enum section which, uint6
         return NULL;
     }
     const unsigned char *data = file->map.data + offset;
-    if (sl_checksum_array(0, data, bytes, file->low_memory) != header->checksum[which]) {
+    if (array_checksum(0, data, bytes, file->low_memory) != header->checksum[which]) {
         return NULL;
     }
     return data;
@@ -458,10 +490,10 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
     uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
-    key = sl_checksum_array(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
-    key = sl_checksum_array(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
+    key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
+    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
     for (int i = 0; i < 3; i++) {
-        key = sl_checksum_array(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
+        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
     }
     return key;
 }

@@ -449,12 +449,6 @@ static enum sl_status open_shards(struct sl_session *t)
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
     }
-    if (held != NULL || s->checkpoint != NULL) {
-        t->identity = sl_identity_of(t->dataset);
-    }
-    if (held != NULL) {
-        SL_TRY(st, sl_ranks_match_data(t), done);
-    }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);

@@ -30,8 +30,6 @@ struct labels {
     char key[SL_MAX_OPTIONS][KEY_BYTES];
     char part[SL_N_DATA_PARTS][KEY_BYTES];
     char number[N_NUMBERS][40];
-    char data_key[SL_N_IDENTITIES][24];
-    char data[SL_N_IDENTITIES][24];
     uint32_t n_numbers;
 };
 
@@ -84,7 +82,6 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
         name_part(i, labels->part[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->part[i], t->identity.text[i]};
     }
-    add_identity(&t->identity, labels);
     labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
     labels->entry[labels->n++] = (struct sl_metadata){SPLIT_KEY, t->split};
     labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
@@ -306,25 +303,6 @@ enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_t
                            t->given ? t->name : choice_of(checkpoint, "dataset"),
                            sl_text_or(sl_state_split(checkpoint), ""), features[0] != '\0' ? " --features " : "",
                            features);
-        }
-    }
-    return SL_OK;
-}
-
-/* Compare the contents of the data. A checkpoint of an earlier version does not have them. */
-static enum sl_status match_identity(const struct sl_session *t, const struct sl_tensors *checkpoint)
-{
-    for (int i = 0; i < SL_N_IDENTITIES; i++) {
-        char key[24];
-        char now[24];
-        name_part(i, key);
-        snprintf(now, sizeof now, "%016" PRIx64, t->identity.part[i]);
-        const char *then = sl_tensors_metadata(checkpoint, key);
-        if (then != NULL && strcmp(now, then) != 0) {
-            return sl_fail(SL_EINVAL,
-                           "dataset %s: found %s than the run in %.200s began with; use the data of that run, or start "
-                           "afresh in another --checkpoint folder",
-                           t->name, sl_identity_others[i], checkpoint->path);
         }
     }
     return SL_OK;

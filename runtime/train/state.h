@@ -27,13 +27,7 @@ enum sl_status sl_state_match_data(const struct sl_session *session, const struc
 /* The name of the split that the run in the checkpoint began with; NULL: unknown. */
 const char *sl_state_split(const struct sl_tensors *checkpoint);
 
-/* Check the settings against the checkpoint: the run must continue exactly. Open values of pes, group-size and
- * chunks come from the checkpoint, and of split if the dataset is read from files. Call this before the session loads
- * the dataset. given: the dataset is the caller's arrays.
- * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
-enum sl_status sl_state_match(struct sl_settings *settings, bool given, const struct sl_tensors *checkpoint);
-
-/* Load model, best weights and progress from a checkpoint. SL_EINVAL: the checkpoint is of other data. SL_EFILE. After a failure the session must not be
+/* Load model, best weights and progress from a checkpoint. SL_EFILE. After a failure the session must not be
  * trained. */
 enum sl_status sl_state_load(struct sl_session *session, const struct sl_tensors *checkpoint);
 
