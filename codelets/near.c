@@ -6,15 +6,18 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #define N_LEVELS (SL_NEAR_HIGHEST - SL_NEAR_LOWEST + 1)
 /* bytes between queues: two adjacent cache lines, because a core may prefetch the neighbour of the line it reads */
 #define APART 128
+/* Calls of pop without a task, about 1 us each, after which a worker begins to yield its core. */
+#define PATIENCE 64
 
 struct line {
-    _Alignas(APART) pthread_mutex_t lock;
-    atomic_uint n_tasks; /* written with the lock held */
+    _Alignas(APART) pthread_mutex_t lock; /* protects n_tasks (for writing) and level */
+    atomic_uint n_tasks;
     /* Turns taken so far among the workers that a PE has to itself; counted at the first of these workers. */
     atomic_uint n_turns;
     struct starpu_task_list level[N_LEVELS];
@@ -139,15 +142,39 @@ static int push(struct starpu_task *task)
 
 /* Workers whose numbers differ only in low bits are neighbours, so the order own ^ 1, own ^ 2, .. goes from near to
  * far. */
-static struct starpu_task *pop(unsigned context)
+static struct starpu_task *find(unsigned own)
 {
-    const unsigned own = (unsigned)starpu_worker_get_id();
     struct starpu_task *task = take(&lines[own], starpu_task_list_pop_front);
-    (void)context;
     for (unsigned i = 1; task == NULL && i < n_steps; i++) {
         if ((own ^ i) < n_lines) {
             task = take(&lines[own ^ i], starpu_task_list_pop_back);
         }
+    }
+    return task;
+}
+
+/* An idle worker of StarPU polls without a pause. If a core has several threads, an idle worker would use up its time
+ * slice while a thread with work waits for the core. StarPU counts a worker as at work inside pop: a thread that needs
+ * the worker's lock waits until pop returns, and must then be faster than the next call. Relaxed, the worker gives the
+ * lock away. */
+static void make_way(void)
+{
+    starpu_worker_relax_on();
+    sched_yield();
+    starpu_worker_relax_off();
+}
+
+static struct starpu_task *pop(unsigned context)
+{
+    static _Thread_local unsigned n_empty; /* calls since this worker's last task */
+    struct starpu_task *task = find((unsigned)starpu_worker_get_id());
+    (void)context;
+    if (task != NULL) {
+        n_empty = 0;
+    } else if (n_empty < PATIENCE) {
+        n_empty++;
+    } else {
+        make_way();
     }
     return task;
 }

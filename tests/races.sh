@@ -45,6 +45,8 @@ sampled="$graph --layers 2 --hidden 16 --fanout 5,5 --batch-size 100 --epochs 2"
     watch gat "$apps/coop_sage" $sampled --pes 2 --model gat --heads 2
     watch gossip "$apps/coop_sage" $sampled --pes 4 --group-size 1 --sync dissemination
     watch teams "$apps/coop_sage" $sampled --pes 8 --chunks 2 --norm batch # more than two PEs for each of three workers
+    # Each home has two workers, and there may be more workers than cores.
+    watch workers "$apps/coop_sage" ${sampled/--cpus 3/--cpus 8} --pes 4 --chunks 2
     watch pipe "$apps/pipe_gnn" $graph --layers 4 --hidden 16 --stages 2 --ways 2 --chunks 4 --epochs 3
     watch pipe-again "$apps/pipe_gnn" $graph --layers 6 --hidden 16 --stages 2 --ways 1 --chunks 8 --history-every 1 --recompute --epochs 3
     watch checkpoint "$apps/coop_sage" $sampled --pes 2 --checkpoint kept --metrics m.jsonl --metrics-steps

@@ -33,7 +33,7 @@ n_run=0 n_shown=0
 declare -A n_skipped=()
 
 # Pages that are still to be written: links to them are counted, not followed.
-unwritten=(reproducibility performance metrics accuracy traces c-api coming-from adding troubleshooting)
+unwritten=(reproducibility performance metrics accuracy)
 n_unwritten=0
 
 complain()

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/near.h, on four workers of which one at a time is let go on: the lines that tasks join, what a worker
- * takes of its own and of others, and that nothing is lost where all are at work. */
+ * codelets/near.h. On four workers, one of them released at a time: the queues that tasks join, and the order in which
+ * a worker takes tasks. On 4 to 64 workers: no task is lost if the system stops workers, and idle workers yield.
+ * SL_LONG=1: longer chains of tasks. */
 #include "codelets/near.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tests/run_fixture.h"
 
@@ -230,45 +236,164 @@ static void test_made_ready(void **state)
     }
 }
 
-/* Chains of tasks of all PEs, none lost, each in its order, whoever runs them. */
+/* ---- many tasks ---- */
+
+#define N_CHAINS 24
+#define MAX_LENGTH 4000
+#define TOO_LONG_S 300 /* SIGALRM then ends the program: a live-lock */
+
+static void nap(long ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* A task that finds another count than its own number spoils the count for good. Some tasks block their worker. */
 static void count_task(void *buffers[], void *cl_arg)
 {
     unsigned *count = (unsigned *)STARPU_VARIABLE_GET_PTR(buffers[0]);
     const unsigned *wanted = cl_arg;
     *count = *count == *wanted ? *count + 1 : UINT32_MAX / 2;
+    if (*wanted % 101 == 100) {
+        nap(1000000);
+    }
 }
 
-static void test_many(void **state)
+/* Chains of tasks for n_pes PEs, with all priorities. No task may be lost or overtake another of its chain. */
+static void run_chains(uint32_t n_pes, unsigned length)
 {
     static struct starpu_codelet count_cl = {
         .name = "sl_test_count", .cpu_funcs = {count_task}, .nbuffers = 1, .modes = {STARPU_RW}};
-    static unsigned numbers[500];
-    unsigned counts[7] = {0};
-    starpu_data_handle_t handle[7];
+    static unsigned numbers[MAX_LENGTH];
+    unsigned counts[N_CHAINS] = {0};
+    starpu_data_handle_t handle[N_CHAINS];
+    struct sl_homes homes;
+    sl_homes_find(n_pes, &homes);
+    for (int k = 0; k < N_CHAINS; k++) {
+        starpu_variable_data_register(&handle[k], STARPU_MAIN_RAM, (uintptr_t)&counts[k], sizeof counts[k]);
+    }
+    for (unsigned i = 0; i < length * N_CHAINS; i++) {
+        struct starpu_task *task = starpu_task_create();
+        numbers[i / N_CHAINS] = i / N_CHAINS;
+        task->cl = &count_cl;
+        task->cl_arg = &numbers[i / N_CHAINS];
+        task->cl_arg_size = sizeof *numbers;
+        task->handles[0] = handle[i % N_CHAINS];
+        task->sched_data = i % 11 == 0 ? NULL : sl_near_place(&homes, i % n_pes);
+        task->priority = (int)(i % 9) - 3; /* beyond both ends */
+        assert_int_equal(starpu_task_submit(task), 0);
+    }
+    for (int k = 0; k < N_CHAINS; k++) {
+        starpu_data_unregister(handle[k]);
+        assert_int_equal(counts[k], length);
+    }
+}
+
+/* ---- workers that the system stops ---- */
+
+static struct {
+    pthread_t worker[STARPU_NMAXWORKERS], self;
+    unsigned n_workers;
+    atomic_uint n_known, n_stopped;
+    atomic_bool ends;
+} stopper;
+
+static void stop_here(int number)
+{
+    (void)number;
+    atomic_fetch_add(&stopper.n_stopped, 1);
+    nap(3000000);
+}
+
+static void name_task(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    (void)cl_arg;
+    stopper.worker[starpu_worker_get_id()] = pthread_self();
+    atomic_fetch_add(&stopper.n_known, 1);
+}
+
+/* Stop a worker every millisecond, at any place: in a task, in push or pop, or with a lock held. */
+static void *stop_workers(void *unused)
+{
+    for (unsigned i = 0; !atomic_load(&stopper.ends); i++) {
+        pthread_kill(stopper.worker[i * 7 % stopper.n_workers], SIGUSR1);
+        nap(1000000);
+    }
+    return unused;
+}
+
+static void stopper_start(unsigned n_workers)
+{
+    static struct starpu_codelet name_cl = {.name = "sl_test_name", .cpu_funcs = {name_task}};
+    struct sigaction action = {.sa_handler = stop_here, .sa_flags = SA_RESTART};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    stopper.n_workers = n_workers;
+    atomic_store(&stopper.n_known, 0);
+    atomic_store(&stopper.n_stopped, 0);
+    atomic_store(&stopper.ends, false);
+    for (unsigned w = 0; w < n_workers; w++) {
+        struct starpu_task *task = starpu_task_create();
+        task->cl = &name_cl;
+        task->execute_on_a_specific_worker = 1;
+        task->workerid = w;
+        task->priority = SL_PRIORITY_SEND;
+        assert_int_equal(starpu_task_submit(task), 0);
+    }
+    starpu_task_wait_for_all();
+    assert_int_equal(atomic_load(&stopper.n_known), n_workers);
+    assert_int_equal(pthread_create(&stopper.self, NULL, stop_workers, NULL), 0);
+}
+
+static void stopper_end(void)
+{
+    atomic_store(&stopper.ends, true);
+    pthread_join(stopper.self, NULL);
+    assert_true(atomic_load(&stopper.n_stopped) > 0);
+}
+
+/* Homes of several workers, homes of one worker, and homes that PEs share. */
+static void test_many(void **state)
+{
+    static const unsigned n_workers[] = {4, 8, 16, 64};
+    unsigned length = getenv("SL_LONG") != NULL ? MAX_LENGTH : 150;
+    (void)state;
+    if (wants_gpu()) {
+        skip();
+    }
+    alarm(TOO_LONG_S);
+    for (size_t i = 0; i < sizeof n_workers / sizeof n_workers[0] && n_workers[i] <= STARPU_MAXCPUS; i++) {
+        machine_up(SL_NEAR, n_workers[i]);
+        run_chains(n_workers[i] / 4, length);
+        stopper_start(n_workers[i]);
+        run_chains(n_workers[i] / 4, length);
+        run_chains(n_workers[i], length);
+        run_chains(2 * n_workers[i] + 1, length);
+        stopper_end();
+        machine_down();
+    }
+    alarm(0);
+}
+
+/* ---- idle workers ---- */
+
+static atomic_uint n_yields;
+
+/* Replaces the function of libc. */
+int sched_yield(void)
+{
+    atomic_fetch_add(&n_yields, 1);
+    return (int)syscall(SYS_sched_yield);
+}
+
+static void test_yields(void **state)
+{
     (void)state;
     up();
-    for (uint32_t n_pes = 1; n_pes <= 7; n_pes += 3) {
-        struct sl_homes homes;
-        sl_homes_find(n_pes, &homes);
-        for (int k = 0; k < 7; k++) {
-            counts[k] = 0;
-            starpu_variable_data_register(&handle[k], STARPU_MAIN_RAM, (uintptr_t)&counts[k], sizeof counts[k]);
-        }
-        for (unsigned i = 0; i < 500 * 7; i++) {
-            struct starpu_task *task = starpu_task_create();
-            numbers[i / 7] = i / 7;
-            task->cl = &count_cl;
-            task->cl_arg = &numbers[i / 7];
-            task->cl_arg_size = sizeof *numbers;
-            task->handles[0] = handle[i % 7];
-            task->sched_data = i % 11 == 0 ? NULL : sl_near_place(&homes, i % n_pes);
-            task->priority = (int)(i % 9) - 3; /* beyond both ends */
-            assert_int_equal(starpu_task_submit(task), 0);
-        }
-        for (int k = 0; k < 7; k++) {
-            starpu_data_unregister(handle[k]);
-            assert_int_equal(counts[k], 500);
-        }
+    starpu_task_wait_for_all();
+    atomic_store(&n_yields, 0);
+    for (int i = 0; atomic_load(&n_yields) < 100; i++) {
+        assert_true(i < 10000);
+        nap(1000000);
     }
 }
 
@@ -280,6 +405,7 @@ int main(void)
         cmocka_unit_test_teardown(test_turns, down),
         cmocka_unit_test_teardown(test_made_ready, down),
         cmocka_unit_test_teardown(test_many, down),
+        cmocka_unit_test_teardown(test_yields, down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
