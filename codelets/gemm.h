@@ -5,7 +5,7 @@
  *
  * Float products of more than a million multiplications go to oneDNN, if configured (--with-dnnl). All other products
  * go to OpenBLAS. The choice, and the order in which either library adds, depend on the shape alone, so that the same
- * product gives the same bits. The last bits of a row may differ with the number of rows beside it. doc/measurements.md
+ * product gives the same bits. The last bits of a row may differ with the number of rows beside it. doc/journal.md
  * has the rates of both.
  *
  * bf16 products are summed in float. oneDNN 2 computes them if the processor has the instructions (AVX512_BF16, AMX).

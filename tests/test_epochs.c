@@ -13,9 +13,11 @@
  */
 #include "partition/load.h"
 #include "runtime/starling.h"
+#include "runtime/train/session.h"
 #include "tests/run_fixture.h"
 
 #define N_EPOCHS 30
+#define UNFLIPPED UINT32_MAX
 
 /* ---- a run ---- */
 
@@ -48,9 +50,19 @@ static void set_options(const char *options, struct sl_settings *settings)
     }
 }
 
-/* All epochs on the dataset with these options and as they are spread; `seeds` is P * B. */
-static void train(const struct sl_dataset *dataset, const char *options, const char *spread, uint32_t seeds,
-                  struct losses *out)
+/* Flip the last bit of the significand of a layer's first weight. */
+static void flip_bit(struct sl_model *model, uint32_t layer)
+{
+    expect_ok(sl_model_acquire(model, STARPU_RW));
+    unsigned char *weight = (unsigned char *)model->layer[layer].parameter[SL_NEIGH].value;
+    weight[__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(sl_real) - 1] ^= 1;
+    sl_model_release(model);
+}
+
+/* All epochs on the dataset with these options and as they are spread; `seeds` is P * B. flipped: the layer
+ * that gets another bit in one weight, or UNFLIPPED. */
+static void train_from(const struct sl_dataset *dataset, const char *options, const char *spread, uint32_t seeds,
+                       uint32_t flipped, struct losses *out)
 {
     const struct sl_report report = {.context = out, .epoch = take};
     struct sl_settings *settings;
@@ -62,10 +74,19 @@ static void train(const struct sl_dataset *dataset, const char *options, const c
     set_options(spread, settings);
     settings->batch_size = seeds / settings->pes;
     expect_ok(sl_session_open(settings, dataset, &session));
+    for (uint32_t r = 0; flipped != UNFLIPPED && r < session->plan.n_replicas; r++) {
+        flip_bit(&session->replica[r], flipped);
+    }
     expect_ok(sl_session_train(session, &report));
     sl_session_close(session);
     sl_settings_delete(settings);
     assert_int_equal(out->n, N_EPOCHS);
+}
+
+static void train(const struct sl_dataset *dataset, const char *options, const char *spread, uint32_t seeds,
+                  struct losses *out)
+{
+    train_from(dataset, options, spread, seeds, UNFLIPPED, out);
 }
 
 /* ---- one PE against several ---- */
@@ -176,6 +197,65 @@ static void test_groups(void **state)
     }
 }
 
+/* ---- the drift over P against that of one bit ---- */
+
+/* Rounding grows with the epochs, with norms by many orders. Another number of PEs rounds every sum in another way,
+ * and may drift at most this many times as far as another last bit of one weight. Two weights are tried,
+ * because a difference jumps at the step in which an entry passes a kink of ReLU. */
+#define TIMES 10
+#define FLOOR (IN_DOUBLE ? 2e-16 : 1e-7) /* the spacing of numbers near 1 */
+
+static double apart(double a, double b)
+{
+    return fabs(a - b) / fabs(a);
+}
+
+/* The largest differences up to each epoch, as a difference may pass through zero. */
+static void expect_drift(const char *which, const char *norm, const double *one, const double *four,
+                         const double *const flipped[2])
+{
+    double over_p = 0;
+    double of_bit = 0;
+    for (uint32_t e = 0; e < N_EPOCHS; e++) {
+        over_p = fmax(over_p, apart(one[e], four[e]));
+        of_bit = fmax(of_bit, fmax(apart(one[e], flipped[0][e]), apart(one[e], flipped[1][e])));
+        if (e % 5 == 4) {
+            print_message("# %s, %s, epoch %u: over P %.1e, of one bit %.1e\n", norm, which, e + 1, over_p, of_bit);
+        }
+        if (!(over_p <= TIMES * fmax(of_bit, FLOOR))) {
+            fail_msg("%s: the %s loss drifts by %.2g over P until epoch %u, by %.2g for one bit of a weight", norm,
+                     which, over_p, e + 1, of_bit);
+        }
+    }
+}
+
+static void test_drift(void **state)
+{
+    static const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 21};
+    static const char *const norms[] = {"norm=none", "norm=layer", "norm=batch"};
+    struct sl_dataset small;
+    (void)state;
+    make_dataset(&shape, &small);
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        char options[128];
+        struct losses one;
+        struct losses four;
+        struct losses flipped[2];
+        snprintf(options, sizeof options, "layers=3 hidden=32 fanout=5,5,5 dropout=0 lr=0.02 %s", norms[i]);
+        train(&small, options, one_pe, 40, &one);
+        train(&small, options, "pes=4 chunks=1 partition=random", 40, &four);
+        for (uint32_t layer = 0; layer < 2; layer++) {
+            train_from(&small, options, one_pe, 40, layer, &flipped[layer]);
+        }
+        expect_drift("training", norms[i], one.train, four.train,
+                     (const double *const[]){flipped[0].train, flipped[1].train});
+        expect_drift("validation", norms[i], one.valid, four.valid,
+                     (const double *const[]){flipped[0].valid, flipped[1].valid});
+    }
+    sl_dataset_free(&small);
+}
+
 /* ---- on cora ---- */
 
 /* Of gcnii the losses of one epoch after the twentieth are further apart by thirty times than those of the one
@@ -224,6 +304,6 @@ static int free_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_generated), cmocka_unit_test(test_groups),
-                                       cmocka_unit_test(test_cora)};
+                                       cmocka_unit_test(test_drift), cmocka_unit_test(test_cora)};
     return cmocka_run_group_tests(tests, make_set, free_set);
 }

@@ -133,6 +133,11 @@ train "$sampled --load weights" "$sampled --load ./weights"
 two "$coop" "$basics" "$pipe" "$basics"
 refuse "rank 1: program: found 'pipe_gnn .*', expected 'coop_sage .*' as rank 0 has" "${command[@]}"
 
+two "$coop" "$basics" "$maker" info
+refuse "rank 1: program: found 'starling_data info', expected 'coop_sage .*' as rank 0 has" "${command[@]}"
+two "$maker" info "$coop" "$basics"
+refuse "rank 1: program: found 'coop_sage .*', expected 'starling_data info' as rank 0 has" "${command[@]}"
+
 # ---- inputs ----
 
 # other FILE COMMAND ...: the dataset `o/d`, whose FILE has gone through the command.

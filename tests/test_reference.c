@@ -3,7 +3,9 @@
  *
  * The whole model against figures that PyTorch's automatic differentiation made in double (tests/reference):
  * logits, losses, gradients, three steps of Adam. Float runs agree to 1e-4 of a tensor's largest entry, double runs
- * to 1e-9, those with rows in bf16 to 2e-2.
+ * to 1e-9. Runs with rows in bf16 may be twice as far off as PyTorch's own (tests/reference/bf16.json).
+ *
+ * SL_CASES=FOLDER: print the errors of bf16 in the cases of a folder that tests/reference/bf16.py made.
  */
 #include "tests/reference_fixture.h"
 
@@ -91,16 +93,16 @@ static void expect_running(json_t *root, struct world *w)
         double mean;
         double squares;
         moments(root, n, c, &mean, &squares);
-        expect_near_at("running mean", c, (double)layer->running[c], 0.1 * mean, tolerance);
+        expect_near_at("running mean", c, (double)layer->running[c], 0.1 * mean, TOLERANCE);
         expect_near_at("running variance", c, (double)layer->running[layer->n_out + c], 0.9 + 0.1 * squares / (n - 1),
-                       tolerance);
+                       TOLERANCE);
     }
     sl_model_release(&w->model);
 }
 
 /* ---- the cases ---- */
 
-static void settings_of(json_t *root, const char *name, struct sl_settings *out)
+static void settings_of(json_t *root, struct sl_settings *out)
 {
     json_t *options = member(root, "options");
     json_t *norm = json_object_get(options, "norm");
@@ -108,7 +110,7 @@ static void settings_of(json_t *root, const char *name, struct sl_settings *out)
     double heads;
     expect_ok(sl_settings_init(out));
     heads = out->heads;
-    expect_ok(sl_option_set(&sl_settings_table, "model", name, out));
+    expect_ok(sl_option_set(&sl_settings_table, "model", json_string_value(member(root, "model")), out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
     option_of(options, "depth", &depth);
@@ -140,8 +142,8 @@ static void expect_logits(json_t *root, struct world *w)
     for (uint32_t v = 0; v < n; v++) {
         const sl_real *row = wanted.scores + (size_t)w->partition->new_ids[v] * n_classes;
         for (uint32_t c = 0; c < n_classes; c++) {
-            expect_near_at("logit", (size_t)v * n_classes + c, (double)row[c], number(json_array_get(logits, v), c),
-                           tolerance * largest(logits));
+            expect_figure(LOGITS, "logit", (size_t)v * n_classes + c, (double)row[c],
+                          number(json_array_get(logits, v), c), largest(logits));
         }
     }
     free(wanted.scores);
@@ -182,7 +184,7 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl
     open_case(root, dataset, settings, &w);
     for (uint32_t step = 0; step < 3; step++) {
         double wanted = number(member(root, "losses"), step);
-        expect_near_at("loss", step, one_step(&w, step), wanted, tolerance * fabs(wanted));
+        expect_figure(LOSS, "loss", step, one_step(&w, step), wanted, fabs(wanted));
         if (step == 0) {
             expect_tensors("gradient", member(root, "gradients"), &w.model, true);
         }
@@ -200,24 +202,33 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl
 }
 
 /* One, two and three PEs that cooperate, and, unless statistics are per group, as many that do not. */
-static void check_file(const char *model, const char *name)
+static void check_file(const char *name)
 {
     static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_RANDOM, SL_PARTITION_METIS};
     json_t *root = case_of(name);
     struct sl_dataset dataset;
     struct sl_settings settings;
     forget_partitions(); /* of a test that has failed */
+    if (precision == SL_PRECISION_BF16) {
+        allow_bf16(name);
+    }
     dataset_of(root, &dataset);
     for (uint32_t pes = 1; pes <= 3; pes++) {
         for (uint32_t group_size = 1; group_size <= pes; group_size += pes > 1 ? pes - 1 : 1) {
-            settings_of(root, model, &settings);
+            settings_of(root, &settings);
             settings.pes = pes;
             settings.group_size = group_size;
             settings.chunks = pes;
             settings.partition = methods[pes % 3];
             settings.precision = precision;
             if (settings.norm != SL_NORM_BATCH || group_size == pes) {
+                char spread[32];
+                snprintf(spread, sizeof spread, "%u/%u", pes, group_size);
+                clear_worst();
                 check_case(root, &dataset, &settings);
+                if (precision == SL_PRECISION_BF16) {
+                    print_worst(name, spread);
+                }
             }
             sl_settings_free(&settings);
         }
@@ -230,49 +241,49 @@ static void check_file(const char *model, const char *name)
 static void test_plain(void **state)
 {
     (void)state;
-    check_file("sage", "sage2");
+    check_file("sage2");
 }
 
 static void test_batch_norm(void **state)
 {
     (void)state;
-    check_file("sage", "sage2_batchnorm");
+    check_file("sage2_batchnorm");
 }
 
 static void test_layer_norm_residual(void **state)
 {
     (void)state;
-    check_file("sage", "sage3_layernorm_residual");
+    check_file("sage3_layernorm_residual");
 }
 
 static void test_gcn(void **state)
 {
     (void)state;
-    check_file("gcn", "gcn3");
+    check_file("gcn3");
 }
 
 static void test_gcnii(void **state)
 {
     (void)state;
-    check_file("gcnii", "gcnii6");
+    check_file("gcnii6");
 }
 
 static void test_resgcn(void **state)
 {
     (void)state;
-    check_file("resgcn", "resgcn6");
+    check_file("resgcn6");
 }
 
 static void test_gat(void **state)
 {
     (void)state;
-    check_file("gat", "gat2");
+    check_file("gat2");
 }
 
 static void test_gat_layer_norm(void **state)
 {
     (void)state;
-    check_file("gat", "gat3_layernorm");
+    check_file("gat3_layernorm");
 }
 
 static void test_bf16(void **state)
@@ -280,15 +291,22 @@ static void test_bf16(void **state)
     (void)state;
     needs_bf16();
     precision = SL_PRECISION_BF16;
-    tolerance = 2e-2;
-    check_file("sage", "sage2");
-    check_file("sage", "sage2_batchnorm");
-    check_file("sage", "sage3_layernorm_residual");
-    check_file("gcn", "gcn3");
-    check_file("gcnii", "gcnii6");
-    check_file("resgcn", "resgcn6");
-    check_file("gat", "gat2");
-    check_file("gat", "gat3_layernorm");
+    check_file("sage2");
+    check_file("sage2_batchnorm");
+    check_file("sage3_layernorm_residual");
+    check_file("gcn3");
+    check_file("gcnii6");
+    check_file("resgcn6");
+    check_file("gat2");
+    check_file("gat3_layernorm");
+}
+
+static void test_measure(void **state)
+{
+    (void)state;
+    needs_bf16();
+    precision = SL_PRECISION_BF16;
+    measure_cases(false, check_file);
 }
 
 int main(void)
@@ -302,7 +320,8 @@ int main(void)
         cmocka_unit_test(test_resgcn),
         cmocka_unit_test(test_gat),
         cmocka_unit_test(test_gat_layer_norm),
-        cmocka_unit_test(test_bf16), /* the last: it changes what the others expect */
+        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
+        cmocka_unit_test(test_measure),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -126,7 +126,7 @@ static void set(struct sl_settings *settings, const char *name, const char *valu
 /* The settings of the run whose checkpoint is in `kept`. */
 static struct sl_settings *first_settings(int program)
 {
-    static const char *const common[][2] = {{"layers", "2"}, {"hidden", "8"}, {"epochs", "1"},
+    static const char *const common[][2] = {{"layers", "2"},  {"hidden", "8"}, {"epochs", "1"},
                                             {"quiet", "yes"}, {"cpus", "2"},   {"chunks", "2"}};
     struct sl_settings *settings = settings_for(program);
     for (size_t i = 0; i < sizeof common / sizeof *common; i++) {

@@ -58,7 +58,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
  * larger of training and evaluation.
  *
  * In 26 runs the peak was at most a tenth above the estimate and at least about four fifths of it
- * (tests/test_memory_peak.c, doc/measurements.md). Buffers for reading a dataset's text are freed earlier and not
+ * (tests/test_memory_peak.c, doc/results.md). Buffers for reading a dataset's text are freed earlier and not
  * counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);

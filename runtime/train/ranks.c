@@ -63,38 +63,6 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-/* Copy rank 0's `text` to `out`, at all ranks. */
-static enum sl_status take_text_of_rank0(const char *text, char **out)
-{
-    uint64_t bytes = strlen(text) + 1;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&bytes, sizeof bytes), done);
-    SL_TRY(st, sl_alloc(bytes, 1, "rank 0's text", out), done);
-    if (sl_rank() == 0) {
-        memcpy(*out, text, bytes);
-    }
-    st = sl_ranks_broadcast(*out, bytes);
-done:
-    return st;
-}
-
-/* Compare a text with rank 0's. what: the start of the message; remedy: its end. */
-static enum sl_status match_text(const char *what, const char *mine, const char *remedy)
-{
-    char *first = NULL;
-    enum sl_status st;
-    if (sl_n_ranks() == 1) {
-        return SL_OK;
-    }
-    SL_TRY(st, take_text_of_rank0(mine, &first), done);
-    if (strcmp(mine, first) != 0) {
-        st = sl_fail(SL_EINVAL, "%s: found '%.150s', expected '%.150s' as rank 0 has; %s", what, mine, first, remedy);
-    }
-done:
-    sl_free(first);
-    return st;
-}
-
 static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
 {
     enum sl_spread spread = sl_rule_of(option->name).spread;
@@ -107,10 +75,10 @@ static enum sl_status match_option(const struct sl_option *option, const struct 
     snprintf(what, sizeof what, "--%s", option->name);
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
     if (spread == SL_SPREAD_EQUAL) {
-        st = match_text(what, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
+        st = sl_ranks_match_text(what, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
     } else {
-        st = match_text(what, mine[0] != '\0' ? "given" : "not given",
-                        "give it to all ranks or to none (mpirun -x NAME passes a variable on)");
+        st = sl_ranks_match_text(what, mine[0] != '\0' ? "given" : "not given",
+                                 "give it to all ranks or to none (mpirun -x NAME passes a variable on)");
     }
 done:
     sl_free(mine);
@@ -127,7 +95,7 @@ static enum sl_status match_program(const struct sl_option_table *table, bool gi
     }
     snprintf(mine, sizeof mine, "%s %s, reals of %zu bytes, options %08" PRIx32 ", data from %s", table->program,
              PACKAGE_VERSION, sizeof(sl_real), (uint32_t)sum, given ? "arrays" : "files");
-    return match_text("program", mine, "start the same program everywhere");
+    return sl_ranks_match_text("program", mine, "start the same program everywhere");
 }
 
 /* The paths of --load may differ. */
@@ -142,7 +110,7 @@ static enum sl_status match_weights(const struct sl_settings *s)
     SL_TRY(st, sl_file_map(s->load, &map), done);
     snprintf(mine, sizeof mine, "hash %016" PRIx64, sl_checksum(0, map.data, map.bytes));
     sl_file_unmap(&map);
-    st = match_text("--load", mine, "give all ranks the same weights");
+    st = sl_ranks_match_text("--load", mine, "give all ranks the same weights");
 done:
     return st;
 }
@@ -191,7 +159,7 @@ enum sl_status sl_ranks_match_checkpoint(const struct sl_tensors *checkpoint)
         SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &step), done);
         snprintf(mine, sizeof mine, "step %" PRIu64 ", checksum %.16s", step, sl_checkpoint_checksum(checkpoint));
     }
-    st = match_text("--resume", mine, "--checkpoint has to be a folder that all ranks share");
+    st = sl_ranks_match_text("--resume", mine, "--checkpoint has to be a folder that all ranks share");
 done:
     return st;
 }
@@ -202,7 +170,8 @@ enum sl_status sl_ranks_match_data(const struct sl_session *t)
     for (size_t i = 0; i < SL_N_DATA_PARTS && st == SL_OK; i++) {
         char what[96];
         snprintf(what, sizeof what, "dataset %s, %s", t->name, sl_data_part_names[i]);
-        st = match_text(what, t->identity.text[i], "give all ranks the same --dataset, --split and --features");
+        st =
+            sl_ranks_match_text(what, t->identity.text[i], "give all ranks the same --dataset, --split and --features");
     }
     return st;
 }
@@ -215,7 +184,7 @@ enum sl_status sl_ranks_match_parts(const struct sl_session *t)
     snprintf(what, sizeof what, "dataset %s, its partition", t->name);
     snprintf(mine, sizeof mine, "%" PRIu64 " cut edges, hash %016" PRIx64, p->n_cut,
              sl_checksum(0, p->new_ids, p->graph.n_vertices * sizeof *p->new_ids));
-    return match_text(what, mine, "ranks without a common --cache need the same METIS");
+    return sl_ranks_match_text(what, mine, "ranks without a common --cache need the same METIS");
 }
 
 /* ---- numbers ---- */

@@ -3,15 +3,15 @@
 # Copyright (c) 2026 the Starling authors
 #
 # Gossip against all-reduce: validation loss and accuracy by epoch, test accuracy, time to an accuracy, for 8 PEs with 8 and 4
-# replicas. Writes its section of the measurements, between the two marks, dataset by dataset: one that is not on
+# replicas. Writes its section of doc/results.md, between the two marks, dataset by dataset: one that is not on
 # $STARLING_DATA, or was not asked for, keeps the tables it has. Seeds: $SEEDS (1 2 3).
 #
-# usage: gossip.sh PROGRAM MEASUREMENTS [DATASET ...]
+# usage: gossip.sh PROGRAM RESULTS [DATASET ...]
 
 set -eu
 
 program=$1
-measurements=$2
+results=$2
 shift 2
 wanted=" $* "
 seeds=${SEEDS:-1 2 3}
@@ -19,8 +19,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 common='--pes 8 --chunks 1 --layers 2 --norm layer --lr-schedule cosine'
 
-grep -q '^<!-- bench-gossip -->$' "$measurements" && grep -q '^<!-- end of bench-gossip -->$' "$measurements" || {
-    echo "gossip.sh: $measurements: expected the lines <!-- bench-gossip --> and <!-- end of bench-gossip --> around its section" >&2
+grep -q '^<!-- bench-gossip -->$' "$results" && grep -q '^<!-- end of bench-gossip -->$' "$results" || {
+    echo "gossip.sh: $results: expected the lines <!-- bench-gossip --> and <!-- end of bench-gossip --> around its section" >&2
     exit 1
 }
 
@@ -122,5 +122,5 @@ awk -v folder="$folder" '
         inside = skip = 0
     }
     inside && /^### / { done[$2] = 1; skip = put($2) > 0 }
-    !skip { print }' "$measurements" >"$folder/new"
-cat "$folder/new" >"$measurements"
+    !skip { print }' "$results" >"$folder/new"
+cat "$folder/new" >"$results"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# coop_sage beside DGL and PyTorch Geometric, on ogbn-arxiv with substitute features (peers.py): the table for doc/measurements.md.
+# coop_sage beside DGL and PyTorch Geometric, on ogbn-arxiv with substitute features (peers.py): the table for doc/results.md.
 #
 # usage: peers.sh COOP_SAGE PEERS [OPTION OF PEERS ...]
 #

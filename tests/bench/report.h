@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The bench's result as Markdown tables, fit for doc/measurements.md. Rates of codelets are in processor time
+ * The bench's result as Markdown tables, fit for doc/results.md. Rates of codelets are in processor time
  * (tests/bench/probe.h).
  */
 #ifndef SL_TESTS_BENCH_REPORT_H

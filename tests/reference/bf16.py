@@ -1,0 +1,516 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Rounding errors of PyTorch's own bf16, by which the tests judge ours. Needs torch; the tests do not.
+
+    bf16.py bounds             write bf16.json: PyTorch's errors in each case beside this file
+    bf16.py make FOLDER [N]    make N random cases of each kind (default: 10), with figures in double
+    SL_CASES=FOLDER tests/test_reference > OURS 2>&1; SL_CASES=FOLDER tests/test_pipe >> OURS 2>&1
+    bf16.py compare OURS FOLDER    print a table of our errors and PyTorch's in these cases
+
+An error is the largest difference from the figures in double, divided by the largest entry of the tensor. The error of
+a loss is divided by the loss.
+
+PyTorch runs under torch.autocast: rows and the factors of products are bf16, products are summed in float, parameters
+and Adam are float. The graph is a dense matrix, so neighbour sums are products, too.
+
+PyTorch's error in a kept case is the largest of DRAWS runs. In all but the first, each weight is shifted by up to a
+quarter of bf16's spacing. So an entry that rounding may carry over a kink of ReLU crosses it in some of the runs.
+
+Kinds of random cases: "pipe" is GNNPipe with fresh rows only, "stale" reads history; the others are minibatches of
+full neighbourhoods.
+"""
+import json
+import math
+import os
+import random
+import statistics
+import sys
+
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DRAWS = 20
+MULTIPLE = 2
+FIGURES = ("logits", "loss", "gradients", "history", "values")
+KINDS = ("sage", "sage batch", "sage layer", "gcn", "gcnii", "resgcn", "gat", "gat layer",
+         "pipe gcn", "pipe sage", "pipe gcnii", "pipe resgcn",
+         "stale gcn", "stale sage", "stale gcnii", "stale resgcn")
+
+
+# ---- the models; `case` is a file's content ----
+
+class Scaled(torch.autograd.Function):
+    """Rows whose gradient is multiplied."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.factor, None
+
+
+class Model:
+    def __init__(self, case, dtype, rows_dtype):
+        self.case, self.dtype, self.rows_dtype = case, dtype, rows_dtype
+        n = case["vertices"]
+        options = case["options"]
+        self.options = options
+        self.kind = case["model"]
+        self.p = {k: torch.tensor(v, dtype=dtype, requires_grad=True) for k, v in case["parameters"].items()}
+        self.x = torch.tensor(case["features"], dtype=torch.float64).to(rows_dtype)
+        self.labels = torch.tensor(case["labels"])
+        self.train = torch.tensor(case["train"])
+        a = torch.zeros(n, n, dtype=torch.float64)
+        for u, v in case["edges_src_dst"]:
+            a[v, u] = 1
+        self.degree = a.sum(1, keepdim=True).clamp(min=1)
+        loops = a.clone()
+        loops.fill_diagonal_(1)
+        self.loops = loops > 0
+        if self.kind == "sage":
+            self.a = a
+        else:
+            d = loops.sum(1).rsqrt()
+            self.a = d[:, None] * loops * d[None, :]
+        self.slot = None
+        self.history = {}
+        self.travelling = {}
+
+    def part(self, mask):
+        return (self.a * mask).to(self.rows_dtype)
+
+    def sum(self, layer, h):
+        """Neighbour sums: with slots, of fresh rows and of history."""
+        self.travelling[layer] = h.detach()
+        if self.slot is None:
+            out = self.part(1) @ h
+        else:
+            to, of = self.slot[:, None], self.slot[None, :]
+            factor = self.options["gradient_factor"]
+            out = self.part(to == of) @ h + Scaled.apply(self.part(of < to) @ h, factor)
+            if self.history.get(layer) is not None:
+                out = out + self.part(of > to) @ self.history[layer]
+        if self.kind == "sage":
+            out = out / self.degree.to(out.dtype)
+        return out
+
+    def layer_norm(self, h, name):
+        return torch.nn.functional.layer_norm(h.to(self.dtype), h.shape[1:], self.p[name + ".norm_weight"],
+                                              self.p[name + ".norm_bias"], 1e-5).to(self.rows_dtype)
+
+    def batch_norm(self, h, name):
+        return torch.nn.functional.batch_norm(h.to(self.dtype), None, None, self.p[name + ".norm_weight"],
+                                              self.p[name + ".norm_bias"], True, 0.1, 1e-5).to(self.rows_dtype)
+
+    def norm(self, h, name):
+        norms = {"layer": self.layer_norm, "batch": self.batch_norm}
+        kind = self.options.get("norm")
+        return norms[kind](h, name) if kind else h
+
+    def linear(self, h, name, bias=True):
+        b = self.p[name + ".bias"] if bias else None
+        return torch.nn.functional.linear(h, self.p[name + ".w"], b)
+
+    def projects(self, i, w):
+        """Whether the product comes before the sum. It decides what GNNPipe keeps as history."""
+        return i == 0 if "epochs" in self.case else w.shape[0] < w.shape[1]
+
+    def n_layers(self):
+        o = self.options
+        return o["layers"] if "layers" in o else o["depth"] if "depth" in o else len(o["widths"]) - 1
+
+    def logits(self):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.rows_dtype == torch.bfloat16):
+            return getattr(self, self.kind)()
+
+    def sage(self):
+        h = self.x
+        for i in range(self.n_layers()):
+            last = i == self.n_layers() - 1
+            w, name = self.p[f"{i}.w_neigh"], str(i)
+            if self.projects(i, w):
+                m = self.sum(i, h @ w.T)
+            else:
+                m = self.sum(i, h) @ w.T
+            z = torch.nn.functional.linear(h, self.p[f"{i}.w_self"], self.p[f"{i}.bias"]) + m
+            if not last:
+                z = torch.relu(self.norm(z, name))
+                if self.options.get("residual") and z.shape == h.shape:
+                    z = z + h
+            h = z
+        return h
+
+    def gcn(self):
+        h = self.x
+        for i in range(self.n_layers()):
+            w = self.p[f"{i}.w"]
+            if self.projects(i, w):
+                z = self.sum(i, h @ w.T) + self.p[f"{i}.bias"].to(self.rows_dtype)
+            else:
+                z = self.linear(self.sum(i, h), str(i))
+            h = torch.relu(z) if i < self.n_layers() - 1 else z
+        return h
+
+    def gcnii(self):
+        alpha, lam = self.options["alpha"], self.options["lam"]
+        h0 = h = torch.relu(self.linear(self.x, "in"))
+        for i in range(self.n_layers()):
+            beta = math.log(lam / (i + 1) + 1)
+            s = (1 - alpha) * self.sum(i, h) + alpha * h0
+            h = torch.relu((1 - beta) * s + beta * self.linear(s, str(i), False))
+        return self.linear(h, "out")
+
+    def resgcn(self):
+        h = self.linear(self.x, "in")
+        for i in range(self.n_layers()):
+            h = h + self.linear(self.sum(i, torch.relu(self.layer_norm(h, str(i)))), str(i))
+        return self.linear(torch.relu(self.layer_norm(h, "out")), "out")
+
+    def gat(self):
+        h = self.x
+        for i in range(self.n_layers()):
+            last = i == self.n_layers() - 1
+            heads = 1 if last else self.options["heads"]
+            u = (h @ self.p[f"{i}.w"].T).view(len(h), heads, -1)
+            dst = (u * self.p[f"{i}.attn_dst"].view(1, heads, -1).to(u.dtype)).sum(2)
+            src = (u * self.p[f"{i}.attn_src"].view(1, heads, -1).to(u.dtype)).sum(2)
+            e = torch.nn.functional.leaky_relu(dst[:, None, :] + src[None, :, :], 0.2)
+            e = e.to(self.dtype).masked_fill(~self.loops[:, :, None], -math.inf)
+            a = torch.softmax(e, 1).to(u.dtype)
+            z = torch.einsum("vuh,uhc->vhc", a, u).reshape(len(h), -1) + self.p[f"{i}.bias"].to(u.dtype)
+            h = z if last else torch.relu(self.norm(z, str(i)))
+        return h
+
+    def loss(self, logits):
+        kept = logits[self.train].to(self.dtype)
+        return torch.nn.functional.cross_entropy(kept, self.labels[self.train])
+
+
+# ---- figures of a case ----
+
+def plain(t):
+    return t.detach().double().tolist()
+
+
+def rounded(case, double):
+    return Model(case, torch.float64, torch.float64) if double else Model(case, torch.float32, torch.bfloat16)
+
+
+def optimizer(model, case):
+    adam = case["adam"]
+    return torch.optim.Adam(model.p.values(), lr=adam["lr"], weight_decay=adam.get("weight_decay_l2", 0), eps=1e-8)
+
+
+def step(model, optim):
+    optim.zero_grad()
+    logits = model.logits()
+    loss = model.loss(logits)
+    loss.backward()
+    gradients = {k: plain(p.grad) for k, p in model.p.items()}
+    optim.step()
+    return {"logits": plain(logits), "loss": loss.item(), "gradients": gradients}
+
+
+def run_steps(case, double):
+    """Three steps on the whole graph; the first one's figures, and all losses."""
+    model = rounded(case, double)
+    optim = optimizer(model, case)
+    out = {"losses": []}
+    for i in range(3):
+        now = step(model, optim)
+        out["losses"].append(now["loss"])
+        if i == 0:
+            out.update(logits=now["logits"], gradients=now["gradients"])
+        if i in (0, 2):
+            out[f"after_{i + 1}_step" + "s" * (i > 0)] = {k: plain(p) for k, p in model.p.items()}
+    return out
+
+
+def run_epochs(case, double):
+    """Epochs of GNNPipe in the given orders (runtime/pipe/epoch.h)."""
+    model = rounded(case, double)
+    optim = optimizer(model, case)
+    every = case["options"]["history_every"]
+    chunk_of = case["chunk_of"]
+    live = {}
+    out = {"epochs": []}
+    for e, epoch in enumerate(case["epochs"]):
+        slots = {chunk: t for way in epoch["order"] for t, chunk in enumerate(way)}
+        with torch.no_grad():
+            exact = model.loss(model.logits()).item()
+        if e % every == 0:
+            model.history = dict(live)
+        model.slot = torch.tensor([slots[c] for c in chunk_of])
+        now = step(model, optim)
+        live = dict(model.travelling)
+        model.slot = None
+        out["epochs"].append({"order": epoch["order"], "exact_loss": exact, **now})
+    out["history"] = {str(k): plain(v) for k, v in model.history.items()}
+    out["live"] = {str(k): plain(v) for k, v in live.items()}
+    out["parameters_after"] = {k: plain(p) for k, p in model.p.items()}
+    return out
+
+
+def flat(x):
+    return [z for y in x for z in flat(y)] if isinstance(x, list) else [x]
+
+
+def error(got, wanted, size=None):
+    size = max(abs(w) for w in flat(wanted)) if size is None else size
+    return max(abs(g - w) for g, w in zip(flat(got), flat(wanted))) / size
+
+
+def gradient_error(got, wanted):
+    most = 0
+    for name, tensor in wanted.items():
+        size = max(abs(w) for w in flat(tensor))
+        if size <= 1e-12:  # the bias under batch norm
+            layer = name.split(".")[0]
+            size = max(abs(w) for w in flat(wanted.get(layer + ".w_neigh", wanted.get(layer + ".w"))))
+        most = max(most, error(got[name], tensor, size))
+    return most
+
+
+def errors(case, got):
+    if "epochs" in case:
+        pairs = list(zip(got["epochs"], case["epochs"]))
+        loss = max(abs(g[k] / w[k] - 1) for g, w in pairs for k in ("loss", "exact_loss"))
+        kept = got["live"] if len(pairs) % case["options"]["history_every"] == 0 else got["history"]
+        return {"logits": max(error(g["logits"], w["logits"]) for g, w in pairs), "loss": loss,
+                "history": max(error(kept[k], case["history"][k]) for k in kept),
+                "values": gradient_error(got["parameters_after"], case["parameters_after"]),
+                "gradients": max(gradient_error(g["gradients"], w["gradients"]) for g, w in pairs)}
+    return {"logits": error(got["logits"], case["logits"]),
+            "loss": max(abs(g / w - 1) for g, w in zip(got["losses"], case["losses"])),
+            "gradients": gradient_error(got["gradients"], case["gradients"])}
+
+
+def shifted(case, draw):
+    """The case with other weights, if draw > 0."""
+    r = random.Random(draw)
+
+    def shift(x):
+        return [shift(y) for y in x] if isinstance(x, list) else x * (1 + r.uniform(-1, 1) * 2**-10)
+
+    return case if draw == 0 else {**case, "parameters": {k: shift(v) for k, v in case["parameters"].items()}}
+
+
+def torch_errors(case, draws):
+    """The largest of several runs in bf16, by figure."""
+    most = {}
+    for draw in range(draws):
+        for k, v in errors(case, run(shifted(case, draw), False)).items():
+            most[k] = max(most.get(k, 0), v)
+    return most
+
+
+def run(case, double):
+    return (run_epochs if "epochs" in case else run_steps)(case, double)
+
+
+# ---- random cases ----
+
+def shapes(case, n_features, n_classes):
+    """Sizes of all parameters."""
+    o, model = case["options"], case["model"]
+    if "widths" in o:
+        widths = o["widths"]
+    else:
+        widths = [n_features] + [o["hidden"]] * (o["layers"] - 1) + [n_classes]
+    shapes = {}
+    if model in ("gcnii", "resgcn"):
+        hidden = o["hidden"] if "hidden" in o else widths[1]
+        shapes["in.w"], shapes["in.bias"] = (hidden, n_features), (hidden,)
+        for i in range(o.get("depth", o.get("layers"))):
+            shapes[f"{i}.w"] = (hidden, hidden)
+            if model == "resgcn":
+                for name in ("bias", "norm_weight", "norm_bias"):
+                    shapes[f"{i}.{name}"] = (hidden,)
+        if model == "resgcn":
+            shapes["out.norm_weight"] = shapes["out.norm_bias"] = (hidden,)
+        shapes["out.w"], shapes["out.bias"] = (n_classes, hidden), (n_classes,)
+        return shapes
+    for i in range(len(widths) - 1):
+        last = i == len(widths) - 2
+        size = (widths[i + 1], widths[i])
+        for name in ("w_self", "w_neigh") if model == "sage" else ("w",):
+            shapes[f"{i}.{name}"] = size
+        if model == "gat":
+            heads = 1 if last else o["heads"]
+            shapes[f"{i}.attn_src"] = shapes[f"{i}.attn_dst"] = (heads, widths[i + 1] // heads)
+        shapes[f"{i}.bias"] = (widths[i + 1],)
+        if o.get("norm") and not last:
+            shapes[f"{i}.norm_weight"] = shapes[f"{i}.norm_bias"] = (widths[i + 1],)
+    return shapes
+
+
+def random_case(kind, seed):
+    r = random.Random(f"{kind} {seed}")
+    schedule, _, model = kind.partition(" ")
+    pipe = schedule in ("pipe", "stale")
+    model, norm = (model, "") if pipe else (schedule, model)
+    n, n_features, n_classes = r.randint(14, 24), 5, r.randint(3, 4)
+    edges = {(3, 3)}
+    while len(edges) < 2 * n - 3:
+        edges.add((r.randrange(n - 1), r.randrange(n - 1)))
+    case = {"model": model, "vertices": n, "edges_src_dst": sorted(edges, key=lambda e: (e[1], e[0])),
+            "features": [[r.gauss(0, 1) for _ in range(n_features)] for _ in range(n)],
+            "labels": [i % n_classes if i < n_classes else r.randrange(n_classes) for i in range(n)],
+            "train": list(range(n)) if norm == "batch" else sorted(r.sample(range(n), 6 if not pipe else n // 2))}
+    if pipe:
+        stale = schedule == "stale"
+        ways = r.randint(1, 2)
+        chunks = ways * (2 if stale else 1)
+        layers = 3 if model in ("gcn", "sage") else 4
+        first = list(range(chunks)) + [r.randrange(chunks) for _ in range(n - chunks)]
+        r.shuffle(first)
+        case["chunk_of"] = first
+        case["options"] = {"layers": layers, "hidden": r.choice((4, 6)), "alpha": 0.1, "lam": 0.5, "dropout": 0.0,
+                           "chunks": chunks, "ways": ways, "stages": 2,
+                           "stage_of_aggregation": [0] * 2 + [1] * (layers - 2), "history_every": 2,
+                           "gradient_factor": 2, "shuffled": True}
+        each = chunks // ways
+        case["epochs"] = [{"order": [[w * each + c for c in r.sample(range(each), each)] for w in range(ways)]}
+                          for _ in range(4)]
+    else:
+        hidden = r.choice((4, 6))
+        depth = 3 if "layer" in norm or model == "gcn" else 2
+        case["options"] = {"widths": [n_features] + [hidden] * (depth - 1) + [n_classes]}
+        if model in ("gcnii", "resgcn"):
+            case["options"] = {"widths": [n_features, hidden, n_classes], "depth": r.randint(4, 6)}
+        if model == "gcnii":
+            case["options"].update(alpha=0.1, lam=0.5)
+        if model == "gat":
+            case["options"]["heads"] = 2
+        if norm:
+            case["options"]["norm"] = norm
+        if model == "sage" and norm == "layer":
+            case["options"]["residual"] = True
+    case["adam"] = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay_l2": 0 if pipe else 5e-4}
+    case["parameters"] = {}
+    for name, size in shapes(case, n_features, n_classes).items():
+        kind_of = name.split(".")[1]
+        count = math.prod(size)
+        if kind_of == "norm_weight":
+            values = [r.uniform(0.8, 1.2) for _ in range(count)]
+        elif len(size) == 1:
+            values = [r.uniform(-0.2, 0.2) for _ in range(count)]
+        else:
+            bound = math.sqrt(6 / sum(size))
+            values = [r.uniform(-bound, bound) for _ in range(count)]
+        case["parameters"][name] = torch.tensor(values).view(size).tolist() if len(size) > 1 else values
+    finish(case)
+    return case
+
+
+def finish(case):
+    """Put the figures in double."""
+    got = run(case, True)
+    if "epochs" in case:
+        case.update({k: got[k] for k in ("epochs", "history", "parameters_after")})
+        if len(case["epochs"]) % case["options"]["history_every"] == 0:
+            case["history"] = got["live"]
+    else:
+        case.update({k: got[k] for k in ("logits", "losses", "gradients")})
+        case["adam"].update({k: got[k] for k in ("after_1_step", "after_3_steps")})
+
+
+def beside():
+    """The kept cases, by name."""
+    for file in sorted(os.listdir(HERE)):
+        if file.endswith(".json") and file != "bf16.json":
+            with open(os.path.join(HERE, file)) as f:
+                yield file[:-5], json.load(f)
+
+
+def check_double(name, case):
+    """The models above are those of the kept cases."""
+    got = errors(case, run(case, True))
+    if max(got.values()) > 1e-9:
+        sys.exit(f"{name}: in double {got}")
+
+
+# ---- commands ----
+
+def make(folder, n):
+    os.makedirs(folder, exist_ok=True)
+    for kind in KINDS:
+        for i in range(n):
+            with open(os.path.join(folder, f"{kind.replace(' ', '_')}-{i}.json"), "w") as f:
+                json.dump(random_case(kind, 1 + i), f)
+
+
+def bounds():
+    cases = {}
+    for name, case in beside():
+        check_double(name, case)
+        cases[name] = {k: float(f"{v:.3g}") for k, v in torch_errors(case, DRAWS).items()}
+    with open(os.path.join(HERE, "bf16.json"), "w") as f:
+        json.dump({"multiple": MULTIPLE, "cases": cases}, f, indent=1)
+        f.write("\n")
+
+
+def theirs_of(folder):
+    """PyTorch's errors in all cases of a folder, by name: of the case itself, and the largest of DRAWS."""
+    out = {}
+    for file in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, file)) as f:
+            case = json.load(f)
+        out[file[:-5]] = torch_errors(case, 1), torch_errors(case, DRAWS)
+    return out
+
+
+def read_ours(path):
+    """The errors by case and figure: with one PE or rows kept, and the largest over all spreads."""
+    first, most = {}, {}
+    with open(path) as f:
+        for line in f:
+            words = line.split()
+            if words[:2] == ["#", "error"]:
+                name, _, figure, value = words[2:]
+                first.setdefault(name, {}).setdefault(figure, float(value))
+                mine = most.setdefault(name, {})
+                mine[figure] = max(mine.get(figure, 0), float(value))
+    return first, most
+
+
+def compare(path, folder):
+    (first, most), theirs = read_ours(path), theirs_of(folder)
+    groups = {}
+    for name in theirs:
+        groups.setdefault(name.split("-")[0], []).append(name)
+    groups["all"] = list(theirs)
+    columns = ("ours", "PyTorch", "ours / PyTorch", "ours, any P / PyTorch, any draw")
+    print("| cases | figure |", " | ".join(f"{c}: median | maximum" for c in columns), "|")
+    print("| --- | --- |" + " --- | --- |" * len(columns))
+    for kind, names in groups.items():
+        for figure in FIGURES:
+            has = [n for n in names if figure in theirs[n][0]]
+            if figure == "logits":
+                has = [n for n in has if not n.startswith(("pipe", "stale"))]  # test_pipe compares none
+            if figure == "history":
+                has = [n for n in has if n.startswith("stale")]  # else no row is kept
+            if has:
+                a = [first[n][figure] for n in has]
+                b = [theirs[n][0][figure] for n in has]
+                ratio = [x / y for x, y in zip(a, b)]
+                drawn = [most[n][figure] / theirs[n][1][figure] for n in has]
+                print(f"| {kind} ({len(has)}) | {figure} |", " | ".join(
+                    f"{f(x):.2g}" for x in (a, b, ratio, drawn) for f in (statistics.median, max)), "|")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    command, *words = sys.argv[1:] or [""]
+    if command == "bounds":
+        bounds()
+    elif command == "make" and words:
+        make(words[0], int(words[1]) if len(words) > 1 else 10)
+    elif command == "compare" and len(words) == 2:
+        compare(*words)
+    else:
+        sys.exit(__doc__)
