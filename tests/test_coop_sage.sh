@@ -442,7 +442,7 @@ case $features in
 *.gz) gzip -dc "$features" | sed '1s/^[^,]*/7/' | gzip >features.gz && mv features.gz "$features" ;;
 *) sed -i '1s/^[^,]*/7/' "$features" ;;
 esac
-expect 1 'found other features than the run in known' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
+expect 1 'features: found .*, expected .*, which the run in known began with' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
 # A second split beside the first: the checkpoint names its split.
 split=$(basename "$(find parted/split -mindepth 1 -maxdepth 1 -type d)")
 cp -R "parted/split/$split" parted/split/second
