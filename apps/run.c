@@ -11,14 +11,16 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_SIGINT = 128 + SIGINT };
 
+#define USAGE_S 2           /* other ranks report an error of their own command line after this time */
 #define MOMENT_NS 200000000 /* rank 0 reports at once, other ranks after this time */
 
 static int complain(const char *program, int code)
 {
-    if (sl_process_number() == 0) { /* an error in the command line is the same on all ranks */
+    if (sl_process_number() == 0) {
         fprintf(stderr, "%s: %s\n", program, sl_message());
-    } else { /* a launcher ends all ranks when one exits */
-        nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+    } else { /* if rank 0 has the same error, it has reported it, and the launcher ends this rank */
+        nanosleep(&(struct timespec){.tv_sec = USAGE_S}, NULL);
+        fprintf(stderr, "%s: rank %u: %s\n", program, sl_process_number(), sl_message());
     }
     return code;
 }

@@ -927,6 +927,39 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
 
 #endif
 
+/* ---- comparisons ---- */
+
+/* Copy rank 0's `text` to `out`, at all ranks. */
+static enum sl_status take_text_of_rank0(const char *text, char **out)
+{
+    uint64_t bytes = strlen(text) + 1;
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_broadcast(&bytes, sizeof bytes), done);
+    SL_TRY(st, sl_alloc(bytes, 1, "rank 0's text", out), done);
+    if (sl_rank() == 0) {
+        memcpy(*out, text, bytes);
+    }
+    st = sl_ranks_broadcast(*out, bytes);
+done:
+    return st;
+}
+
+enum sl_status sl_ranks_match_text(const char *what, const char *mine, const char *remedy)
+{
+    char *first = NULL;
+    enum sl_status st;
+    if (sl_n_ranks() == 1) {
+        return SL_OK;
+    }
+    SL_TRY(st, take_text_of_rank0(mine, &first), done);
+    if (strcmp(mine, first) != 0) {
+        st = sl_fail(SL_EINVAL, "%s: found '%.150s', expected '%.150s' as rank 0 has; %s", what, mine, first, remedy);
+    }
+done:
+    sl_free(first);
+    return st;
+}
+
 /* ---- lists: StarPU's vector, but a message carries only the used part ---- */
 
 struct list {

@@ -9,15 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/identity.h"
 #include "support/file.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
 #define VERSION 3 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
-#define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
+#define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
+#define CHECK_GRAIN 4096              /* lists that one thread checks at a time */
 
 enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
 
@@ -66,6 +67,37 @@ _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 40 + 128
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
+struct summing {
+    const unsigned char *data;
+    size_t bytes;
+    bool low_memory; /* the data are in a map: give the pages back after reading */
+    _Atomic uint64_t sum;
+};
+
+/* Each chunk's checksum starts from its number. The sum does not depend on the order of the threads. */
+static void sum_chunks(void *context, uint64_t begin, uint64_t end)
+{
+    struct summing *summing = context;
+    for (uint64_t i = begin; i < end; i++) {
+        size_t start = i * CHUNK_BYTES;
+        size_t left = summing->bytes - start;
+        size_t bytes = sl_min_u64(left, CHUNK_BYTES);
+        atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
+        if (summing->low_memory) {
+            sl_file_forget(summing->data + start, bytes);
+        }
+    }
+}
+
+/* The checksum of an array, continuing from `start`. Several threads compute it. */
+static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
+{
+    struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
+    sl_parallel_for((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, 1, sum_chunks, &summing);
+    const uint64_t result[] = {bytes, atomic_load(&summing.sum)};
+    return sl_checksum(start, result, sizeof result);
+}
+
 static uint64_t header_checksum(const struct header *header)
 {
     return sl_checksum(VERSION, header, offsetof(struct header, header_checksum));
@@ -104,7 +136,7 @@ static void finish(struct draft *draft)
         offset = (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         header->offset[i] = offset;
         offset += header->bytes[i];
-        header->checksum[i] = sl_checksum_array(0, draft->data[i], header->bytes[i], false);
+        header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i], false);
     }
     header->file_bytes = offset;
     header->header_checksum = header_checksum(header);
@@ -145,15 +177,14 @@ static bool put(const char *path, struct draft *draft)
     return sl_writer_close(&writer) == SL_OK;
 }
 
-bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
+static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct draft *draft)
 {
-    struct draft draft;
-    struct header *header = &draft.header;
+    struct header *header = &draft->header;
     const struct sl_graph *graph = &dataset->graph;
     const struct sl_features *features = &dataset->features;
     const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     uint64_t n_dense = (uint64_t)features->n_rows * features->n_columns;
-    start(&draft, KIND_DATASET, key);
+    start(draft, KIND_DATASET, key);
     header->synthetic = dataset->synthetic;
     header->n_vertices = graph->n_vertices;
     header->n_edges = graph->n_edges;
@@ -164,21 +195,62 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
     memcpy(header->largest, dataset->range.largest, sizeof header->largest);
     snprintf(header->name, sizeof header->name, "%s", dataset->name);
     snprintf(header->split, sizeof header->split, "%s", dataset->split);
-    add(&draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
-    add(&draft, SECTION_SOURCES, graph->sources, graph->n_edges, sizeof *graph->sources);
+    add(draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
+    add(draft, SECTION_SOURCES, graph->sources, graph->n_edges, sizeof *graph->sources);
     if (features->offsets == NULL) {
-        add(&draft, SECTION_DENSE, features->dense, n_dense, sizeof *features->dense);
+        add(draft, SECTION_DENSE, features->dense, n_dense, sizeof *features->dense);
     } else {
-        add(&draft, SECTION_FEATURE_OFFSETS, features->offsets, (uint64_t)features->n_rows + 1, sizeof(uint64_t));
-        add(&draft, SECTION_COLUMNS, features->columns, header->n_nonzeros, sizeof *features->columns);
-        add(&draft, SECTION_VALUES, features->values, header->n_nonzeros, sizeof *features->values);
+        add(draft, SECTION_FEATURE_OFFSETS, features->offsets, (uint64_t)features->n_rows + 1, sizeof(uint64_t));
+        add(draft, SECTION_COLUMNS, features->columns, header->n_nonzeros, sizeof *features->columns);
+        add(draft, SECTION_VALUES, features->values, header->n_nonzeros, sizeof *features->values);
     }
-    add(&draft, SECTION_LABELS, dataset->labels, graph->n_vertices, sizeof *dataset->labels);
+    add(draft, SECTION_LABELS, dataset->labels, graph->n_vertices, sizeof *dataset->labels);
     for (int i = 0; i < 3; i++) {
         header->n_lists[i] = lists[i]->n;
-        add(&draft, (enum section)(SECTION_TRAIN + i), lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
+        add(draft, (enum section)(SECTION_TRAIN + i), lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
     }
+}
+
+bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
+{
+    struct draft draft;
+    draft_dataset(dataset, key, &draft);
     return put(path, &draft);
+}
+
+/* ---- Hashes of contents ------------------------------------------------------------------------------------------ */
+
+/* An absent section equals an empty section. */
+static uint64_t sum_of(const struct header *header, enum section section)
+{
+    return header->bytes[section] > 0 ? header->checksum[section] : 0;
+}
+
+static void hash_parts(const struct header *header, uint64_t out[SL_N_DATA_PARTS])
+{
+    const uint64_t graph[] = {sum_of(header, SECTION_OFFSETS), sum_of(header, SECTION_SOURCES)};
+    const uint64_t features[] = {header->n_columns, sum_of(header, SECTION_DENSE),
+                                 sum_of(header, SECTION_FEATURE_OFFSETS), sum_of(header, SECTION_COLUMNS),
+                                 sum_of(header, SECTION_VALUES)};
+    const uint64_t labels[] = {sum_of(header, SECTION_LABELS)};
+    const uint64_t split[] = {sum_of(header, SECTION_TRAIN), sum_of(header, SECTION_VALID),
+                              sum_of(header, SECTION_TEST)};
+    out[SL_DATA_GRAPH] = sl_checksum(0, graph, sizeof graph);
+    out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
+    out[SL_DATA_LABELS] = sl_checksum(0, labels, sizeof labels);
+    out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
+}
+
+void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_DATA_PARTS])
+{
+    struct draft draft;
+    if (dataset->hashed) {
+        memcpy(out, dataset->hash, sizeof dataset->hash);
+        return;
+    }
+    draft_dataset(dataset, 0, &draft);
+    finish(&draft);
+    hash_parts(&draft.header, out);
 }
 
 bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, const uint32_t *parts)
@@ -237,7 +309,7 @@ static const void *section(const struct reading *file, enum section which, uint6
         return NULL;
     }
     const unsigned char *data = file->map.data + offset;
-    if (sl_checksum_array(0, data, bytes, file->low_memory) != header->checksum[which]) {
+    if (array_checksum(0, data, bytes, file->low_memory) != header->checksum[which]) {
         return NULL;
     }
     return data;
@@ -391,6 +463,8 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
     }
     read.mapping = (void *)file.map.data;
     read.mapping_bytes = file.map.bytes;
+    hash_parts(&file.header, read.hash); /* the checksums in the header fit the data (section) */
+    read.hashed = true;
     sl_dataset_drop_pages(&read);
     *out = read;
     return true;
@@ -416,10 +490,10 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
     uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
-    key = sl_checksum_array(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
-    key = sl_checksum_array(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
+    key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
+    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
     for (int i = 0; i < 3; i++) {
-        key = sl_checksum_array(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
+        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
     }
     return key;
 }

@@ -29,6 +29,9 @@ bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_
 /* Write a dataset (atomically), and make the folder if it is missing. False: the write failed. */
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
 
+/* Hash the parts of a dataset. The hashes are made of the checksums in a cache file of the same contents. */
+void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_DATA_PARTS]);
+
 /* The key of a partition: a checksum of everything that decides the parts. */
 uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32_t n_parts, uint64_t seed);
 

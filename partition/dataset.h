@@ -23,6 +23,9 @@ struct sl_ids {
     sl_vertex *ids;
 };
 
+/* The parts of a dataset whose contents are compared (partition/identity.h). */
+enum sl_data_part { SL_DATA_GRAPH, SL_DATA_FEATURES, SL_DATA_LABELS, SL_DATA_SPLIT, SL_N_DATA_PARTS };
+
 struct sl_dataset {
     char name[64];               /* "ogbn-arxiv", "arxiv-synthetic" */
     bool synthetic;              /* the generator made it */
@@ -36,6 +39,8 @@ struct sl_dataset {
     struct sl_ids train, valid, test; /* pairwise disjoint */
     void *mapping;                    /* private: the memory map that holds the arrays, or NULL */
     uint64_t mapping_bytes;
+    bool hashed;                    /* private: the reader of the cache file has set `hash` */
+    uint64_t hash[SL_N_DATA_PARTS]; /* private */
     bool low_memory;   /* private: keep little of the map in memory (partition/load.h) */
     const float *lent; /* private: a dense table that belongs to the caller (partition/arrays.h) */
 };

@@ -368,6 +368,9 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
 static enum sl_status use_folder(const struct sl_dataset_options *options, struct origin *origin)
 {
     enum sl_status st = sl_raw_find(origin->folder, options->features, options->split, options->need, &origin->files);
+    if (st == SL_EINVAL && options->split == NULL && options->usual_split != NULL) {
+        st = sl_raw_find(origin->folder, options->features, options->usual_split, options->need, &origin->files);
+    }
     if (st == SL_OK) {
         name_from_folder(origin->folder, origin->name, sizeof origin->name);
         identify_files(options, origin);

@@ -17,6 +17,8 @@ struct sl_dataset_options {
     /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
     const char *data_path;
     const char *split; /* NULL: the dataset's only split */
+    /* The split to take if `split` is NULL and the dataset has several; NULL: none, which is an error. */
+    const char *usual_split;
     /* A file relative to the dataset's folder. NULL: raw/node-feat.csv.gz (or .npy, .npz). */
     const char *features;
     /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */

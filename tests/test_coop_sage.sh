@@ -67,7 +67,7 @@ expect 0 '^\.TH COOP_SAGE 1|^\.TH coop_sage 1|^\.TH "?COOP_SAGE"? "?1' --print-m
 for option in $options; do
     sed 's/\\//g' stdout | grep -q -- "--$option" || complain "the man page does not name --$option"
 done
-tr '\n' ' ' <stdout | grep -q 'an empty value is as one that is not given' || complain 'the man page does not tell of empty values'
+tr '\n' ' ' <stdout | grep -q 'an empty value counts as not given' || complain 'the man page does not tell of empty values'
 expect 0 'batch-size' --print-completion
 
 # ---- usage errors: exit code 2 --------------------------------------------------------------------------------------------------
@@ -442,7 +442,7 @@ case $features in
 *.gz) gzip -dc "$features" | sed '1s/^[^,]*/7/' | gzip >features.gz && mv features.gz "$features" ;;
 *) sed -i '1s/^[^,]*/7/' "$features" ;;
 esac
-expect 1 'found other features than the run in known' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
+expect 1 'features: found .*, expected .*, which the run in known began with' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
 # A second split beside the first: the checkpoint names its split.
 split=$(basename "$(find parted/split -mindepth 1 -maxdepth 1 -type d)")
 cp -R "parted/split/$split" parted/split/second

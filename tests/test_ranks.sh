@@ -284,45 +284,13 @@ refuse 'rank 1: --lr: found .* as rank 0 has' 1 mpirun -q --oversubscribe -np 1 
     -np 1 "$program" --dataset dense "${common[@]}" --lr 0.02
 "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out here/made >/dev/null
 "$maker" generate --vertices 600 --edges 4001 --features 20 --classes 5 --out there/made >/dev/null
-refuse 'rank 1: dataset made: .*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" : \
+refuse 'rank 1: dataset made, graph: .*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" : \
     -np 1 "$program" --dataset made --data-path there "${common[@]}"
 cp -R here elsewhere # but for what is validated on, which METIS looks at, too
 mv elsewhere/made/split/random/valid.csv.gz kept.csv.gz && mv elsewhere/made/split/random/test.csv.gz elsewhere/made/split/random/valid.csv.gz &&
     mv kept.csv.gz elsewhere/made/split/random/test.csv.gz || complain "the generated dataset has no split: $(find elsewhere)"
-refuse 'rank 1: dataset made: .*split.*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" --partition none : \
+refuse 'rank 1: dataset made, split: .*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" --partition none : \
     -np 1 "$program" --dataset made --data-path elsewhere "${common[@]}" --partition none
-
-# An output that one rank alone has: all take part in the work for it.
-two=(mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" : -np 1 "$program" --dataset dense "${common[@]}")
-for option in checkpoint save predict embed metrics; do
-    refuse "rank 1: --$option: found one, expected none as rank 0 has" 1 "${two[@]}" --$option lonely
-    refuse "rank 1: --$option: found none, expected one as rank 0 has" 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense \
-        "${common[@]}" --$option lonely : -np 1 "$program" --dataset dense "${common[@]}"
-done
-for option in '--seed 3' '--batch-size 20' '--fanout 3,3' '--norm layer' '--dropout 0.3' '--sampler labor' '--precision bf16' '--kappa 2 --sampler labor' \
-    '--eval-every 2' '--patience 3' '--partition random' '--model gcn' '--directed' '--epochs 3' '--chunks 1' '--watchdog 9'; do
-    # shellcheck disable=SC2086 # the options are words
-    refuse "rank 1: --[a-z-]*: found .* as rank 0 has" 1 "${two[@]}" $option
-done
-refuse 'rank 1: found pipe_gnn .*expected coop_sage' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense --quiet : \
-    -np 1 "${program%coop_sage}pipe_gnn" --dataset dense --quiet
-# Contents that one rank alone has: features, all of them zero, labels.
-for change in features zero labels; do
-    rm -rf other && mkdir -p other && cp -R here/made other/made
-    case $change in
-    features) gzip -dc here/made/raw/node-feat.csv.gz | sed '3s/^[^,]*/5/' | gzip >other/made/raw/node-feat.csv.gz ;;
-    zero) gzip -dc here/made/raw/node-feat.csv.gz | sed 's/[^,]*/0/g' | gzip >other/made/raw/node-feat.csv.gz ;;
-    labels) gzip -dc here/made/raw/node-label.csv.gz | tac | gzip >other/made/raw/node-label.csv.gz ;;
-    esac
-    refuse "rank 1: dataset made: found other ${change/zero/features} than rank 0" 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made \
-        --data-path here "${common[@]}" : -np 1 "$program" --dataset made --data-path other "${common[@]}"
-done
-# Weights that one rank alone has: a file of the same name in another folder.
-mkdir -p one two
-(cd one && "$program" --dataset ../dense "${common[@]}" --epochs 1 --save model >/dev/null) && (cd two && "$program" --dataset ../dense "${common[@]}" --epochs 1 --seed 5 --save model >/dev/null) ||
-    complain 'no models were saved'
-refuse 'rank 1: found other initial weights than rank 0' 1 mpirun -q --oversubscribe -np 1 --wdir "$PWD/one" "$program" --dataset ../dense "${common[@]}" --load model : \
-    -np 1 --wdir "$PWD/two" "$program" --dataset ../dense "${common[@]}" --load model
 
 # ---- one trace of all ----
 

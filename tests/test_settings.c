@@ -14,7 +14,6 @@
 #include "partition/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
-#include "runtime/train/state.h"
 #include "support/memory.h"
 
 static int set_up(void **state)
@@ -471,29 +470,6 @@ static void unknown_variables_are_named(void **state)
                         "STARLING_NONSENSE_OF_MINE is set, but no program of Starling reads it\n");
 }
 
-/* Every option of both programs says whether it may change when a run resumes. */
-static void every_option_has_a_rule_for_resuming(void **state)
-{
-    struct sl_settings settings;
-    (void)state;
-    for (int schedule = SL_SCHEDULE_MINIBATCH; schedule <= SL_SCHEDULE_PIPE; schedule++) {
-        assert_int_equal(sl_settings_init(&settings), SL_OK);
-        settings.schedule = schedule;
-        const struct sl_option_table *table = sl_settings_table_of(&settings);
-        assert_true(table->n_options > 30);
-        for (size_t i = 0; i < table->n_options; i++) {
-            if (sl_state_rule(table->options[i].name) == SL_RESUME_UNKNOWN) {
-                fail_msg("--%s: whether it may change on resume is unknown", table->options[i].name);
-            }
-        }
-        sl_settings_free(&settings);
-    }
-    assert_int_equal(sl_state_rule("no-such-option"), SL_RESUME_UNKNOWN);
-    assert_int_equal(sl_state_rule("lr"), SL_RESUME_FIXED);
-    assert_int_equal(sl_state_rule("dataset"), SL_RESUME_SAME_DATA);
-    assert_int_equal(sl_state_rule("cpus"), SL_RESUME_FREE);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -515,7 +491,6 @@ int main(void)
         TEST(a_dash_means_json),
         TEST(ranges_hold),
         TEST(filled_fields_are_held_to_the_ranges),
-        TEST(every_option_has_a_rule_for_resuming),
         TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@
 
 #define NAME "checkpoint.safetensors"
 #define VERSION_KEY "starling_checkpoint"
-#define VERSION "4"
+#define VERSION "5"
 #define CHECKSUM_KEY "starling_checksum"
 #define CHECKSUM_BYTES 17
 #define LOCK_NAME "lock"
@@ -72,8 +72,9 @@ static enum sl_status check(const char *path, const struct sl_tensors *found)
     }
     if (strcmp(version, VERSION) != 0) {
         return sl_fail(SL_EFILE,
-                       "%s: found checkpoint version %.20s, expected " VERSION "; use the version that wrote it", path,
-                       version);
+                       "%s: found checkpoint version %.20s, expected " VERSION
+                       "; use the version of Starling that wrote it, or start afresh in another --checkpoint folder",
+                       path, version);
     }
     checksum_text(found->tensors, found->n, checksum);
     if (strcmp(stored, checksum) != 0) {
@@ -168,6 +169,11 @@ void sl_checkpoint_release(struct sl_checkpoint_lock *lock)
 bool sl_is_checkpoint(const struct sl_tensors *tensors)
 {
     return sl_tensors_metadata(tensors, VERSION_KEY) != NULL;
+}
+
+const char *sl_checkpoint_checksum(const struct sl_tensors *checkpoint)
+{
+    return sl_tensors_metadata(checkpoint, CHECKSUM_KEY);
 }
 
 static enum sl_status bad_number(const struct sl_tensors *checkpoint, const char *key, const char *found)

@@ -26,6 +26,9 @@ enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tenso
  * On failure *out is empty. */
 enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out);
 
+/* The checksum of a loaded checkpoint's arrays, as text. */
+const char *sl_checkpoint_checksum(const struct sl_tensors *checkpoint);
+
 /* A lock on a checkpoint folder. */
 struct sl_checkpoint_lock {
     bool held;

@@ -115,7 +115,10 @@ static enum sl_status gather_ranks(const struct sl_topology *topology, struct ra
 static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stream)
 {
     struct rank *ranks;
-    enum sl_status st = sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks);
+    enum sl_status st = sl_ranks_match_text("program", "starling_data info", "start the same program everywhere");
+    if (st == SL_OK) {
+        st = sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks);
+    }
     if (st != SL_OK) {
         return st;
     }

@@ -27,6 +27,7 @@
 #include "support/clock.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/text.h"
 
 #define WATCHDOG_S 300 /* default with several processes */
 #define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
@@ -77,11 +78,14 @@ done:
     return st;
 }
 
-static struct sl_dataset_options dataset_options(const struct sl_settings *s)
+/* A split left open is the split that the run in the checkpoint began with. */
+static struct sl_dataset_options dataset_options(const struct sl_session *t)
 {
+    const struct sl_settings *s = t->settings;
     return (struct sl_dataset_options){.dataset = s->dataset,
                                        .data_path = s->data_path,
                                        .split = s->split,
+                                       .usual_split = t->split[0] != '\0' ? t->split : NULL,
                                        .features = s->features,
                                        .cache = s->cache,
                                        .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
@@ -138,7 +142,7 @@ static enum sl_status widen_classes(const struct sl_settings *s, struct sl_datas
 /* Without the limit the reader would fill the memory until the system kills the process. */
 static enum sl_status load_dataset(struct sl_session *t)
 {
-    struct sl_dataset_options options = dataset_options(t->settings);
+    struct sl_dataset_options options = dataset_options(t);
     sl_memory_limit(sl_limits_memory());
     enum sl_status st = sl_dataset_load(&options, &t->loaded);
     sl_memory_limit(UINT64_MAX);
@@ -171,12 +175,28 @@ done:
     return st;
 }
 
+/* Compare the data with the other ranks' and with the checkpoint's. Without ranks and checkpoints: do nothing. */
+static enum sl_status compare_data(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    enum sl_status st = SL_OK;
+    if (sl_n_ranks() == 1 && t->settings->checkpoint == NULL) {
+        return SL_OK;
+    }
+    sl_dataset_identify(t->dataset, &t->identity);
+    SL_TRY(st, sl_ranks_match_data(t), done);
+    if (checkpoint->n > 0) {
+        st = sl_state_match_data(t, checkpoint);
+    }
+done:
+    return st;
+}
+
 /* held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     static const char *const names[] = {"metis", "random", "none"};
     const struct sl_settings *s = t->settings;
-    struct sl_dataset_options options = dataset_options(s);
+    struct sl_dataset_options options = dataset_options(t);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
     bool whole = s->schedule == SL_SCHEDULE_PIPE;
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
@@ -429,12 +449,6 @@ static enum sl_status open_shards(struct sl_session *t)
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
     }
-    if (held != NULL || s->checkpoint != NULL) {
-        t->identity = sl_identity_of(t->dataset);
-    }
-    if (held != NULL) {
-        SL_TRY(st, sl_ranks_match_data(t), done);
-    }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
@@ -448,8 +462,8 @@ static enum sl_status open_shards(struct sl_session *t)
     if (weighed) {
         SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
     }
-    t->parts_hash = sl_ranks_hash_parts(t->dataset, &t->partition);
     if (held != NULL) {
+        sl_dataset_drop_pages(t->dataset);
         SL_TRY(st, sl_ranks_match_parts(t), done);
         SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
     }
@@ -497,9 +511,7 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     SL_TRY(st, open_run(t), done);
     SL_TRY(st, check_memory(t), done);
     SL_TRY(st, open_shards(t), done);
-    SL_TRY(st, open_model(t, checkpoint), done);
-    SL_TRY(st, sl_ranks_match_step(t), done);
-    st = sl_ranks_match_model(t);
+    st = open_model(t, checkpoint);
 done:
     starpu_resume();
     return st;
@@ -580,18 +592,21 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
-    SL_TRY(st, sl_ranks_match_settings(settings), done);
+    SL_TRY(st, sl_ranks_match_settings(settings, dataset != NULL), done);
     if (sl_rank() == 0) {
         SL_TRY(st, open_files(t), done);
     }
     SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
+    SL_TRY(st, sl_ranks_match_checkpoint(&checkpoint), done);
     if (checkpoint.n > 0) {
-        SL_TRY(st, sl_state_match(settings, dataset != NULL, &checkpoint), done);
+        SL_TRY(st, sl_state_match(settings, &checkpoint), done);
+        snprintf(t->split, sizeof t->split, "%s", sl_text_or(sl_state_split(&checkpoint), ""));
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
+    SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
     SL_TRY(st, open_data(t, &checkpoint), done);

@@ -10,8 +10,10 @@
 
 #include "codelets/ranks.h"
 #include "config.h"
+#include "runtime/train/rules.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/real.h"
 
 /* ---- limits ---- */
 
@@ -61,89 +63,68 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-/* How an option compares between ranks. */
-enum rule {
-    EQUAL, /* the same value at all ranks */
-    GIVEN, /* a path, which may differ. All ranks have it or none has, because all take part in the work for it */
-    LOCAL  /* location of a rank's own files, its processors, what rank 0 prints */
-};
-
-static enum rule rule_of(const struct sl_option *option)
-{
-    static const char *const local[] = {"data-path", "cache", "cpus", "gpus", "sched", "quiet", "json"};
-    static const char *const given[] = {"checkpoint", "save", "predict", "embed", "metrics"};
-    for (size_t i = 0; i < sizeof local / sizeof *local; i++) {
-        if (strcmp(option->name, local[i]) == 0) {
-            return LOCAL;
-        }
-    }
-    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
-        if (strcmp(option->name, given[i]) == 0) {
-            return GIVEN;
-        }
-    }
-    return EQUAL;
-}
-
-/* Copy rank 0's `text` to `out`, at all ranks. */
-static enum sl_status take_text_of_rank0(const char *text, char **out)
-{
-    uint64_t bytes = strlen(text) + 1;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&bytes, sizeof bytes), done);
-    SL_TRY(st, sl_alloc(bytes, 1, "rank 0's text", out), done);
-    if (sl_rank() == 0) {
-        memcpy(*out, text, bytes);
-    }
-    st = sl_ranks_broadcast(*out, bytes);
-done:
-    return st;
-}
-
 static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
 {
+    enum sl_spread spread = sl_rule_of(option->name).spread;
+    char what[64];
     char *mine = NULL;
-    char *first = NULL;
     enum sl_status st;
+    if (spread == SL_SPREAD_OWN) {
+        return SL_OK;
+    }
+    snprintf(what, sizeof what, "--%s", option->name);
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
-    SL_TRY(st, take_text_of_rank0(mine, &first), done);
-    if (rule_of(option) == GIVEN && (mine[0] == '\0') != (first[0] == '\0')) {
-        st = sl_fail(SL_EINVAL,
-                     "--%s: found %s, expected %s as rank 0 has; give it to all ranks or to none (mpirun -x carries "
-                     "STARLING_ variables to other machines)",
-                     option->name, mine[0] == '\0' ? "none" : "one", first[0] == '\0' ? "none" : "one");
-    } else if (rule_of(option) == EQUAL && strcmp(mine, first) != 0) {
-        st =
-            sl_fail(SL_EINVAL, "--%s: found '%.100s', expected '%.100s' as rank 0 has; give all ranks the same options",
-                    option->name, mine, first);
+    if (spread == SL_SPREAD_EQUAL) {
+        st = sl_ranks_match_text(what, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
+    } else {
+        st = sl_ranks_match_text(what, mine[0] != '\0' ? "given" : "not given",
+                                 "give it to all ranks or to none (mpirun -x NAME passes a variable on)");
     }
 done:
     sl_free(mine);
-    sl_free(first);
     return st;
 }
 
-enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
+/* Ranks with other options, in number or name, would lose step in match_option. */
+static enum sl_status match_program(const struct sl_option_table *table, bool given)
+{
+    char mine[128];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < table->n_options; i++) {
+        sum = sl_checksum(sum, table->options[i].name, strlen(table->options[i].name));
+    }
+    snprintf(mine, sizeof mine, "%s %s, reals of %zu bytes, options %08" PRIx32 ", data from %s", table->program,
+             PACKAGE_VERSION, sizeof(sl_real), (uint32_t)sum, given ? "arrays" : "files");
+    return sl_ranks_match_text("program", mine, "start the same program everywhere");
+}
+
+/* The paths of --load may differ. */
+static enum sl_status match_weights(const struct sl_settings *s)
+{
+    struct sl_map map;
+    char mine[32];
+    enum sl_status st;
+    if (s->load == NULL || sl_n_ranks() == 1) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_file_map(s->load, &map), done);
+    snprintf(mine, sizeof mine, "hash %016" PRIx64, sl_checksum(0, map.data, map.bytes));
+    sl_file_unmap(&map);
+    st = sl_ranks_match_text("--load", mine, "give all ranks the same weights");
+done:
+    return st;
+}
+
+enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool given)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    char *first = NULL;
     enum sl_status st;
-    char mine[64];
-    snprintf(mine, sizeof mine, "%s %s", table->program, PACKAGE_VERSION);
-    SL_TRY(st, take_text_of_rank0(mine, &first), done);
-    if (strcmp(first, mine) != 0) {
-        st = sl_fail(SL_EINVAL, "found %s, expected %.60s as rank 0 has; start the same program everywhere", mine,
-                     first);
-        goto done;
+    SL_TRY(st, match_program(table, given), done);
+    for (size_t i = 0; i < table->n_options; i++) {
+        SL_TRY(st, match_option(&table->options[i], settings), done);
     }
-    size_t n_options = sl_n_ranks() > 1 ? table->n_options : 0;
-    for (size_t i = 0; i < n_options; i++) {
-        if (rule_of(&table->options[i]) != LOCAL) {
-            SL_TRY(st, match_option(&table->options[i], settings), done);
-        }
-    }
+    st = match_weights(settings);
 done:
-    sl_free(first);
     return st;
 }
 
@@ -169,83 +150,41 @@ done:
 
 /* ---- data ---- */
 
-uint64_t sl_ranks_hash_parts(const struct sl_dataset *dataset, const struct sl_partition *partition)
+enum sl_status sl_ranks_match_checkpoint(const struct sl_tensors *checkpoint)
 {
-    uint64_t n = dataset->graph.n_vertices;
-    const uint64_t numbers[] = {partition->n_cut, n};
-    if (sl_n_ranks() == 1) {
-        return 0;
+    char mine[64] = "no checkpoint";
+    uint64_t step;
+    enum sl_status st = SL_OK;
+    if (checkpoint->n > 0) {
+        SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &step), done);
+        snprintf(mine, sizeof mine, "step %" PRIu64 ", checksum %.16s", step, sl_checkpoint_checksum(checkpoint));
     }
-    return sl_checksum(sl_checksum(0, numbers, sizeof numbers), partition->new_ids, n * sizeof *partition->new_ids);
+    st = sl_ranks_match_text("--resume", mine, "--checkpoint has to be a folder that all ranks share");
+done:
+    return st;
 }
 
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
-    struct sl_identity first = t->identity;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
-    enum sl_identity_part part = sl_identity_compare(&first, &t->identity);
-    if (part != SL_N_IDENTITIES) {
-        st = sl_fail(SL_EFILE,
-                     "dataset %s: found %s than rank 0 has; give all ranks the same files, --split and "
-                     "--features",
-                     t->name, sl_identity_others[part]);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < SL_N_DATA_PARTS && st == SL_OK; i++) {
+        char what[96];
+        snprintf(what, sizeof what, "dataset %s, %s", t->name, sl_data_part_names[i]);
+        st =
+            sl_ranks_match_text(what, t->identity.text[i], "give all ranks the same --dataset, --split and --features");
     }
-done:
     return st;
 }
 
 enum sl_status sl_ranks_match_parts(const struct sl_session *t)
 {
-    uint64_t first = t->parts_hash;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
-    if (first != t->parts_hash) {
-        st = sl_fail(SL_EFILE, "dataset %s: found other parts than rank 0 has; give all ranks the same --cache",
-                     t->name);
-    }
-done:
-    return st;
-}
-
-enum sl_status sl_ranks_match_model(struct sl_session *t)
-{
-    size_t n = sl_model_entries(&t->model);
-    sl_real *values = NULL;
-    enum sl_status st = SL_OK;
-    if (sl_n_ranks() == 1) {
-        return SL_OK;
-    }
-    SL_TRY(st, sl_alloc(n, sizeof *values, "the model's entries", &values), done);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    sl_model_read(&t->model, values);
-    sl_model_release(&t->model);
-    const uint64_t mine = sl_checksum(0, values, n * sizeof *values);
-    uint64_t first = mine;
-    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
-    if (first != mine) {
-        st = sl_fail(SL_EFILE,
-                     "found other initial weights than rank 0 has; give all ranks the same file in --load, and "
-                     "one folder that all share in --checkpoint");
-    }
-done:
-    sl_free(values);
-    return st;
-}
-
-enum sl_status sl_ranks_match_step(const struct sl_session *t)
-{
-    uint64_t step = t->state.step;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&step, sizeof step), done);
-    if (step != t->state.step) {
-        st = sl_fail(SL_EFILE,
-                     "--resume: found a checkpoint of step %" PRIu64 ", expected step %" PRIu64
-                     " as rank 0 has; --checkpoint has to be a folder that all ranks share",
-                     t->state.step, step);
-    }
-done:
-    return st;
+    const struct sl_partition *p = &t->partition;
+    char what[96];
+    char mine[96];
+    snprintf(what, sizeof what, "dataset %s, its partition", t->name);
+    snprintf(mine, sizeof mine, "%" PRIu64 " cut edges, hash %016" PRIx64, p->n_cut,
+             sl_checksum(0, p->new_ids, p->graph.n_vertices * sizeof *p->new_ids));
+    return sl_ranks_match_text(what, mine, "ranks without a common --cache need the same METIS");
 }
 
 /* ---- numbers ---- */

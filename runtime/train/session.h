@@ -58,10 +58,8 @@ struct sl_session {
     struct sl_feature_range range;
     /* classes without a vertex */
     uint32_t n_empty_classes;
-    /* contents of the dataset, for checkpoints and ranks; zeros if neither needs them */
+    /* of the data, if the run has checkpoints or several ranks */
     struct sl_identity identity;
-    /* hash of the parts (sl_ranks_match_parts) */
-    uint64_t parts_hash;
     /* the dataset is the caller's, made of arrays */
     bool given;
     struct sl_partition partition;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The contents of checkpoints, and fixed options. */
+ * The contents of checkpoints. */
 #include "runtime/train/state.h"
 
 #include <inttypes.h>
@@ -11,119 +11,25 @@
 #include "codelets/ranks.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/rules.h"
 #include "support/decimal.h"
 #include "support/memory.h"
+#include "support/text.h"
 
-/* A run continues exactly only if its data, its model and the order of its additions stay the same. sl_state_rule says
- * for every option whether it may change. The data are compared by content (partition/identity.h). `transport` belongs
- * to the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use cuSPARSE's order. `epochs`
- * sets the length of the learning rate schedule. GPUs round differently from CPUs: the bits equal those of an
- * uninterrupted run if the same kind of device continues, with nccl the same number of GPUs, and without --cpus beside
- * GPUs. */
-static const char *const fixed_options[] = {"directed",
-                                            "normalize-features",
-                                            "model",
-                                            "heads",
-                                            "alpha",
-                                            "lambda",
-                                            "layers",
-                                            "hidden",
-                                            "dropout",
-                                            "input-dropout",
-                                            "norm",
-                                            "residual",
-                                            "precision",
-                                            "sync",
-                                            "pes",
-                                            "group-size",
-                                            "batch-size",
-                                            "fanout",
-                                            "sampler",
-                                            "layer-dependency",
-                                            "kappa",
-                                            "chunks",
-                                            "ways",
-                                            "chunk-order",
-                                            "gradient-factor",
-                                            "history-every",
-                                            "guard",
-                                            "partition",
-                                            "gossip-what",
-                                            "gossip-average-every",
-                                            "gossip-local-size",
-                                            "gossip-ring",
-                                            "lr",
-                                            "lr-schedule",
-                                            "epochs",
-                                            "weight-decay",
-                                            "seed",
-                                            "transport",
-                                            "means"};
-#define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
-#define N_NUMBERS 12
-
-/* Options that choose the data. Any choice goes on that has the same contents. */
-static const char *const data_options[] = {"dataset", "split", "features"};
-
-/* Options that change no figure: where files are, where and when tasks run (every sum has a fixed order), what is
- * observed and written, when the run ends. The checkpoint brings the weights, so `load` is not read. */
-static const char *const free_options[] = {"data-path",     "cache",         "cpus",
-                                           "gpus",          "sched",         "placement",
-                                           "depth",         "feature-cache", "feature-cache-policy",
-                                           "stages",        "stages-cut",    "recompute",
-                                           "watchdog",      "load",          "metrics",
-                                           "metrics-steps", "save",          "save-names",
-                                           "predict",       "embed",         "checkpoint",
-                                           "resume",        "trace",         "trace-steps",
-                                           "quiet",         "json",          "eval-every",
-                                           "patience"};
-
-static bool is_among(const char *name, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-enum sl_resume_rule sl_state_rule(const char *option)
-{
-    if (is_among(option, fixed_options, N_FIXED)) {
-        return SL_RESUME_FIXED;
-    }
-    if (is_among(option, data_options, sizeof data_options / sizeof *data_options)) {
-        return SL_RESUME_SAME_DATA;
-    }
-    if (is_among(option, free_options, sizeof free_options / sizeof *free_options)) {
-        return SL_RESUME_FREE;
-    }
-    return SL_RESUME_UNKNOWN;
-}
-
-/* Sizes of the dataset. Their messages say more than those of contents. */
-static const char *const size_names[] = {"vertices", "edges", "features", "training_vertices"};
-#define N_SIZES (sizeof size_names / sizeof *size_names)
-
-static uint64_t size_of(const struct sl_session *t, size_t i)
-{
-    const uint64_t sizes[N_SIZES] = {t->shards.n_vertices, t->partition.graph.n_edges, t->shards.n_features,
-                                     t->shards.n_train};
-    return sizes[i];
-}
+#define N_NUMBERS 8
+#define KEY_BYTES 48
+#define SPLIT_KEY "split"
 
 /* ---- saving ---- */
 
 /* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
-    struct sl_metadata entry[N_FIXED + N_NUMBERS + SL_N_IDENTITIES + 3];
+    struct sl_metadata entry[SL_MAX_OPTIONS + SL_N_DATA_PARTS + N_NUMBERS + 3];
     uint32_t n;
-    char *option[N_FIXED];
-    char key[N_FIXED][48];
+    char *option[SL_MAX_OPTIONS];
+    char key[SL_MAX_OPTIONS][KEY_BYTES];
+    char part[SL_N_DATA_PARTS][KEY_BYTES];
     char number[N_NUMBERS][40];
-    char data_key[SL_N_IDENTITIES][24];
-    char data[SL_N_IDENTITIES][24];
     uint32_t n_numbers;
 };
 
@@ -141,43 +47,43 @@ static void add_real(struct labels *labels, const char *key, double value)
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 
-/* The metadata's name of a part's contents. */
-static void name_part(int part, char out[24])
+static void name_option(const char *option, char out[KEY_BYTES])
 {
-    snprintf(out, 24, "data.%s", sl_identity_names[part]);
+    snprintf(out, KEY_BYTES, "option.%s", option);
 }
 
-static void add_identity(const struct sl_identity *identity, struct labels *labels)
+static void name_part(size_t part, char out[KEY_BYTES])
 {
-    for (int i = 0; i < SL_N_IDENTITIES; i++) {
-        name_part(i, labels->data_key[i]);
-        snprintf(labels->data[i], sizeof labels->data[i], "%016" PRIx64, identity->part[i]);
-        labels->entry[labels->n++] = (struct sl_metadata){labels->data_key[i], labels->data[i]};
+    snprintf(out, KEY_BYTES, "data.%s", sl_data_part_names[part]);
+}
+
+static enum sl_status add_options(const struct sl_settings *settings, struct labels *labels)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        if (sl_rule_of(option->name).change == SL_CHANGE_FREELY) {
+            continue;
+        }
+        SL_TRY(st, sl_option_text(option, settings, &labels->option[i]), done);
+        name_option(option->name, labels->key[i]);
+        labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
     }
-}
-
-static enum sl_status option_text(const char *name, const struct sl_settings *settings, char **out)
-{
-    return sl_option_text(sl_option_find(sl_settings_table_of(settings), name), settings, out);
+done:
+    return st;
 }
 
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_FIXED; i++) {
-        if (sl_option_find(sl_settings_table_of(t->settings), fixed_options[i]) == NULL) {
-            continue;
-        }
-        SL_TRY(st, option_text(fixed_options[i], t->settings, &labels->option[i]), done);
-        snprintf(labels->key[i], sizeof labels->key[i], "option.%s", fixed_options[i]);
-        labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
+    enum sl_status st;
+    SL_TRY(st, add_options(t->settings, labels), done);
+    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
+        name_part(i, labels->part[i]);
+        labels->entry[labels->n++] = (struct sl_metadata){labels->part[i], t->identity.text[i]};
     }
-    for (size_t i = 0; i < N_SIZES; i++) {
-        add_whole(labels, size_names[i], size_of(t, i));
-    }
-    add_identity(&t->identity, labels);
     labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
-    labels->entry[labels->n++] = (struct sl_metadata){"split", t->split};
+    labels->entry[labels->n++] = (struct sl_metadata){SPLIT_KEY, t->split};
     labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
     add_whole(labels, "step", t->state.step);
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
@@ -193,7 +99,7 @@ done:
 
 static void free_labels(struct labels *labels)
 {
-    for (size_t i = 0; i < N_FIXED; i++) {
+    for (size_t i = 0; i < SL_MAX_OPTIONS; i++) {
         sl_free(labels->option[i]);
     }
 }
@@ -310,104 +216,93 @@ static bool left_open(const struct sl_settings *s, const char *name)
            (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
 }
 
-/* lr-schedule is compared before epochs (fixed_options) and equals the checkpoint's here. */
 static bool may_change(const struct sl_settings *s, const char *name)
 {
-    return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
+    switch (sl_rule_of(name).change) {
+    case SL_CHANGE_DATA: return true; /* sl_state_match_data compares contents */
+    case SL_CHANGE_FREELY: return true;
+    case SL_CHANGE_LONGER: return s->lr_schedule == SL_LR_NONE; /* then the checkpoint's schedule is none, too */
+    case SL_CHANGE_NEVER: break;
+    }
+    return false;
 }
 
-/* Whether a split is left open that the checkpoint names. */
-static bool lacks_split(const struct sl_settings *s, const char *then)
-{
-    bool open = s->split == NULL || s->split[0] == '\0';
-    return open && then != NULL && then[0] != '\0';
-}
-
-enum sl_status sl_state_match(struct sl_settings *settings, bool given, const struct sl_tensors *checkpoint)
+static enum sl_status match_option(struct sl_settings *settings, const struct sl_option *option,
+                                   const struct sl_tensors *checkpoint)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
+    char key[KEY_BYTES];
     char *now = NULL;
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_FIXED; i++) {
-        const char *name = fixed_options[i];
-        char key[48];
-        if (sl_option_find(table, name) == NULL) {
-            continue;
-        }
-        snprintf(key, sizeof key, "option.%s", name);
-        const char *then = sl_tensors_metadata(checkpoint, key);
-        if (then == NULL && strcmp(name, "precision") == 0) {
-            then = "float"; /* older checkpoints: the only precision */
-        }
-        if (then == NULL) {
-            st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
-                         name, table->program);
-            goto done;
-        }
-        if (may_change(settings, name)) {
-            continue;
-        }
-        if (left_open(settings, name)) {
-            SL_TRY(st, sl_option_set(table, name, then, settings), done);
-            continue;
-        }
-        SL_TRY(st, option_text(name, settings, &now), done);
-        if (strcmp(now, then) != 0) {
-            st = sl_fail(
-                SL_EINVAL,
-                "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
-                "afresh in another --checkpoint folder",
-                name, now, then, settings->checkpoint);
-            goto done;
-        }
-        sl_free(now);
-        now = NULL;
+    enum sl_status st;
+    name_option(option->name, key);
+    const char *then = sl_tensors_metadata(checkpoint, key);
+    if (then == NULL) {
+        return sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
+                       option->name, table->program);
     }
-    const char *split = sl_tensors_metadata(checkpoint, "split");
-    if (!given && lacks_split(settings, split)) {
-        SL_TRY(st, sl_option_set(table, "split", split, settings), done);
+    if (left_open(settings, option->name)) {
+        return sl_option_set(table, option->name, then, settings);
     }
-    st = sl_settings_check(settings);
+    SL_TRY(st, sl_option_text(option, settings, &now), done);
+    if (strcmp(now, then) != 0) {
+        st = sl_fail(SL_EINVAL,
+                     "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
+                     "afresh in another --checkpoint folder",
+                     option->name, now, then, settings->checkpoint);
+    }
 done:
     sl_free(now);
     return st;
 }
 
-static enum sl_status match_sizes(const struct sl_session *t, const struct sl_tensors *checkpoint)
+enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
-    for (size_t i = 0; i < N_SIZES; i++) {
-        uint64_t then = size_of(t, i);
-        bool known = sl_tensors_metadata(checkpoint, size_names[i]) != NULL; /* older checkpoints lack sizes */
-        enum sl_status st = SL_OK;
-        if (known) {
-            st = sl_checkpoint_whole(checkpoint, size_names[i], &then);
-        }
-        if (st == SL_OK && then != size_of(t, i)) {
-            st = sl_fail(SL_EINVAL,
-                         "dataset %s: found %" PRIu64 " %s, expected %" PRIu64 ", as in the run that %.200s is of",
-                         t->name, size_of(t, i), size_names[i], then, checkpoint->path);
-        }
-        if (st != SL_OK) {
-            return st;
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (!may_change(settings, table->options[i].name)) {
+            SL_TRY(st, match_option(settings, &table->options[i], checkpoint), done);
         }
     }
-    return SL_OK;
+    st = sl_settings_check(settings);
+done:
+    return st;
 }
 
-/* Compare the contents of the data. A checkpoint of an earlier version does not have them. */
-static enum sl_status match_identity(const struct sl_session *t, const struct sl_tensors *checkpoint)
+const char *sl_state_split(const struct sl_tensors *checkpoint)
 {
-    for (int i = 0; i < SL_N_IDENTITIES; i++) {
-        char key[24];
-        char now[24];
+    return sl_tensors_metadata(checkpoint, SPLIT_KEY);
+}
+
+/* The text of an option that chose the data, or of nothing. */
+static const char *choice_of(const struct sl_tensors *checkpoint, const char *option)
+{
+    char key[KEY_BYTES];
+    name_option(option, key);
+    return sl_text_or(sl_tensors_metadata(checkpoint, key), "");
+}
+
+enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
+        const char *now = t->identity.text[i];
+        const char *features = choice_of(checkpoint, "features");
+        char key[KEY_BYTES];
         name_part(i, key);
-        snprintf(now, sizeof now, "%016" PRIx64, t->identity.part[i]);
         const char *then = sl_tensors_metadata(checkpoint, key);
-        if (then != NULL && strcmp(now, then) != 0) {
+        if (then == NULL) {
+            return sl_fail(SL_EFILE, "%s: it does not say what its %s was; it is no checkpoint", checkpoint->path,
+                           sl_data_part_names[i]);
+        }
+        if (strcmp(now, then) != 0) {
             return sl_fail(SL_EINVAL,
-                           "dataset %s: found %s than the run in %.200s began with; use the data of that run, or start "
-                           "afresh in another --checkpoint folder",
-                           t->name, sl_identity_others[i], checkpoint->path);
+                           "dataset %s, %s: found %s, expected %.80s, which the run in %.200s began with (--dataset "
+                           "%.100s --split %.63s%s%.100s); use the same data, or start afresh in another --checkpoint "
+                           "folder",
+                           t->name, sl_data_part_names[i], now, then, t->settings->checkpoint,
+                           t->given ? t->name : choice_of(checkpoint, "dataset"),
+                           sl_text_or(sl_state_split(checkpoint), ""), features[0] != '\0' ? " --features " : "",
+                           features);
         }
     }
     return SL_OK;
@@ -433,8 +328,6 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
     size_t n_entries = sl_model_entries(&t->model);
     struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
     enum sl_status st;
-    SL_TRY(st, match_sizes(t, checkpoint), done);
-    SL_TRY(st, match_identity(t, checkpoint), done);
     SL_TRY(st, load_numbers(t, checkpoint), done);
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);

@@ -15,22 +15,19 @@ enum sl_status sl_state_average(struct sl_session *session);
 /* Save the state to --checkpoint; rank 0 writes. Collective. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_state_save(struct sl_session *session);
 
-/* Whether an option may have another value when a run resumes. */
-enum sl_resume_rule {
-    SL_RESUME_FIXED,     /* no: the value must be the checkpoint's; options left open take it over */
-    SL_RESUME_SAME_DATA, /* yes, if graph, features, labels and split have the same contents */
-    SL_RESUME_FREE,      /* yes: no figure depends on it */
-    SL_RESUME_UNKNOWN    /* no option has this name */
-};
-enum sl_resume_rule sl_state_rule(const char *option);
-
-/* Check the settings against the checkpoint: the run must continue exactly. Open values of pes, group-size and
- * chunks come from the checkpoint, and of split if the dataset is read from files. Call this before the session loads
- * the dataset. given: the dataset is the caller's arrays.
+/* Check the settings against the checkpoint: the run must continue exactly (runtime/train/rules.h). Open values of
+ * pes, group-size and chunks come from the checkpoint. Call this before the session decides open options.
  * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
-enum sl_status sl_state_match(struct sl_settings *settings, bool given, const struct sl_tensors *checkpoint);
+enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint);
 
-/* Load model, best weights and progress from a checkpoint. SL_EINVAL: the checkpoint is of other data. SL_EFILE. After a failure the session must not be
+/* Check the session's identity against the checkpoint. SL_EINVAL: other data (the message names the part and its two
+ * identities). SL_EFILE. */
+enum sl_status sl_state_match_data(const struct sl_session *session, const struct sl_tensors *checkpoint);
+
+/* The name of the split that the run in the checkpoint began with; NULL: unknown. */
+const char *sl_state_split(const struct sl_tensors *checkpoint);
+
+/* Load model, best weights and progress from a checkpoint. SL_EFILE. After a failure the session must not be
  * trained. */
 enum sl_status sl_state_load(struct sl_session *session, const struct sl_tensors *checkpoint);
 

@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# Two ranks that are not alike: every option (tests/rules.list) and every input differs on one rank in turn. Each difference ends the run
+# with one line and exit code 1, within 10 s. Options of one rank alone (doc/guide/resume.md: own) train.
+
+set -u
+coop=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
+pipe=$(realpath "$top_builddir/apps/pipe_gnn") || exit 99
+maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
+rules=$(realpath "$top_srcdir/doc/guide/resume.md") && list=$(realpath "$top_srcdir/tests/rules.list") || exit 99
+nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test' || { echo "this build has no MPI"; exit 77; }
+command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+failed=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+launch=(mpirun -q --oversubscribe --bind-to none)
+"${launch[@]}" -np 2 true </dev/null >stdout 2>&1 || { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# refuse PATTERN COMMAND ...: exit code 1, or 2 for wrong usage, and one line that matches, in 10 s.
+refuse()
+{
+    local pattern=$1 status start=$SECONDS
+    shift
+    timeout 60 "$@" >stdout 2>stderr </dev/null
+    status=$?
+    [[ $status -eq ${code:-1} && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code ${code:-1} and a line, found $status: $(cat stderr)"
+    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
+    ((SECONDS - start <= ${limit:-10})) || complain "$*: ended after $((SECONDS - start)) s"
+}
+
+# two PROGRAM-OF-RANK-0 OPTIONS-OF-RANK-0 PROGRAM-OF-RANK-1 OPTIONS-OF-RANK-1: the command, in $command.
+two()
+{
+    # shellcheck disable=SC2206 # the options are words
+    command=("${launch[@]}" -np 1 "$1" $2 : -np 1 "$3" $4)
+}
+
+"$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out d >/dev/null || exit 99
+basics="--dataset ./d --cache none --layers 2 --hidden 8 --epochs 2 --chunks 4 --quiet --cpus 1"
+sampled="$basics --pes 2 --batch-size 50"
+pipelined="$basics --model gcn"
+"$coop" $sampled --save weights 2>stderr && "$coop" $sampled --save others --seed 5 2>stderr || complain "no weights: $(cat stderr)"
+
+# ---- options ----
+
+# spread_of OPTION: "equal", "all or none", "own".
+spread_of()
+{
+    sed -n "s/^| \`--$1\` | [^|]* | \([^|]*\) |.*/\1/p" "$rules"
+}
+
+# differ PROGRAM OPTIONS: each option of the program, on rank 1 alone.
+differ()
+{
+    local program=$1 options=$2 name value with both pattern
+    "$program" --help >help
+    while read -r name value with; do
+        [[ $name != '#' ]] && grep -q -- "--$name\b" help || continue
+        [[ $(spread_of "$name") != own ]] || continue
+        both=$options
+        [[ $with == - ]] || both+=" --${with/=/ }"
+        both=${both/--resume /--resume=}
+        pattern="rank 1: --$name: found '.*', expected '.*' as rank 0 has"
+        case $name in
+        transport | trace | trace-steps) pattern+="|transport|FxT|trace" ;; # a build that has none of it
+        esac
+        case $value in
+        yes) two "$program" "$both" "$program" "$both --$name" ;;
+        auto) two "$program" "$both" "$program" "$both --$name=$value" ;;
+        *) two "$program" "$both" "$program" "$both --$name $value" ;;
+        esac
+        refuse "$pattern" "${command[@]}"
+        n=$((n + 1))
+    done <"$list"
+}
+
+n=0
+differ "$coop" "$sampled"
+((n > 45)) || complain "$n options of coop_sage differed, expected more than 45"
+# pipe_gnn's own options
+grep -E '^(stages|stages-cut|ways|chunks|chunk-order|gradient-factor|recompute|guard|history-every|checkpoint) ' "$list" >pipe.list
+list=pipe.list
+n=0
+differ "$pipe" "$pipelined --ways 4"
+((n == 10)) || complain "$n options of pipe_gnn differed, expected 10"
+
+# On rank 0 alone, as if mpirun had not passed the variable on.
+for name in checkpoint save predict embed metrics load; do
+    two "$coop" "$sampled --$name weights" "$coop" "$sampled"
+    [[ $name != checkpoint ]] || two "$coop" "$sampled --$name state" "$coop" "$sampled"
+    refuse "rank 1: --$name: found 'not given', expected 'given' as rank 0 has" "${command[@]}"
+done
+refuse "rank 1: --seed: found '1', expected '7'" "${launch[@]}" -np 1 env STARLING_SEED=7 "$coop" $sampled : -np 1 "$coop" $sampled
+refuse "rank 1: --metrics: found 'given'" "${launch[@]}" -np 1 "$coop" $sampled : -np 1 env STARLING_METRICS=lines "$coop" $sampled
+
+# A wrong option of one rank.
+two "$coop" "$sampled" "$coop" "$sampled --no-such-option"
+code=2 refuse 'rank 1: --no-such-option' "${command[@]}"
+two "$coop" "$sampled --no-such-option" "$coop" "$sampled"
+code=2 refuse '^coop_sage: --no-such-option' "${command[@]}"
+
+# ---- own options: as one process ----
+
+# train OPTIONS-OF-RANK-0 OPTIONS-OF-RANK-1
+train()
+{
+    two "$coop" "$1" "$coop" "$2"
+    timeout 60 "${command[@]}" >stdout 2>stderr </dev/null || complain "$1, and $2: expected to train, found: $(cat stderr)"
+}
+
+cp -R d copy && mv copy/split/random copy/split/another && mkdir path && cp -R d path/d
+"$maker" convert copy --out binary >/dev/null 2>&1 # if it can
+here=${sampled/--dataset .\/d/}
+train "$sampled" "$here --dataset ./copy/ --split another"
+train "$here --dataset d --data-path ." "$here --dataset d --data-path path"
+train "$sampled --sched eager" "${sampled/--cache none/--cache cached} --gpus 0"
+train "${sampled/--quiet/--json}" "${sampled/--cpus 1/--cpus 2}"
+train "$sampled --load weights" "$sampled --load ./weights"
+
+# ---- programs ----
+
+two "$coop" "$basics" "$pipe" "$basics"
+refuse "rank 1: program: found 'pipe_gnn .*', expected 'coop_sage .*' as rank 0 has" "${command[@]}"
+
+two "$coop" "$basics" "$maker" info
+refuse "rank 1: program: found 'starling_data info', expected 'coop_sage .*' as rank 0 has" "${command[@]}"
+two "$maker" info "$coop" "$basics"
+refuse "rank 1: program: found 'coop_sage .*', expected 'starling_data info' as rank 0 has" "${command[@]}"
+
+# ---- inputs ----
+
+# other FILE COMMAND ...: the dataset `o/d`, whose FILE has gone through the command.
+other()
+{
+    local file=o/d/$1
+    shift
+    rm -rf o && mkdir o && cp -R d o/d && gzip -dc "$file" | "$@" | gzip >changed && mv changed "$file"
+}
+
+for with in '--cache none' '--cache kept'; do # the hashes of a cache file, too
+    sides="${sampled/--cache none/$with}"
+    sides=${sides/--dataset .\/d/--dataset d}
+    while read -r part file change; do
+        # shellcheck disable=SC2086
+        other "$file" $change
+        for turned in no yes; do # rank 0, or rank 1
+            two "$coop" "$sides --data-path ." "$coop" "$sides --data-path o"
+            [[ $turned == no ]] || two "$coop" "$sides --data-path o" "$coop" "$sides --data-path ."
+            refuse "rank 1: dataset d, $part: found '.* hash .*', expected '.* hash .*' as rank 0 has" "${command[@]}"
+        done
+    done <<'CHANGES'
+features raw/node-feat.csv.gz tac
+features raw/node-feat.csv.gz sed s/[^,]*/0/g
+features raw/node-feat.csv.gz sed 400s/[^,]*$/7/
+labels raw/node-label.csv.gz tac
+graph raw/edge.csv.gz sed 1s/.*/1,2/
+split split/random/valid.csv.gz sed $d
+CHANGES
+done
+two "$coop" "${sampled/--dataset .\/d/--dataset ./nowhere}" "$coop" "$sampled"
+refuse 'rank 0: dataset .*nowhere' "${command[@]}"
+two "$coop" "$sampled" "$coop" "${sampled/--dataset .\/d/--dataset ./nowhere}"
+refuse 'rank 1: dataset .*nowhere' "${command[@]}"
+
+two "$coop" "$sampled --load weights" "$coop" "$sampled --load others"
+refuse "rank 1: --load: found 'hash .*', expected 'hash .*' as rank 0 has" "${command[@]}"
+two "$coop" "$sampled --load weights" "$coop" "$sampled --load nothing"
+refuse 'rank 1: nothing' "${command[@]}"
+
+# A folder of checkpoints that ranks do not share: none, of another step, of other weights.
+"$coop" $sampled --epochs 1 --checkpoint one && "$coop" $sampled --checkpoint two
+two "$coop" "$sampled --resume=auto --checkpoint one" "$coop" "$sampled --resume=auto --checkpoint none"
+refuse "rank 1: --resume: found 'no checkpoint', expected 'step .*' as rank 0 has" "${command[@]}"
+two "$coop" "$sampled --resume --checkpoint one" "$coop" "$sampled --resume --checkpoint none"
+refuse 'rank 1: .*no checkpoint' "${command[@]}"
+two "$coop" "$sampled --resume --checkpoint one" "$coop" "$sampled --resume --checkpoint two"
+refuse "rank 1: --resume: found 'step 6, .*', expected 'step 3, .*' as rank 0 has" "${command[@]}"
+"$coop" $sampled --epochs 1 --seed 4 --checkpoint four
+two "$coop" "$sampled --resume --checkpoint one" "$coop" "$sampled --resume --checkpoint four"
+refuse "rank 1: --resume: found 'step 3, .*', expected 'step 3, .*' as rank 0 has" "${command[@]}"
+
+# All alike train, and go on from another path.
+"${launch[@]}" -np 2 "$coop" $sampled --checkpoint alike 2>stderr || complain "alike: $(cat stderr)"
+"${launch[@]}" -np 2 "$coop" ${sampled/.\/d/copy} --epochs 3 --checkpoint alike --resume 2>stderr || complain "alike, resumed: $(cat stderr)"
+
+exit $failed
