@@ -483,14 +483,17 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* A session between two calls takes no processor: idle workers would take all of theirs. */
+/* A session between two calls takes no processor. Idle workers would take all that they get, on a loaded machine too.
+ * OpenBLAS's threads, and workers that do not get to run, are a little late to sleep: the first windows may be busy. */
 static void expect_rest(const char *when)
 {
-    usleep(20000); /* the last tasks' threads get to see that there are no more */
-    double before = processor_seconds();
-    usleep((useconds_t)(REST_S * 1e6));
-    double taken = processor_seconds() - before;
-    if (taken > REST_S / 10) {
+    double taken = REST_S;
+    for (int window = 0; window < 5 && taken > REST_S / 60; window++) {
+        double before = processor_seconds();
+        usleep((useconds_t)(REST_S * 1e6));
+        taken = processor_seconds() - before;
+    }
+    if (taken > REST_S / 60) {
         fail_msg("%s a session took %.3f s of processor in %.1f s", when, taken, REST_S);
     }
 }
