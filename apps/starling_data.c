@@ -81,7 +81,7 @@ struct settings {
      .offset = FIELD(data_path),                                                                                       \
      .shown = "$STARLING_DATA, ./data, ~/.local/share/starling",                                                       \
      .argument = "DIR[:DIR]",                                                                                          \
-     .help = "Folders to look for datasets in"},                                                                       \
+     .help = "Folders that are searched for datasets"},                                                                \
         {.name = "split",                                                                                              \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \
@@ -104,7 +104,7 @@ struct settings {
     {                                                                                                                  \
         .name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                            \
         .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                              \
-        .help = "Folder for the binary copies of datasets; none: keep no copies"                                       \
+        .help = "Folder for the binary copies of datasets. none: keep no copies"                                       \
     }
 
 #define NORMALIZE_OPTION                                                                                               \
@@ -131,13 +131,13 @@ static const struct sl_option convert_options[] = {
      .offset = FIELD(to),
      .choices = "raw,metis,cache",
      .initial = "raw",
-     .help = "raw: a folder in the raw layout of OGB; metis: a .graph file; cache: a folder with the binary copy"},
+     .help = "raw: a folder in OGB's raw layout. metis: a .graph file. cache: a folder with the binary copy"},
     {.name = "out",
      .group = "output",
      .kind = SL_OPTION_STRING,
      .offset = FIELD(out),
      .argument = "DIR|FILE",
-     .help = "Where to write; needed"},
+     .help = "File or folder to write; required"},
 };
 
 static const struct sl_option generate_options[] = {
@@ -179,7 +179,7 @@ static const struct sl_option generate_options[] = {
      .shown = "NAME's, else 0.65",
      .max = 1,
      .argument = "X",
-     .help = "Share of the edges within a class, about"},
+     .help = "Approximate share of the edges within a class"},
     {.name = "sparse",
      .group = "graph",
      .kind = SL_OPTION_FLAG,
@@ -191,7 +191,7 @@ static const struct sl_option generate_options[] = {
      .kind = SL_OPTION_STRING,
      .offset = FIELD(out),
      .argument = "DIR",
-     .help = "Folder to write, in the raw layout of OGB; its name is the dataset's; needed"},
+     .help = "Folder to write, in OGB's raw layout; required. Its name is the dataset's name"},
 };
 
 static const struct sl_option partition_options[] = {
@@ -211,14 +211,14 @@ static const struct sl_option partition_options[] = {
      .offset = FIELD(method),
      .choices = "metis,random,none",
      .initial = "metis",
-     .help = "How the graph is cut into parts; none: equal ranges of the dataset's order"},
+     .help = "How the graph is cut into parts. none: equal ranges of the dataset's order"},
     SEED_OPTION("partition", "Equal seeds give equal parts"),
     {.name = "out",
      .group = "output",
      .kind = SL_OPTION_STRING,
      .offset = FIELD(out),
      .argument = "FILE",
-     .help = "Write each vertex's part, one a line, as METIS does"},
+     .help = "Write the part of each vertex, one a line, as METIS does"},
 };
 
 static const struct sl_option project_options[] = {
@@ -232,7 +232,7 @@ static const struct sl_option project_options[] = {
      .min = 1,
      .max = 1048576,
      .argument = "P[,P...]",
-     .help = "Numbers of devices, each with one PE"},
+     .help = "Numbers of devices. Each device has one PE"},
     {.name = "per-machine",
      .group = "cluster",
      .kind = SL_OPTION_U32,
@@ -241,7 +241,7 @@ static const struct sl_option project_options[] = {
      .min = 1,
      .max = 1048576,
      .argument = "D",
-     .help = "Devices of a machine, which one process has"},
+     .help = "Devices of a machine. One process uses all of them"},
     {.name = "device-seconds",
      .group = "cluster",
      .kind = SL_OPTION_REAL,
@@ -249,14 +249,14 @@ static const struct sl_option project_options[] = {
      .initial = "1",
      .min = 1e-6,
      .argument = "X",
-     .help = "What a device needs for what takes a worker of the first run a second"},
+     .help = "Seconds that a device needs for the work that a worker of the first run does in one second"},
     {.name = "processors",
      .group = "cluster",
      .kind = SL_OPTION_U32,
      .offset = FIELD(processors),
      .shown = "one for each device",
      .argument = "N",
-     .help = "Processors that all devices share, as ranks on one machine do"},
+     .help = "Processors that all devices share, as ranks on one machine share its cores"},
     {.name = "batch-size",
      .group = "cluster",
      .kind = SL_OPTION_U32,
@@ -264,7 +264,7 @@ static const struct sl_option project_options[] = {
      .shown = "the first run's",
      .min = 1,
      .argument = "B",
-     .help = "Seeds per PE and step; where the training set has fewer, a step has all of it"},
+     .help = "Seeds per PE and step. If the training set has fewer, a step takes all of it"},
     {.name = "latency",
      .group = "messages",
      .kind = SL_OPTION_REAL,
@@ -285,7 +285,7 @@ static const struct sl_option project_options[] = {
      .offset = FIELD(bandwidth_gb_s),
      .shown = "measured between ranks",
      .argument = "X",
-     .help = "GB/s that a machine sends, and receives, of long messages"},
+     .help = "GB/s of long messages that a machine sends, and as many that it receives"},
     {.name = "inside-latency",
      .group = "messages",
      .kind = SL_OPTION_REAL,
@@ -299,7 +299,7 @@ static const struct sl_option project_options[] = {
      .offset = FIELD(inside_bandwidth_gb_s),
      .shown = "bytes take no time, as in one memory",
      .argument = "X",
-     .help = "GB/s that all devices of one machine send each other"},
+     .help = "GB/s that the devices of one machine send each other, all together"},
 };
 
 #define N_OPTIONS(table) (sizeof(table) / sizeof(table)[0])
@@ -307,10 +307,10 @@ static const struct sl_option project_options[] = {
 static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "info",
-     .summary = "Describe a dataset, or, without one, this build and machine",
-     .description =
-         "Started as several ranks (mpirun starling_data info), it lists them: the machine that each is on, and "
-         "what it may use there.",
+     .summary = "Describe a dataset; without a dataset, this build and this machine",
+     .description = "If several ranks start it (mpirun starling_data info), it lists the ranks, the machine of each "
+                    "rank, and what "
+                    "the rank may use there.",
      .arguments = "[DATASET]",
      .max_arguments = 1,
      .env_prefix = "STARLING_",
@@ -320,8 +320,8 @@ static const struct sl_option_table commands[] = {
      .command = "convert",
      .summary = "Write a dataset in another form",
      .description =
-         "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph), which has no "
-         "features, labels or split.",
+         "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph). A METIS graph "
+         "has no features, labels or split.",
      .arguments = "DATASET",
      .min_arguments = 1,
      .max_arguments = 1,
@@ -332,15 +332,15 @@ static const struct sl_option_table commands[] = {
      .command = "generate",
      .summary = "Make a synthetic dataset",
      .description =
-         "NAME is arxiv-synthetic or products-synthetic; other options change what it stands for. Without one, a small "
-         "graph is made.",
+         "NAME is arxiv-synthetic or products-synthetic. Other options change single properties of it. Without NAME, a "
+         "small graph is made.",
      .arguments = "[NAME]",
      .max_arguments = 1,
      .options = generate_options,
      .n_options = N_OPTIONS(generate_options)},
     {.program = "starling_data",
      .command = "partition",
-     .summary = "Cut a graph into parts and tell how good they are",
+     .summary = "Cut a graph into parts, and say how good they are",
      .description = "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph).",
      .arguments = "DATASET",
      .min_arguments = 1,
@@ -352,9 +352,10 @@ static const struct sl_option_table commands[] = {
      .command = "report",
      .summary = "Say where the time of a traced run went",
      .description =
-         "DIR is a folder that coop_sage --trace has filled, or one with the tasks.rec and trace.rec of another StarPU "
-         "program, as starpu_fxt_tool -d makes it. The report is printed; report.txt, report.html, timeline.svg and "
-         "dag.dot are written into DIR again, and vite.svg where ViTE is installed.",
+         "DIR is a folder that coop_sage --trace has filled. A folder with the tasks.rec and trace.rec of another "
+         "StarPU "
+         "program, as starpu_fxt_tool -d makes it, is read too. The command prints the report, and writes report.txt, "
+         "report.html, timeline.svg and dag.dot into DIR again. If ViTE is installed, it also writes vite.svg.",
      .arguments = "DIR",
      .min_arguments = 1,
      .max_arguments = 1},
@@ -362,17 +363,17 @@ static const struct sl_option_table commands[] = {
      .command = "project",
      .summary = "Say how long an epoch would take on a cluster, from runs on this machine",
      .description =
-         "RUN is a file that coop_sage --metrics has written. Of the first the rates of work are taken, of all of them "
-         "the counts of vertices, edges and bytes: give runs with --pes P --group-size P for several P, and one with "
-         "many PEs of few seeds, which tells what a step takes however small it is. Counts of more "
-         "seeds than those runs had, or fewer, go on by a law that is their upper, or lower, bound "
-         "(runtime/report/projection.h), and are marked with >.\n\n"
-         "For each number of devices an epoch's seconds are printed, and what most of them go to: work; fixed, what a "
-         "PE's step takes however small it is; links, latencies of messages that wait for each other; messages, that "
-         "leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is taken to be hidden "
-         "behind work.\n\nWhat messages take between machines is given, or measured: started as several ranks (mpirun "
-         "-np 2 "
-         "starling_data project ..), the command sends messages between them, as runs do.",
+         "RUN is a file that coop_sage --metrics has written. The first run gives the rates of work, all runs give the "
+         "counts of vertices, edges and bytes. Give runs with --pes P --group-size P for several P. Give also a run "
+         "with many PEs of few seeds: it shows the time of a step that does not shrink with its size. For more seeds "
+         "than the runs had, or fewer, counts follow a law that is their upper, or lower, bound "
+         "(runtime/report/projection.h). Such counts are marked with >.\n\n"
+         "For each number of devices the command prints the seconds of an epoch, and the largest share of them: work; "
+         "fixed, the time of a PE's step that does not shrink; links, latencies of messages that wait for each other; "
+         "messages, which leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is "
+         "assumed to be hidden behind work.\n\n"
+         "The times of messages between machines are given by options, or measured: if several ranks start the command "
+         "(mpirun -np 2 starling_data project ..), they send each other messages as runs do.",
      .arguments = "RUN [RUN ...]",
      .min_arguments = 1,
      .max_arguments = SL_MAX_MEASURED,
@@ -390,11 +391,38 @@ enum {
     N_COMMANDS
 };
 
+static const struct sl_option_note files[] = {
+    {"DIR/raw, DIR/split",
+     "A dataset in OGB's raw layout: edges, features, labels; the split into training, validation and test vertices."},
+    {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},
+    {"~/.cache/starling", "The same, if the dataset's folder is read-only."},
+    {"~/.local/share/starling", "The last folder of the default data path."},
+    {"report.txt, report.html, timeline.svg, dag.dot", "In the folder of a traced run: the report."},
+};
+
+static const struct sl_option_note examples[] = {
+    {"starling_data info", "Describe this build and this machine."},
+    {"starling_data info ./mine", "Describe the dataset in the folder mine."},
+    {"starling_data generate --vertices 2000 --edges 12000 --features 32 --classes 5 --out mine",
+     "Make a small dataset in the folder mine."},
+    {"starling_data convert ./mine --to metis --out mine.graph", "Write the graph as a file for METIS."},
+    {"starling_data partition ./mine --parts 8 --out parts.txt",
+     "Cut the graph into 8 parts, say how good they are, and write the part of each vertex."},
+    {"starling_data report out", "Report again on the run that coop_sage --trace out has traced."},
+    {"starling_data project one.jsonl four.jsonl --latency 2 --message-time 1 --bandwidth 12",
+     "Project two measured runs onto a cluster with the given network."},
+};
+
 static const struct sl_option_table overview = {
     .program = "starling_data",
     .summary = "Look at datasets, convert, generate and partition them; report on traces; project runs onto clusters",
     .commands = commands,
     .n_commands = N_COMMANDS,
+    .examples = examples,
+    .n_examples = N_OPTIONS(examples),
+    .files = files,
+    .n_files = N_OPTIONS(files),
+    .see_also = "coop_sage(1), pipe_gnn(1), gpmetis(1)",
 };
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */

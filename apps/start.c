@@ -19,11 +19,11 @@
 #include "runtime/starling.h"
 
 #define STACK_BYTES ((size_t)2 << 20)
-#define ROOM_BYTES ((size_t)32 << 20) /* for what is read and allocated until the run's own needs are known */
+#define ROOM_BYTES ((size_t)32 << 20) /* for libraries and settings, until the run's own needs are known */
 
-/* OpenBLAS asks this function of its own for the number of threads that it starts when it is loaded. The programs'
- * definition comes before OpenBLAS's. Starling uses one thread of OpenBLAS; each further one maps memory, and waits
- * without end if there is none. */
+/* OpenBLAS has a function of this name, and calls it at load time for its number of threads. The definition in the
+ * program takes precedence. Starling needs no thread of OpenBLAS's own. Such a thread maps memory when it starts, and
+ * retries for ever if there is none. */
 __attribute__((visibility("default"))) int openblas_num_threads_env(void);
 int openblas_num_threads_env(void)
 {
@@ -60,7 +60,7 @@ static void say(const char *text)
     (void)written;
 }
 
-/* Libraries crash while they are loaded if there is no memory for what they set up, hence before their constructors. */
+/* Without memory, constructors of libraries crash. This check runs before them. */
 static void check_room(int argc, char **argv)
 {
     if (!has_room()) {
@@ -71,7 +71,8 @@ static void check_room(int argc, char **argv)
     }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which are not set up yet, and map terabytes */
+/* Sanitizers are not set up yet, and map terabytes. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 __attribute__((section(".preinit_array"), used)) static void (*const at_first)(int, char **) = check_room;
 #endif
 

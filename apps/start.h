@@ -6,10 +6,10 @@
 #ifndef SL_APPS_START_H
 #define SL_APPS_START_H
 
-/* Call body(argc, argv) and return its code. Standard streams that are closed are opened (sl_streams_open). A write
- * beyond `ulimit -f` fails, as on a full disk, instead of ending the process. If the stack may not grow to 2 MiB
- * (`ulimit -s`), body runs in a thread that has a stack of that size. If `ulimit -v` or `-d` leave too little to do
- * anything, the program has ended before main, with code 1 and a line that says so. */
+/* Call body(argc, argv) and return its code. Missing standard streams are opened (sl_streams_open). A write beyond
+ * `ulimit -f` fails, as on a full disk; it does not end the process. If `ulimit -s` is below 2 MiB, body runs in a
+ * thread with a stack of 2 MiB. If `ulimit -v` or `-d` leave less than 32 MiB, the program ends before main, with code
+ * 1 and one line. */
 int start_program(const char *program, int (*body)(int argc, char **argv), int argc, char **argv);
 
 #endif

@@ -63,6 +63,12 @@ struct sl_option {
     const char *help; /* one or two sentences without a final full stop */
 };
 
+/* An entry of a section of the man page. */
+struct sl_option_note {
+    const char *entry; /* in bold: a command or a path */
+    const char *text;  /* with a final full stop */
+};
+
 /* The options of a program or of one of its commands. */
 struct sl_option_table {
     const char *program;     /* "coop_sage" */
@@ -73,6 +79,12 @@ struct sl_option_table {
     int min_arguments;
     int max_arguments;
     const char *env_prefix; /* "STARLING_"; NULL: no environment variables */
+    /* man page: sections EXAMPLES and FILES, and the pages of SEE ALSO, "pipe_gnn(1), starling_data(1)"; NULL: none */
+    const struct sl_option_note *examples; /* text: what the command does; entry: the command */
+    size_t n_examples;
+    const struct sl_option_note *files; /* entry: the path; text: its contents */
+    size_t n_files;
+    const char *see_also;
     const struct sl_option *options;
     size_t n_options; /* at most SL_MAX_OPTIONS */
     /* the tables of a program's commands, in its overview table; otherwise NULL */

@@ -277,6 +277,44 @@ static void man_environment(const struct sl_option_table *table, FILE *stream)
                     "An empty variable counts as not set.\n");
 }
 
+/* Commands stand below their texts, unfilled, so that they can be copied. */
+static void man_examples(const struct sl_option_table *table, FILE *stream)
+{
+    if (table->n_examples > 0) {
+        fprintf(stream, ".SH EXAMPLES\n");
+    }
+    for (size_t i = 0; i < table->n_examples; i++) {
+        fprintf(stream, ".PP\n");
+        roff(table->examples[i].text, stream);
+        fprintf(stream, "\n.PP\n.RS 4\n.nf\n");
+        roff(table->examples[i].entry, stream);
+        fprintf(stream, "\n.fi\n.RE\n");
+    }
+}
+
+static void man_files(const struct sl_option_table *table, FILE *stream)
+{
+    if (table->n_files > 0) {
+        fprintf(stream, ".SH FILES\n");
+    }
+    for (size_t i = 0; i < table->n_files; i++) {
+        fprintf(stream, ".TP\n.B ");
+        roff(table->files[i].entry, stream);
+        fputc('\n', stream);
+        roff(table->files[i].text, stream);
+        fputc('\n', stream);
+    }
+}
+
+static void man_see_also(const struct sl_option_table *table, FILE *stream)
+{
+    if (table->see_also != NULL) {
+        fprintf(stream, ".SH SEE ALSO\n");
+        roff(table->see_also, stream);
+        fputc('\n', stream);
+    }
+}
+
 static void print_man(const struct sl_option_table *table, const char *version, FILE *stream)
 {
     fprintf(stream, ".TH ");
@@ -303,6 +341,9 @@ static void print_man(const struct sl_option_table *table, const char *version, 
     man_environment(table, stream);
     fprintf(stream,
             ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong; 130: SIGINT.\n");
+    man_files(table, stream);
+    man_examples(table, stream);
+    man_see_also(table, stream);
 }
 
 /* ---- Completion

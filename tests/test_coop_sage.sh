@@ -67,7 +67,7 @@ expect 0 '^\.TH COOP_SAGE 1|^\.TH coop_sage 1|^\.TH "?COOP_SAGE"? "?1' --print-m
 for option in $options; do
     sed 's/\\//g' stdout | grep -q -- "--$option" || complain "the man page does not name --$option"
 done
-tr '\n' ' ' <stdout | grep -q 'an empty value is as one that is not given' || complain 'the man page does not tell of empty values'
+tr '\n' ' ' <stdout | grep -q 'an empty value counts as not given' || complain 'the man page does not tell of empty values'
 expect 0 'batch-size' --print-completion
 
 # ---- usage errors: exit code 2 --------------------------------------------------------------------------------------------------

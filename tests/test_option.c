@@ -112,12 +112,20 @@ static const struct sl_option options[] = {
      .help = "A list"},
 };
 
+static const struct sl_option_note examples[] = {{"tester --batch-size 3 in", "Test a little."}};
+static const struct sl_option_note files[] = {{"~/.tester", "Settings."}};
+
 static const struct sl_option_table table = {
     .program = "tester",
     .summary = "test options",
     .arguments = "IN [OUT]",
     .max_arguments = 2,
     .env_prefix = "SLTEST_",
+    .examples = examples,
+    .n_examples = 1,
+    .files = files,
+    .n_files = 1,
+    .see_also = "multi(1)",
     .options = options,
     .n_options = sizeof options / sizeof *options,
 };
@@ -616,6 +624,10 @@ static void the_man_page_is_safe_roff(void **state)
     assert_holds(man, "by\\eitself");
     assert_holds(man, "SLTEST_");
     assert_holds(man, ".SH EXIT STATUS");
+    assert_holds(man, ".SH FILES\n.TP\n.B ~/.tester\nSettings.\n");
+    assert_holds(man, "Test a little.\n.PP\n.RS 4\n.nf\ntester \\-\\-batch\\-size 3 in\n.fi\n.RE\n");
+    assert_holds(man, ".SH SEE ALSO\nmulti(1)\n");
+    assert_null(strstr(printed(&overview, SL_OPTION_MAN), ".SH EXAMPLES"));
     assert_holds(printed(&overview, SL_OPTION_MAN), ".SH COMMAND CONVERT\n");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Locks by flock: they need no permission to write, and a process that is killed holds none. */
+ * flock needs no write permission, and the system releases the locks of a killed process. */
 #include "runtime/machine/cores.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 #define PATH_BYTES 512
 #define MAX_CORES 4096
 
-/* The file of a core, which the first run makes for those of all users. A file of another user in a folder of all
- * may not be opened to be made (fs.protected_regular), hence not in one call. Returns -1 if there is none. */
+/* Open the file of a core, or make it for all users. Returns -1 on failure. O_CREAT on another user's file in a
+ * shared folder is refused (fs.protected_regular), so that opening and making are two calls. */
 static int open_lock(const char *folder, uint32_t number)
 {
     char path[PATH_BYTES];
@@ -36,7 +36,7 @@ static int open_lock(const char *folder, uint32_t number)
     return file;
 }
 
-/* Returns the file if its lock is ours now, or -1; *other_out: another run has it. */
+/* Returns the locked file, or -1. *other_out: whether another run holds the lock. */
 static int lock_core(const char *folder, uint32_t number, bool *other_out)
 {
     int file = open_lock(folder, number);
@@ -51,7 +51,7 @@ static int lock_core(const char *folder, uint32_t number, bool *other_out)
 
 static void unlock(int file)
 {
-    flock(file, LOCK_UN); /* for children, too, which have the file open as well */
+    flock(file, LOCK_UN); /* a forked child keeps the file open, and would keep the lock */
     close(file);
 }
 

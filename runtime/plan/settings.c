@@ -48,151 +48,164 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 static const struct sl_option options[] = {
     {.name = "dataset", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(dataset), .initial = "arxiv",
      .argument = "NAME|DIR",
-     .help = "Dataset: a name looked up on the data path, or its folder. Only arxiv-synthetic and products-synthetic are generated, "
-             "and, with a warning, arxiv and products if they are not found"},
+     .help = "Dataset: a name on the data path, or its folder. Only arxiv-synthetic and products-synthetic are "
+             "generated, and, with a warning, arxiv and products if they are not found"},
     {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),
      .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",
-     .help = "Folders to look for datasets in"},
-    {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split), .shown = "the only one there is",
-     .argument = "NAME", .help = "Split into training, validation and test vertices"},
+     .help = "Folders that are searched for datasets"},
+    {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),
+     .shown = "the only one there is", .argument = "NAME",
+     .help = "Split into training, validation and test vertices"},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
      .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder"},
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
-     .help = "Keep edges as they are; without it each edge's reverse is added"},
+     .help = "Keep edges as they are. Without it the reverse of each edge is added"},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
      .choices = "none,row", .initial = "none",
-     .help = "Scale features; row: divide each vertex's features by their sum, if it is above 1 (as PyG's NormalizeFeatures)"},
+     .help = "Scale features. row: divide each vertex's features by their sum, if it is above 1 (as PyG's "
+             "NormalizeFeatures)"},
     {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
-     .help = "Folder for the binary copies of datasets and partitions; none: keep no copies"},
+     .help = "Folder for the binary copies of datasets and partitions. none: keep no copies"},
 
     {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
-     .help = "sage: GraphSAGE with the mean over in-neighbours; gcn: graph convolution; gat: graph attention; gcnii: deep graph "
-             "convolution with initial residual and identity mapping; resgcn: residual graph convolutions after layer norm. The "
-             "sampled sums of gcn, gcnii and resgcn estimate the exact ones without bias"},
+     .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
+             "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
+             "after layer norm. The sampled sums of gcn, gcnii and resgcn estimate the exact sums without bias"},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
-     .help = "Attention heads of a hidden layer, side by side in its --hidden units, which they must divide (gat only)"},
+     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
-     .argument = "X", .help = "Share of the first layer's output in the sums of every later one (gcnii only)"},
+     .argument = "X", .help = "Share of the first layer's output in the sums of all later layers (gcnii only)"},
     {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
-     .argument = "X", .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
+     .argument = "X",
+     .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
     {.name = "layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(layers), .initial = "3", .min = 1,
-     .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers", .help = "Layers that aggregate, which is also hops sampled"},
+     .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers",
+     .help = "Layers that aggregate; also the hops that are sampled"},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
      .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers"},
     {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5",
-     .max = 0.9999, .argument = "X", .help = "Probability with which a hidden unit is dropped in training"},
-    {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout), .initial = "0",
-     .max = 0.9999, .argument = "X", .help = "The same for input features"},
+     .max = 0.9999, .argument = "X", .help = "Probability of dropping a hidden unit in training"},
+    {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout),
+     .initial = "0", .max = 0.9999, .argument = "X", .help = "Probability of dropping an input feature in training"},
     {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
-     .initial = "none", .help = "Normalisation of the hidden layers, before ReLU"},
+     .initial = "none", .help = "Norm of the hidden layers, before ReLU"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
-     .help = "Add a layer's input to its output where their widths are equal"},
-    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16,tf32",
-     .initial = "float",
-     .help = "Numbers of rows: dense features, hidden rows, finished sums, what travels between PEs, chunks and epochs, and the factors of "
-             "products. bf16: half the bytes, and twice the rate or more where processors or GPUs multiply so; sums are added up "
-             "in float, and weights and gradients where they are added up stay float. tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
+     .help = "Add a layer's input to its output if both have the same width"},
+    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
+     .choices = "float,bf16,tf32", .initial = "float",
+     .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
+             "and epochs, and the factors of products. bf16: half the bytes, and at least twice the rate on "
+             "processors and GPUs that multiply bf16. Sums are added up in float. Weights stay float, and so do "
+             "gradients while they are added up. tf32: rows are float; GPUs round the factors of products to 10 bits"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
-     .help = "Start from the weights in this safetensors file, as --save writes it"},
+     .help = "Start from the weights in this safetensors file, written by --save"},
 
     {.name = "pes", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(pes), .min = 1, .max = MAX_PES,
      .shown = "one per GPU; else 2, or the NUMA nodes if more", .argument = "N",
-     .help = "Processing elements: shares of the work with a part of the graph and a frontier each"},
+     .help = "Processing elements (PEs). Each owns a part of the graph and has a frontier of its own"},
     {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
      .max = MAX_PES, .shown = "all PEs; 1 with gossip", .argument = "N",
-     .help = "PEs that cooperate on one minibatch; 1: independent minibatches. Must divide --pes"},
-    {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size), .initial = "1024",
-     .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds", .help = "Seed vertices per PE and step"},
+     .help = "PEs that cooperate on one minibatch. 1: independent minibatches. Must divide --pes"},
+    {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size),
+     .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
+     .help = "Seed vertices per PE and step"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .shown = "10 per layer", .argument = "N,N,...",
      .hint = "--sampler full takes all in-neighbours",
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds)"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
-     .help = "neighbor: uniform without replacement; labor: LABOR-0, which shares vertices; full: all in-neighbours"},
+     .help = "neighbor: uniform without replacement. labor: LABOR-0, whose destinations share sources. full: all "
+             "in-neighbours"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
-     .help = "Steps over which samples change slowly (labor only); 1: independent steps; 0: the same samples for ever"},
+     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples for ever"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
-     .max = 64, .argument = "N", .unit = "batches", .help = "Minibatches sampled ahead of the one that computes"},
+     .max = 64, .argument = "N", .unit = "batches",
+     .help = "Minibatches that are sampled ahead of the minibatch that computes"},
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
-     .shown = "so that all workers have some", .argument = "N", .help = "Row blocks each PE's work is split into"},
+     .shown = "so that all workers have some", .argument = "N",
+     .help = "Chunks of rows that the work of each PE is split into"},
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
      .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
-     .help = "Keep the feature table in main memory, and a cache of this many rows for each PE on its device; 0: devices "
-             "hold the whole table of their parts; auto: that, unless it is too large for the GPUs, which then cache what "
-             "they have room for"},
+     .help = "Keep the feature table in main memory, and a cache of N rows for each PE on its device. 0: each device "
+             "holds the whole table of its parts. auto: as 0, unless the table is too large for the GPUs; then they "
+             "cache as many rows as fit"},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
      .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
-     .help = "lru: rows not wanted for the longest time give way; degree: the rows of the vertices that are most often a "
-             "source, for the whole run"},
+     .help = "lru: drop the least recently used rows. degree: keep the rows of the vertices that are sources most "
+             "often, for the whole run"},
     {.name = "partition", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into parts, one per PE of a group; none: equal ranges of the dataset's order"},
+     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order"},
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",
-     .help = "How the groups' gradients come together; allreduce: summed in every step; the others are gossip "
+     .help = "How the groups' gradients are combined. allreduce: summed in every step. The others are gossip "
              "(GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
              "--save, --predict and --embed are then of the average of all replicas"},
     {.name = "gossip-what", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(gossip_what),
      .choices = "grad,weight", .initial = "weight",
-     .help = "What partners mix; grad: gradients before the update, as GossipGraD's public code does (replicas drift "
-             "apart); weight: weights after it"},
-    {.name = "gossip-average-every", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_average_every),
-     .initial = "0", .argument = "N", .unit = "steps",
-     .help = "Steps between full averages of the weights; 0: never"},
+     .help = "What partners mix. weight: weights after the update. grad: gradients before the update, as "
+             "GossipGraD's public code does (replicas drift apart)"},
+    {.name = "gossip-average-every", .group = "gradients", .kind = SL_OPTION_U32,
+     .offset = FIELD(gossip_average_every), .initial = "0", .argument = "N", .unit = "steps",
+     .help = "Steps between averages of the weights of all replicas. 0: never"},
     {.name = "gossip-local-size", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_local_size),
      .initial = "1", .min = 1, .max = MAX_PES, .argument = "N", .unit = "replicas",
-     .help = "Replicas that are averaged among themselves in every step and gossip as one. Must divide their number"},
+     .help = "Replicas that are averaged in every step and gossip as a single replica. Must divide the number of "
+             "replicas"},
     {.name = "gossip-ring", .group = "gradients", .kind = SL_OPTION_FLAG, .offset = FIELD(gossip_ring),
-     .help = "Pass each minibatch's seeds on to the next group after use, instead of shuffling them anew every epoch"},
+     .help = "Pass the seeds of a minibatch to the next group after use, instead of shuffling all seeds every epoch"},
 
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
-     .argument = "N", .unit = "epochs", .help = "Passes over the training vertices; 0: only evaluate (and predict)"},
+     .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)"},
     {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
      .argument = "X", .help = "Learning rate of Adam"},
     {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
      .choices = "none,cosine,step", .initial = "none",
-     .help = "Learning rate over the epochs; cosine: down to 0; step: a tenth of it after each third"},
-    {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay), .initial = "0",
-     .argument = "X", .help = "L2 penalty, added to the gradients"},
+     .help = "Learning rate over the epochs. cosine: down to 0. step: a tenth of it after each third"},
+    {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
+     .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients"},
     {.name = "patience", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(patience), .initial = "0",
      .argument = "N", .unit = "evaluations",
-     .help = "Stop after this many evaluations without a better validation score; 0: never"},
-    {.name = "seed", .group = "training", .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1", .argument = "N",
-     .help = "Seed of all random choices"},
+     .help = "Stop after N evaluations without a better validation score. 0: never"},
+    {.name = "seed", .group = "training", .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",
+     .argument = "N", .help = "Seed of all random choices"},
     {.name = "eval-every", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(eval_every), .initial = "1",
-     .argument = "N", .unit = "epochs", .help = "Epochs between evaluations; 0: only after the last"},
+     .argument = "N", .unit = "epochs", .help = "Epochs between evaluations. 0: only after the last epoch"},
 
     {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
-     .help = "Write metrics, one JSON object a line; -: to standard output. With --resume the file is gone on with, from the "
-             "checkpoint"},
+     .help = "Write metrics, one JSON object a line. -: to standard output. With --resume the file is first cut back "
+             "to the checkpoint, then appended to"},
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
-     .help = "Metrics of each step, too"},
+     .help = "Write the metrics of each step, too"},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
      .help = "Save the weights of the best epoch at the end, as safetensors"},
-    {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names), .choices = "dgl,pyg",
-     .initial = "dgl", .help = "Whose names and shapes --save writes: those of DGL's layers or of PyTorch Geometric's; --load knows both"},
+    {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names),
+     .choices = "dgl,pyg", .initial = "dgl",
+     .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both"},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
      .help = "Write the class scores of all vertices at the end, as .npy; of the best epoch, as --save"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
      .help = "Write the last hidden rows of all vertices at the end, as .npy; of the best epoch, as --save"},
-    {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint), .argument = "DIR",
-     .help = "Save the whole state in this folder after each epoch and when interrupted. One run at a time may use it"},
+    {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
+     .argument = "DIR",
+     .help = "Save the whole state in this folder after each epoch and when interrupted. Only a single run at a time "
+             "may use the folder"},
     {.name = "resume", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(resume), .choices = "no,yes,auto",
      .initial = "no", .bare = "yes", .argument = "auto",
-     .help = "Go on from the state in the --checkpoint folder; auto: start afresh where there is none"},
+     .help = "Continue from the state in the --checkpoint folder. auto: start afresh if the folder has no state"},
     {.name = "trace", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace), .argument = "DIR",
-     .help = "Trace steps with StarPU's FxT, and write a timeline, a report and the traces into this folder"},
+     .help = "Trace steps with StarPU's FxT. Write the traces, a timeline and a report into this folder"},
     {.name = "trace-steps", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace_steps),
      .shown = "the first epoch", .argument = "FIRST:LAST", .unit = "steps",
-     .help = "Steps to trace, counted from 0 over the whole run; both ends belong to them"},
+     .help = "Steps to trace, counted from 0 over the whole run, first and last included"},
     {.name = "quiet", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(quiet),
      .help = "Print nothing but errors and warnings about the data"},
     {.name = "json", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(json),
@@ -200,85 +213,134 @@ static const struct sl_option options[] = {
 
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
      .shown = "one per core allowed; one beside GPUs", .argument = "N",
-     .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota, or, where GPUs are used, one for the "
-             "few tasks that GPUs cannot do, unless $STARPU_NCPU names a number. Other numbers beside GPUs: CPUs and GPUs share all work"},
+     .help = "CPU workers. 0: one per core of the cpuset, or fewer under a CPU quota; with GPUs, one for the few "
+             "tasks that GPUs cannot run; $STARPU_NCPU overrides both. With GPUs, any other number lets CPUs share "
+             "all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
-     .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA, and of several processes on a machine each its "
-                                              "share; 0: CPUs alone"},
-    {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "near; dmdas with GPUs",
-     .argument = "NAME", .help = "The scheduler: near, Starling's own for CPUs, which keeps tasks where their PE's rows are, or one of StarPU's, unless "
-                                 "$STARPU_SCHED names another"},
+     .word = "all", .argument = "N|all",
+     .help = "GPUs. all: those that CUDA finds (none in a build without CUDA); several processes on a machine divide "
+             "them. 0: only CPUs"},
+    {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched),
+     .shown = "near; dmdas with GPUs", .argument = "NAME",
+     .help = "Scheduler. near is Starling's own, for CPUs: it keeps tasks close to the rows of their PE. Other names "
+             "are StarPU's. $STARPU_SCHED overrides the default"},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
      .choices = "free,home,auto", .initial = "auto",
-     .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "
-             "only, its part's tables in that worker's memory; auto: home with several GPUs and a PE or more for each, unless "
-             "--cpus has CPUs share their work, else free"},
+     .help = "free: the scheduler chooses the worker of a PE's tasks. home: a PE's tasks run only on its own worker "
+             "(or GPU, if GPUs are used), and its part's tables stay in that worker's memory. auto: home if there "
+             "are several GPUs, each with at least one PE, and --cpus does not let CPUs share their work; otherwise "
+             "free"},
     {.name = "transport", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(transport),
      .choices = "starpu,nccl", .initial = "starpu",
-     .help = "What rows and gradients travel by between GPUs. starpu: StarPU's copies; nccl: NCCL, which wants --gpus"},
+     .help = "How rows and gradients travel between GPUs. starpu: StarPU's copies. nccl: NCCL, which needs --gpus"},
     {.name = "means", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(means),
      .choices = "kernel,fastest", .initial = "kernel",
-     .help = "Means over neighbours on GPUs. kernel: Starling's, the same bits in every run; fastest: that or cuSPARSE, whichever "
-             "a scheduler with performance models (dmdas) finds faster, so that two runs may differ in the last bits"},
+     .help = "Means over neighbours on GPUs. kernel: Starling's kernel, the same bits in every run. fastest: this "
+             "kernel or cuSPARSE, whichever a scheduler with performance models (dmdas) finds faster; two runs may "
+             "differ in the last bits"},
     {.name = "watchdog", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(watchdog), .initial = "auto",
      .word = "auto", .max = UINT32_MAX - 1, .argument = "N|auto", .unit = "seconds",
-     .help = "Give up where no task ends and no message comes for so long, and name the tasks that workers are at; 0: never; "
-             "auto: 300 over several processes, never in one. 8 after SIGTERM in a process of several that waits with idle workers"},
+     .help = "Seconds without a finished task or an arriving message after which the run ends and prints the tasks "
+             "of its workers. 0: never. auto: 300 with several processes, never with one. After SIGTERM, one of "
+             "several processes ends after 8 seconds if its workers are idle"},
 };
 /* clang-format on */
+
+/* ---- Man pages ---- */
+
+#define DATASET_FILES                                                                                                  \
+    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, labels; the split into training, "         \
+                           "validation and test vertices."},                                                           \
+        {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},      \
+        {"~/.cache/starling", "The same, if the dataset's folder is read-only."},                                      \
+    {                                                                                                                  \
+        "~/.local/share/starling", "The last folder of the default data path."                                         \
+    }
+
+#define CHECKPOINT_FILES                                                                                               \
+    {"checkpoint.safetensors", "In the --checkpoint folder: the state of the run."},                                   \
+        {"lock", "In the --checkpoint folder: locked by the run that uses the folder."},                               \
+    {                                                                                                                  \
+        "report.txt, report.html, timeline.svg, dag.dot", "In the --trace folder: the report on a traced run."         \
+    }
+
+static const struct sl_option_note coop_files[] = {DATASET_FILES, CHECKPOINT_FILES};
+
+static const struct sl_option_note coop_examples[] = {
+    {"coop_sage --dataset arxiv-synthetic", "Train on a generated graph, with the defaults."},
+    {"coop_sage --dataset ./mine --layers 2 --hidden 128 --fanout 10,5 --epochs 20 --save model.safetensors",
+     "Train on the dataset in the folder mine, and save the best weights."},
+    {"coop_sage --dataset ./mine --layers 2 --hidden 128 --load model.safetensors --epochs 0 --predict scores.npy",
+     "Write the class scores of all vertices, without training."},
+    {"coop_sage --dataset ./mine --checkpoint state --resume=auto",
+     "Continue from the last checkpoint, or begin if there is none."},
+    {"coop_sage --dataset ./mine --pes 4 --batch-size 512 --sampler labor --precision bf16",
+     "Four PEs cooperate on minibatches of 2048 seeds, with LABOR sampling and rows of bf16."},
+    {"mpirun -np 2 coop_sage --dataset ./mine --pes 4", "Train one model in two processes (a build with MPI)."},
+    {"coop_sage --dataset ./mine --epochs 1 --trace out", "Trace an epoch, and write a report and a timeline."},
+};
+
+#define N_NOTES(notes) (sizeof(notes) / sizeof(notes)[0])
 
 const struct sl_option_table sl_settings_table = {
     .program = "coop_sage",
     .summary = "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
     .description =
-        "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut "
-        "into "
-        "parts; the processing elements (PEs) of a group work on one minibatch together, each on the vertices of its "
-        "own "
-        "part, and exchange the rows they need of each other. Every step is a graph of StarPU tasks, and the sampling "
-        "of "
-        "later minibatches runs while earlier ones compute.\n\n"
-        "Accuracy is measured with all in-neighbours, never by sampling. The same seed gives the same losses for any "
-        "partition and any number of workers.\n\n"
-        "--save, --predict and --embed are of the best epoch: the one with the highest validation accuracy, of equal "
-        "ones the "
-        "earliest, and where nothing was evaluated the last. An option with an empty value is as one that is not "
+        "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut into "
+        "parts. The processing elements (PEs) of a group expand one minibatch together: each PE works on the vertices "
+        "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
+        "minibatches are sampled while earlier minibatches compute.\n\n"
+        "Accuracy is always measured with all in-neighbours, without sampling. The same seed gives the same losses for "
+        "every partition and every number of workers.\n\n"
+        "--save, --predict and --embed write the best epoch: the epoch with the highest validation accuracy, the "
+        "earliest of equals, or the last epoch if nothing was evaluated. An option with an empty value counts as not "
         "given.\n\n"
-        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves; a second signal "
-        "ends "
-        "at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 if an "
-        "option "
-        "is wrong.",
+        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second signal "
+        "ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 "
+        "if an option is wrong.",
     .env_prefix = PREFIX,
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .examples = coop_examples,
+    .n_examples = N_NOTES(coop_examples),
+    .files = coop_files,
+    .n_files = N_NOTES(coop_files),
+    .see_also = "pipe_gnn(1), starling_data(1), mpirun(1)",
 };
 
 /* clang-format off */
 static const struct sl_option pipe_options[] = {
     {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
-     .help = "Stages that the layers are dealt to, one after the other; at most one for each layer"},
+     .help = "Stages. Each has consecutive layers; at most one stage per layer"},
     {.name = "stages-cut", .group = "pipeline", .kind = SL_OPTION_U32_LIST, .offset = FIELD(stages_cut),
-     .offset_n = FIELD(n_stages_cut), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_LAYERS - 1, .shown = "by the time that layers take",
-     .argument = "N,N,...", .help = "Layers that the stages after the first begin with, counted from 0"},
+     .offset_n = FIELD(n_stages_cut), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_LAYERS - 1,
+     .shown = "by the time that layers take", .argument = "N,N,...",
+     .help = "First layer of each stage but the first, counted from 0"},
     {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
      .max = MAX_PES, .argument = "N",
-     .help = "Ways of a stage, each with chunks of its own, which exchange rows in every layer. As many as chunks: exact training"},
-    {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1, .max = MAX_PES,
-     .shown = "4 times stages times ways", .argument = "N", .help = "Chunks of the graph; a multiple of --ways"},
+     .help = "Ways of a stage. Each has chunks of its own, and the ways exchange rows in every layer. With as many "
+             "ways as chunks, training is exact"},
+    {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1,
+     .max = MAX_PES, .shown = "4 times stages times ways", .argument = "N",
+     .help = "Chunks of the graph; a multiple of --ways"},
     {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
-     .choices = "shuffle,fixed", .initial = "shuffle", .help = "Order in which a way takes its chunks: drawn anew in each epoch, or as they are"},
-    {.name = "gradient-factor", .group = "pipeline", .kind = SL_OPTION_REAL, .offset = FIELD(gradient_factor), .initial = "2",
-     .min = 1, .max = 2, .argument = "1|2", .help = "What gradients that come back from later chunks are multiplied by, for those that never come"},
+     .choices = "shuffle,fixed", .initial = "shuffle",
+     .help = "Order in which a way takes its chunks. shuffle: drawn anew in each epoch. fixed: as numbered"},
+    {.name = "gradient-factor", .group = "pipeline", .kind = SL_OPTION_REAL, .offset = FIELD(gradient_factor),
+     .initial = "2", .min = 1, .max = 2, .argument = "1|2",
+     .help = "Factor of the gradients that come back from later chunks. It makes up for the gradients that never "
+             "come back"},
     {.name = "recompute", .group = "pipeline", .kind = SL_OPTION_FLAG, .offset = FIELD(recompute),
-     .help = "Keep only what a stage takes in and the rows on boundaries of chunks, and compute the rest again on the way back: less memory, the same bits"},
+     .help = "Keep only the input of each stage and the rows on chunk boundaries, and compute the other rows again "
+             "in the backward pass: less memory, the same bits"},
     {.name = "guard", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(guard), .choices = "on,off",
-     .initial = "on", .help = "Every so many epochs, but ten at the least, compare the loss with the exact one; where history misleads, go on "
-                              "exactly from the best weights there were"},
-    {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every), .initial = "23",
-     .min = 1, .argument = "N", .unit = "epochs",
-     .help = "Epochs between snapshots of the rows that stand for those of chunks to come; 1: those of the last epoch"},
+     .initial = "on",
+     .help = "Compare the loss with the exact loss every --history-every epochs (10 at least). If history misleads, "
+             "continue exactly from the best weights so far"},
+    {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every),
+     .initial = "23", .min = 1, .argument = "N", .unit = "epochs",
+     .help = "Epochs between snapshots of the rows that stand for the rows of later chunks. 1: rows of the last epoch"},
 };
 /* clang-format on */
 
@@ -296,21 +358,39 @@ static bool is_minibatches(const struct sl_option *option)
 
 static struct sl_option shared_options[SL_MAX_OPTIONS];
 
+static const struct sl_option_note pipe_files[] = {DATASET_FILES, CHECKPOINT_FILES};
+
+static const struct sl_option_note pipe_examples[] = {
+    {"pipe_gnn --dataset ./mine --model resgcn --layers 8 --hidden 64 --stages 4",
+     "Train eight layers in four stages, on the dataset in the folder mine."},
+    {"pipe_gnn --dataset ./mine --model resgcn --layers 8 --hidden 64 --stages 1 --ways 8 --chunks 8",
+     "Train exactly: with as many ways as chunks, no rows of earlier epochs are used."},
+    {"pipe_gnn --dataset ./mine --model gcnii --layers 32 --hidden 64 --stages 8 --recompute --precision bf16",
+     "Use less memory: compute rows again in the backward pass, and keep them in bf16."},
+    {"pipe_gnn --dataset ./mine --model gcnii --layers 8 --checkpoint state --resume=auto",
+     "Continue from the last checkpoint, or begin if there is none."},
+    {"mpirun -np 2 pipe_gnn --dataset ./mine --model resgcn --layers 8 --stages 2",
+     "Train one model in two processes, a stage each (a build with MPI)."},
+};
+
 static struct sl_option_table pipe_table = {
     .program = "pipe_gnn",
     .summary = "train deep graph neural networks on the full graph, chunks of it in flight between layers",
     .description =
         "pipe_gnn trains a graph neural network (--model, without attention) on all vertices of a graph in every epoch "
-        "(GNNPipe). The graph is cut into chunks, the layers are dealt to stages; a chunk goes from layer to layer as "
-        "soon as its rows are there, and reads of the chunks that come after it what an earlier epoch left of them.\n\n"
-        "With as many ways as chunks nothing is of an earlier epoch, and training is exact. Neither stages nor "
-        "workers change a figure; the chunks and their order do.\n\n"
-        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves; a second signal "
-        "ends "
-        "at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 if an "
-        "option "
-        "is wrong.",
+        "(GNNPipe). The graph is cut into chunks, and the layers are dealt to stages. A chunk enters the next layer as "
+        "soon as its rows are there. For rows of later chunks it reads the rows of an earlier epoch (history).\n\n"
+        "With as many ways as chunks no history is used, and training is exact. The number of stages and of workers "
+        "changes no figure. The chunks and their order do.\n\n"
+        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second signal "
+        "ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 "
+        "if an option is wrong.",
     .env_prefix = PREFIX,
+    .examples = pipe_examples,
+    .n_examples = N_NOTES(pipe_examples),
+    .files = pipe_files,
+    .n_files = N_NOTES(pipe_files),
+    .see_also = "coop_sage(1), starling_data(1), mpirun(1)",
 };
 
 static pthread_once_t pipe_table_once = PTHREAD_ONCE_INIT;
