@@ -1062,6 +1062,12 @@ static void other_data_are_refused(void **state)
     seen = nothing();
     run("checkpoint=%kept resume epochs=2", dataset, &seen);
     assert_int_equal(seen.n_steps, STEPS);
+    seen = nothing();
+    run("checkpoint=%kept resume epochs=3", NULL, &seen); /* from files */
+    assert_int_equal(seen.n_steps, STEPS);
+    seen = nothing();
+    run("checkpoint=%kept resume epochs=4", dataset, &seen);
+    assert_int_equal(seen.n_steps, STEPS);
     sl_dataset_delete(dataset);
 }
 

@@ -63,15 +63,12 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
+static enum sl_status match_option(const struct sl_option *option, enum sl_spread spread,
+                                   const struct sl_settings *settings)
 {
-    enum sl_spread spread = sl_rule_of(option->name).spread;
     char label[64];
     char *mine = NULL;
     enum sl_status st;
-    if (spread == SL_SPREAD_OWN) {
-        return SL_OK;
-    }
     snprintf(label, sizeof label, "--%s", option->name);
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
     if (spread == SL_SPREAD_EQUAL) {
@@ -120,8 +117,11 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool 
     const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st;
     SL_TRY(st, match_program(table, given), done);
-    for (size_t i = 0; i < table->n_options; i++) {
-        SL_TRY(st, match_option(&table->options[i], settings), done);
+    for (size_t i = 0; i < SL_N_RULES; i++) {
+        const struct sl_option *option = sl_option_find(table, sl_rules[i].option);
+        if (option != NULL && sl_rules[i].spread != SL_SPREAD_OWN) {
+            SL_TRY(st, match_option(option, sl_rules[i].spread, settings), done);
+        }
     }
     st = match_weights(settings);
 done:
