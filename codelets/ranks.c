@@ -944,7 +944,7 @@ done:
     return st;
 }
 
-enum sl_status sl_ranks_match_text(const char *what, const char *mine, const char *remedy)
+enum sl_status sl_ranks_match_text(const char *label, const char *mine, const char *remedy)
 {
     char *first = NULL;
     enum sl_status st;
@@ -953,7 +953,7 @@ enum sl_status sl_ranks_match_text(const char *what, const char *mine, const cha
     }
     SL_TRY(st, take_text_of_rank0(mine, &first), done);
     if (strcmp(mine, first) != 0) {
-        st = sl_fail(SL_EINVAL, "%s: found '%.150s', expected '%.150s' as rank 0 has; %s", what, mine, first, remedy);
+        st = sl_fail(SL_EINVAL, "%s: found '%.150s', expected '%.150s' as rank 0 has; %s", label, mine, first, remedy);
     }
 done:
     sl_free(first);

@@ -96,7 +96,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
 
 /* Compare a text with rank 0's. With one rank: do nothing. SL_EINVAL: the texts differ (message: "WHAT: found '..',
  * expected '..' as rank 0 has; REMEDY"). SL_EIO, SL_ENOMEM. */
-enum sl_status sl_ranks_match_text(const char *what, const char *mine, const char *remedy);
+enum sl_status sl_ranks_match_text(const char *label, const char *mine, const char *remedy);
 
 /* Message times of this rank since the last call, sl_waits_drop or sl_waits_open (codelets/waits.h); all zero with
  * one rank. Ranks tell each other when they had written their messages. Each call measures the clock offset to rank

@@ -83,8 +83,8 @@ struct sl_session;
  * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
  * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
  * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
- * --resume requires a checkpoint with the same name and sizes. It does not compare the contents of the arrays: the
- * caller must pass the same data.
+ * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels and split. The
+ * name of the arrays may change.
  *
  * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
  * SL_EINVAL: options contradict each other or the checkpoint; or StarPU is already up, for another session or the

@@ -483,14 +483,17 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* A session between two calls takes no processor: idle workers would take all of theirs. */
+/* A session between two calls takes no processor. Idle workers would take all that they get, on a loaded machine too.
+ * OpenBLAS's threads, and workers that do not get to run, are a little late to sleep: the first windows may be busy. */
 static void expect_rest(const char *when)
 {
-    usleep(20000); /* the last tasks' threads get to see that there are no more */
-    double before = processor_seconds();
-    usleep((useconds_t)(REST_S * 1e6));
-    double taken = processor_seconds() - before;
-    if (taken > REST_S / 10) {
+    double taken = REST_S;
+    for (int window = 0; window < 5 && taken > REST_S / 60; window++) {
+        double before = processor_seconds();
+        usleep((useconds_t)(REST_S * 1e6));
+        taken = processor_seconds() - before;
+    }
+    if (taken > REST_S / 60) {
         fail_msg("%s a session took %.3f s of processor in %.1f s", when, taken, REST_S);
     }
 }
@@ -1058,6 +1061,12 @@ static void other_data_are_refused(void **state)
     assert_ok(sl_dataset_new(&same, &dataset));
     seen = nothing();
     run("checkpoint=%kept resume epochs=2", dataset, &seen);
+    assert_int_equal(seen.n_steps, STEPS);
+    seen = nothing();
+    run("checkpoint=%kept resume epochs=3", NULL, &seen); /* from files */
+    assert_int_equal(seen.n_steps, STEPS);
+    seen = nothing();
+    run("checkpoint=%kept resume epochs=4", dataset, &seen);
     assert_int_equal(seen.n_steps, STEPS);
     sl_dataset_delete(dataset);
 }

@@ -10,6 +10,7 @@
 
 #include "partition/cache.h"
 #include "partition/features.h"
+#include "partition/identity.h"
 #include "support/parallel.h"
 
 #define KEY 0x1234567890abcdefu
@@ -88,6 +89,85 @@ static void brings_it_back(void **state)
         assert_null(read.labels);
         sl_dataset_free(&read);
         sl_dataset_free(&made);
+        sl_dataset_free(&made);
+    }
+}
+
+/* ---- identities ---- */
+
+/* Bit i is set if part i of the two identities differs. */
+static unsigned differing(const struct sl_identity *a, const struct sl_identity *b)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < SL_N_DATA_PARTS; i++) {
+        bits |= (unsigned)(strcmp(a->text[i], b->text[i]) != 0) << i;
+    }
+    return bits;
+}
+
+/* From files, from the cache, by however many threads: one identity. */
+static void identity_is_of_contents(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_dataset made;
+        struct sl_dataset read;
+        struct sl_identity of_files;
+        struct sl_identity of_cache;
+        const char *path = in_folder("kept.slc");
+        load_small(sparse, &made);
+        sl_dataset_identify(&made, &of_files);
+        assert_true(strncmp(of_files.text[SL_DATA_GRAPH], "6 vertices, ", 12) == 0);
+        assert_true(sl_cache_write_dataset(path, KEY, &made));
+        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        sl_dataset_identify(&read, &of_cache);
+        assert_int_equal(differing(&of_files, &of_cache), 0);
+        read.hashed = false;
+        sl_parallel_limit(1);
+        sl_dataset_identify(&read, &of_cache);
+        sl_parallel_limit(0);
+        assert_int_equal(differing(&of_files, &of_cache), 0);
+        sl_dataset_free(&read);
+        assert_true(sl_cache_read_dataset_low_memory(path, KEY, &read));
+        sl_dataset_identify(&read, &of_cache);
+        assert_int_equal(differing(&of_files, &of_cache), 0);
+        sl_dataset_free(&read);
+        sl_dataset_free(&made);
+    }
+}
+
+/* A change of any value is a change of its part alone. */
+static void identity_tells_parts_apart(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_dataset made;
+        struct sl_identity before;
+        struct sl_identity after;
+        load_small(sparse, &made);
+        sl_dataset_identify(&made, &before);
+        const struct sl_features *f = &made.features;
+        float *value = sparse ? &f->values[f->offsets[f->n_rows] - 1] : &f->dense[f->n_rows * f->n_columns - 1];
+        *value += 1;
+        sl_dataset_identify(&made, &after);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_FEATURES);
+        *value -= 1;
+        made.graph.sources[0] ^= 1;
+        sl_dataset_identify(&made, &after);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_GRAPH);
+        made.graph.sources[0] ^= 1;
+        made.labels[5] += 1;
+        sl_dataset_identify(&made, &after);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_LABELS);
+        made.labels[5] -= 1;
+        struct sl_ids kept = made.valid; /* two sets change places */
+        made.valid = made.test;
+        made.test = kept;
+        sl_dataset_identify(&made, &after);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_SPLIT);
+        made.test.n = 0;
+        sl_dataset_identify(&made, &after);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_SPLIT);
         sl_dataset_free(&made);
     }
 }
@@ -317,6 +397,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         with_folder(brings_it_back),
+        with_folder(identity_is_of_contents),
+        with_folder(identity_tells_parts_apart),
         with_folder(refuses_any_damage),
         with_folder(refuses_forgeries),
         with_folder(survives_mutations),

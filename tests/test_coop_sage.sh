@@ -429,7 +429,6 @@ for signal in TERM USR1 USR2 HUP XCPU; do
     interrupt "$signal" 0
 done
 
-# shellcheck disable=SC2086
 # Data are known by their contents: the same under another path go on, others of the same sizes do not.
 "$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out first >/dev/null 2>stderr || complain "generate: $(cat stderr)"
 cp -R first again && cp -R first changed && cp -R first parted
@@ -448,7 +447,18 @@ split=$(basename "$(find parted/split -mindepth 1 -maxdepth 1 -type d)")
 cp -R "parted/split/$split" parted/split/second
 expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 4 --checkpoint known --resume
 expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 5 --checkpoint known --resume --split "$split"
+gzip -dc "parted/split/second/valid.csv.gz" | sed '$d' | gzip >valid && mv valid parted/split/second/valid.csv.gz
+expect 1 'split: found .*, expected .*--split '"$split" --dataset ./parted "${again[@]}" --epochs 6 --checkpoint known --resume --split second
+mv "parted/split/$split" parted/split/third
+expect 1 "no split '$split'; --split can be one of: second, third" --dataset ./parted "${again[@]}" --epochs 6 --checkpoint known --resume
+expect 0 '^resuming ' --dataset ./parted "${again[@]}" --epochs 6 --checkpoint known --resume --split third
+# From the cache, and from a binary copy.
+expect 0 '^resuming ' --dataset ./first "${again[@]}" --cache kept-cache --epochs 7 --checkpoint known --resume
+expect 0 '^resuming ' --dataset ./first "${again[@]}" --cache kept-cache --epochs 8 --checkpoint known --resume
+expect 1 'features: found' --dataset ./changed "${again[@]}" --cache kept-cache --epochs 9 --checkpoint known --resume
+expect 1 'features: found' --dataset ./changed "${again[@]}" --cache kept-cache --epochs 9 --checkpoint known --resume=auto
 
+# shellcheck disable=SC2086
 expect 1 'expected' $run --checkpoint kept --resume --lr 0.5
 # shellcheck disable=SC2086
 expect 1 'none' $run --checkpoint none --resume

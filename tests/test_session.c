@@ -770,7 +770,7 @@ static void test_resume_refused(void **state)
     assert_refused(train("checkpoint=%kept resume=auto seed=2"), SL_EINVAL, "--seed");
     assert_refused(train("checkpoint=%kept resume=yes sync=cube"), SL_EINVAL, "--sync");
     assert_refused(train("checkpoint=%kept resume=yes precision=bf16 gpus=0"), SL_EINVAL, "--precision");
-    assert_refused(train("checkpoint=%kept resume=yes dataset=blind"), SL_EINVAL, "dataset blind, graph: found");
+    assert_refused(train("checkpoint=%kept resume=yes dataset=blind"), SL_EINVAL, "dataset blind, features: found");
     char *bytes;
     size_t n;
     assert_ok(sl_file_read(in_folder("kept/checkpoint.safetensors"), SIZE_MAX - 1, &bytes, &n));

@@ -63,21 +63,18 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
+static enum sl_status match_option(const struct sl_option *option, enum sl_spread spread,
+                                   const struct sl_settings *settings)
 {
-    enum sl_spread spread = sl_rule_of(option->name).spread;
-    char what[64];
+    char label[64];
     char *mine = NULL;
     enum sl_status st;
-    if (spread == SL_SPREAD_OWN) {
-        return SL_OK;
-    }
-    snprintf(what, sizeof what, "--%s", option->name);
+    snprintf(label, sizeof label, "--%s", option->name);
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
     if (spread == SL_SPREAD_EQUAL) {
-        st = sl_ranks_match_text(what, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
+        st = sl_ranks_match_text(label, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
     } else {
-        st = sl_ranks_match_text(what, mine[0] != '\0' ? "given" : "not given",
+        st = sl_ranks_match_text(label, mine[0] != '\0' ? "given" : "not given",
                                  "give it to all ranks or to none (mpirun -x NAME passes a variable on)");
     }
 done:
@@ -120,8 +117,11 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool 
     const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st;
     SL_TRY(st, match_program(table, given), done);
-    for (size_t i = 0; i < table->n_options; i++) {
-        SL_TRY(st, match_option(&table->options[i], settings), done);
+    for (size_t i = 0; i < SL_N_RULES; i++) {
+        const struct sl_option *option = sl_option_find(table, sl_rules[i].option);
+        if (option != NULL && sl_rules[i].spread != SL_SPREAD_OWN) {
+            SL_TRY(st, match_option(option, sl_rules[i].spread, settings), done);
+        }
     }
     st = match_weights(settings);
 done:
@@ -168,10 +168,10 @@ enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < SL_N_DATA_PARTS && st == SL_OK; i++) {
-        char what[96];
-        snprintf(what, sizeof what, "dataset %s, %s", t->name, sl_data_part_names[i]);
-        st =
-            sl_ranks_match_text(what, t->identity.text[i], "give all ranks the same --dataset, --split and --features");
+        char label[96];
+        snprintf(label, sizeof label, "dataset %s, %s", t->name, sl_data_part_names[i]);
+        st = sl_ranks_match_text(label, t->identity.text[i],
+                                 "give all ranks the same --dataset, --split and --features");
     }
     return st;
 }
@@ -179,12 +179,12 @@ enum sl_status sl_ranks_match_data(const struct sl_session *t)
 enum sl_status sl_ranks_match_parts(const struct sl_session *t)
 {
     const struct sl_partition *p = &t->partition;
-    char what[96];
+    char label[96];
     char mine[96];
-    snprintf(what, sizeof what, "dataset %s, its partition", t->name);
+    snprintf(label, sizeof label, "dataset %s, its partition", t->name);
     snprintf(mine, sizeof mine, "%" PRIu64 " cut edges, hash %016" PRIx64, p->n_cut,
              sl_checksum(0, p->new_ids, p->graph.n_vertices * sizeof *p->new_ids));
-    return sl_ranks_match_text(what, mine, "ranks without a common --cache need the same METIS");
+    return sl_ranks_match_text(label, mine, "ranks without a common --cache need the same METIS");
 }
 
 /* ---- numbers ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The table of rules, in the order of --help. */
+ * The table of rules. */
 #include "runtime/train/rules.h"
 
 #include <stddef.h>
@@ -22,7 +22,7 @@
  * - `cpus` and `gpus` are free, although GPUs round differently from CPUs. The bits equal those of an uninterrupted
  *   run if the same kind of device continues, with nccl the same number of GPUs, and without --cpus beside GPUs.
  * - `load` is free: the checkpoint brings the weights. */
-static const struct sl_rule rules[] = {
+const struct sl_rule sl_rules[SL_N_RULES] = {
     {"dataset", DATA, OWN},
     {"data-path", FREELY, OWN},
     {"split", DATA, OWN},
@@ -42,6 +42,7 @@ static const struct sl_rule rules[] = {
     {"residual", NEVER, EQUAL},
     {"precision", NEVER, EQUAL},
     {"load", FREELY, PATH},
+    {"sync", NEVER, EQUAL},
     {"pes", NEVER, EQUAL},
     {"group-size", NEVER, EQUAL},
     {"batch-size", NEVER, EQUAL},
@@ -62,7 +63,6 @@ static const struct sl_rule rules[] = {
     {"guard", NEVER, EQUAL},
     {"history-every", NEVER, EQUAL},
     {"partition", NEVER, EQUAL},
-    {"sync", NEVER, EQUAL},
     {"gossip-what", NEVER, EQUAL},
     {"gossip-average-every", NEVER, EQUAL},
     {"gossip-local-size", NEVER, EQUAL},
@@ -95,12 +95,12 @@ static const struct sl_rule rules[] = {
     {"watchdog", FREELY, EQUAL},
 };
 
-struct sl_rule sl_rule_of(const char *option)
+const struct sl_rule *sl_rule_of(const char *option)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (strcmp(rules[i].option, option) == 0) {
-            return rules[i];
+    for (size_t i = 0; i < SL_N_RULES; i++) {
+        if (strcmp(sl_rules[i].option, option) == 0) {
+            return &sl_rules[i];
         }
     }
-    return (struct sl_rule){option, NEVER, EQUAL};
+    return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One rule for each option of coop_sage and pipe_gnn: may its value change when a run resumes, and may it differ
- * between ranks. doc/guide/resume.md gives the same table to users; tests/test_rules.c compares the two tables.
+ * A rule for each option of coop_sage and pipe_gnn. The rule says whether the value may change when a run resumes, and
+ * whether it may differ between ranks. doc/guide/resume.md has the same table; tests/test_rules.c compares the tables.
  */
 #ifndef SL_RUNTIME_TRAIN_RULES_H
 #define SL_RUNTIME_TRAIN_RULES_H
@@ -28,7 +28,11 @@ struct sl_rule {
     enum sl_spread spread;
 };
 
-/* The rule of an option. An unknown option never changes and is equal on all ranks. */
-struct sl_rule sl_rule_of(const char *option);
+/* All options are compared in this order: an option that fills in others stands before them. */
+#define SL_N_RULES 70
+extern const struct sl_rule sl_rules[SL_N_RULES];
+
+/* The rule of an option; NULL: no option has this name. */
+const struct sl_rule *sl_rule_of(const char *option);
 
 #endif

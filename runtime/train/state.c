@@ -24,10 +24,10 @@
 
 /* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
-    struct sl_metadata entry[SL_MAX_OPTIONS + SL_N_DATA_PARTS + N_NUMBERS + 3];
+    struct sl_metadata entry[SL_N_RULES + SL_N_DATA_PARTS + N_NUMBERS + 3];
     uint32_t n;
-    char *option[SL_MAX_OPTIONS];
-    char key[SL_MAX_OPTIONS][KEY_BYTES];
+    char *option[SL_N_RULES];
+    char key[SL_N_RULES][KEY_BYTES];
     char part[SL_N_DATA_PARTS][KEY_BYTES];
     char number[N_NUMBERS][40];
     uint32_t n_numbers;
@@ -59,11 +59,10 @@ static void name_part(size_t part, char out[KEY_BYTES])
 
 static enum sl_status add_options(const struct sl_settings *settings, struct labels *labels)
 {
-    const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < table->n_options; i++) {
-        const struct sl_option *option = &table->options[i];
-        if (sl_rule_of(option->name).change == SL_CHANGE_FREELY) {
+    for (size_t i = 0; i < SL_N_RULES; i++) {
+        const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), sl_rules[i].option);
+        if (option == NULL || sl_rules[i].change == SL_CHANGE_FREELY) {
             continue;
         }
         SL_TRY(st, sl_option_text(option, settings, &labels->option[i]), done);
@@ -99,7 +98,7 @@ done:
 
 static void free_labels(struct labels *labels)
 {
-    for (size_t i = 0; i < SL_MAX_OPTIONS; i++) {
+    for (size_t i = 0; i < SL_N_RULES; i++) {
         sl_free(labels->option[i]);
     }
 }
@@ -216,12 +215,12 @@ static bool left_open(const struct sl_settings *s, const char *name)
            (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
 }
 
-static bool may_change(const struct sl_settings *s, const char *name)
+static bool may_change(const struct sl_settings *s, const struct sl_rule *rule)
 {
-    switch (sl_rule_of(name).change) {
+    switch (rule->change) {
     case SL_CHANGE_DATA: return true; /* sl_state_match_data compares contents */
     case SL_CHANGE_FREELY: return true;
-    case SL_CHANGE_LONGER: return s->lr_schedule == SL_LR_NONE; /* then the checkpoint's schedule is none, too */
+    case SL_CHANGE_LONGER: return s->lr_schedule == SL_LR_NONE; /* so is the checkpoint's, which was compared before */
     case SL_CHANGE_NEVER: break;
     }
     return false;
@@ -257,11 +256,11 @@ done:
 
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
-    const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < table->n_options; i++) {
-        if (!may_change(settings, table->options[i].name)) {
-            SL_TRY(st, match_option(settings, &table->options[i], checkpoint), done);
+    for (size_t i = 0; i < SL_N_RULES; i++) {
+        const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), sl_rules[i].option);
+        if (option != NULL && !may_change(settings, &sl_rules[i])) {
+            SL_TRY(st, match_option(settings, option, checkpoint), done);
         }
     }
     st = sl_settings_check(settings);
