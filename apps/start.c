@@ -61,7 +61,7 @@ static void say(const char *text)
 }
 
 /* Without memory, constructors of libraries crash. This check runs before them. */
-static void check_room(int argc, char **argv)
+__attribute__((unused)) static void check_room(int argc, char **argv)
 {
     if (!has_room()) {
         const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
