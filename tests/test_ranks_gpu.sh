@@ -166,7 +166,7 @@ refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${
 refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${start[@]}" -np 2 "${run[@]}" --gpus 2
 refuse '--transport: found nccl with --gpus 0' "${start[@]}" -np 2 "${run[@]}" --gpus 0 --transport nccl
 # Each may have one of its own, and some none.
-"${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" >stdout 2>&1 ||
+"${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" --metrics many >stdout 2>&1 ||
     complain "each process with a GPU of its own: $(tail -n 1 stdout)"
 grep -q '"pes": *2' many || complain "a PE for each GPU of all processes: $(head -n 1 many)"
 "${start[@]}" -np 1 "${run[@]}" --gpus 1 : -np 1 "${run[@]}" --gpus 0 >stdout 2>&1 || complain "a GPU in one of two: $(tail -n 1 stdout)"
