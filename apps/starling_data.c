@@ -179,7 +179,7 @@ static const struct sl_option generate_options[] = {
      .shown = "NAME's, else 0.65",
      .max = 1,
      .argument = "X",
-     .help = "Approximate share of the edges within a class"},
+     .help = "Approximate fraction of the edges within a class"},
     {.name = "sparse",
      .group = "graph",
      .kind = SL_OPTION_FLAG,
@@ -368,7 +368,7 @@ static const struct sl_option_table commands[] = {
          "with many PEs of few seeds: it shows the time of a step that does not shrink with its size. For more seeds "
          "than the runs had, or fewer, counts follow a law that is their upper, or lower, bound "
          "(runtime/report/projection.h). Such counts are marked with >.\n\n"
-         "For each number of devices the command prints the seconds of an epoch, and the largest share of them: work; "
+         "For each number of devices the command prints the seconds of an epoch, and their largest part: work; "
          "fixed, the time of a PE's step that does not shrink; links, latencies of messages that wait for each other; "
          "messages, which leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is "
          "assumed to be hidden behind work.\n\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages 4 and 6, exchange: ids travel to their owners, and the owners' rows travel to the requesters.
+ * Exchange: ids travel to their owners, and the owners' rows travel to the requesters.
  *   merge  before: codelets/sample.h of the same hop on all PEs of the group  after: sample of the next hop, or gather
  *   pack   before: gather or activate fills the owner's rows, or the table    after: aggregate at the requester
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 1, dataset: loading.
+ * Loading a dataset.
  */
 #ifndef SL_PARTITION_LOAD_H
 #define SL_PARTITION_LOAD_H

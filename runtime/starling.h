@@ -13,7 +13,7 @@
  *   sl_settings_delete(settings);
  *
  * Errors. Functions that can fail return an enum sl_status: SL_OK is 0, errors are negative, no value is positive.
- * After an error sl_message() holds one line for people: the expectation, the finding, and a remedy. Output arguments
+ * After an error sl_message() returns one line for people: the expectation, the finding, and a remedy. Output arguments
  * are set on success only. _close and _delete accept NULL.
  *
  * Streams. The library prints only to streams from the program. It never calls exit.

@@ -115,7 +115,7 @@ struct sl_option_parse {
  * SL_EINVAL: a default in the table is invalid. SL_ENOMEM. On failure all strings are NULL. */
 enum sl_status sl_option_defaults(const struct sl_option_table *table, void *settings);
 
-/* Read the command line and the environment into settings that hold defaults or other valid values.
+/* Read the command line and the environment into settings with defaults or other valid values.
  *
  * Options and positional arguments may be mixed; after "--" all arguments are positional. The last of repeated
  * options counts. Positional arguments are moved to argv[1] and on. Parsing stops after --help, --version or a print

@@ -53,7 +53,7 @@ void sl_pool_keep(bool keep);
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 
 /* Return the free blocks to the system if above SL_POOL_KEPT_BYTES. Call this between training and evaluation.
- * Their blocks have different sizes: the run then holds the larger need instead of the sum. Fewer blocks are kept,
+ * Their blocks have different sizes: the run then needs the larger size instead of the sum. Fewer blocks are kept,
  * because new blocks cost time. Thread safe. */
 void sl_pool_trim(void);
 

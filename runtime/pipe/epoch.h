@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One epoch of GNNPipe (Chen, Chen, Qian 2023) as StarPU tasks. The full graph is cut into K chunks. A pipeline slot
- * takes W chunks, one from each way (order.h), through all layers; then comes the next slot. There is no barrier
+ * One epoch of GNNPipe (Chen, Chen, Qian 2023) as StarPU tasks. The full graph is cut into K graph chunks. A pipeline
+ * slot takes W chunks, one from each way (order.h), through all layers; then comes the next slot. There is no barrier
  * between slots: a chunk's tasks of a layer run as soon as their rows exist. So the layers of different stages work
  * on several slots at a time.
  *

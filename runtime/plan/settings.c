@@ -77,7 +77,7 @@ static const struct sl_option options[] = {
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
-     .argument = "X", .help = "Share of the first layer's output in the sums of all later layers (gcnii only)"},
+     .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)"},
     {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
      .argument = "X",
      .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
@@ -134,7 +134,7 @@ static const struct sl_option options[] = {
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
      .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
      .help = "Keep the feature table in main memory, and a cache of N rows for each PE on its device. 0: each device "
-             "holds the whole table of its parts. auto: as 0, unless the table is too large for the GPUs; then they "
+             "has the whole table of its parts. auto: as 0, unless the table is too large for the GPUs; then they "
              "cache as many rows as fit"},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
      .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",

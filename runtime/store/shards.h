@@ -43,7 +43,7 @@ struct sl_shards {
     starpu_data_handle_t dataset_ids;
     /* uint32 [N]: new id of each dataset id. */
     starpu_data_handle_t new_ids;
-    /* uint32 [N]: 0, 1, 2, ..; serves as a frontier of all held vertices. */
+    /* uint32 [N]: 0, 1, 2, ..; serves as a frontier of all vertices of the rank. */
     starpu_data_handle_t ids;
     /* uint32 [G + 1]: first id of each part. */
     starpu_data_handle_t first;
@@ -90,7 +90,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
  * *n_refused_out: number of memory ranges that the system refused to move; refused ranges stay in place. SL_ENOMEM. */
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
 
-/* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them without holding up a worker. No
+/* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them while workers go on. No
  * task may be reading. Returns the number of tables that the system refused to lock; their copies are slower. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
 

@@ -35,7 +35,7 @@ struct sl_slot_pe {
     starpu_data_handle_t *arrived, *returned;
 };
 
-/* The buffers to lock in memory. StarPU's copies between locked buffers and GPUs hold up no worker, but locked pages
+/* The buffers to lock in memory. StarPU's copies between locked buffers and GPUs stop no worker, but locked pages
  * take memory even if no step touches them. Each value includes the values before it. */
 enum sl_slot_lock {
     SL_SLOT_LOCK_NONE,
