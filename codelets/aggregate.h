@@ -112,7 +112,8 @@ struct sl_sources {
     uint32_t n_owners;
     const uint32_t *first; /* n_owners + 1 */
     const struct sl_view *view;
-    /* Own rows, by row, for the self terms of symmetric sums. NULL: the sources at the ids of the destinations. */
+    /* Own rows, by row, for the self terms of symmetric sums. NULL: the self term of a destination is the source with
+     * the same id. */
     const struct sl_view *own;
 };
 
@@ -286,8 +287,8 @@ struct sl_returned {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* One task for n_owners owners. For each owner: gradients of n positions from t0[k] on into packed[k], n rows of width
- * F, sl_real or bf16. */
+/* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
+ * t0[k] on, into the n rows of packed[k]. A row has F columns of sl_real or bf16. */
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 

@@ -29,10 +29,10 @@
 
 /* ---- kernels, CPU ---- */
 
-/* The requests of the PEs of a group to one PE. */
+/* Requests that the PEs of a group send to one PE, the owner. */
 struct sl_requests {
     uint32_t n_parts; /* G */
-    uint32_t owner;   /* the PE that is asked, and merges */
+    uint32_t owner;   /* the PE that receives the requests and merges */
     bool of_part;     /* inverse entries are rows of the part, not of the frontier */
     const uint32_t *list[SL_MAX_PES];
 };

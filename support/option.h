@@ -34,7 +34,7 @@ enum sl_option_kind {
     SL_OPTION_U32,      /* uint32_t: decimal digits only */
     SL_OPTION_U64,      /* uint64_t: decimal digits only */
     SL_OPTION_REAL,     /* double, finite */
-    SL_OPTION_STRING,   /* char *, owned by the settings; NULL: not given. An empty text means not given, too. */
+    SL_OPTION_STRING,   /* char *, owned by the settings; NULL: not given. An empty text counts as not given. */
     SL_OPTION_CHOICE,   /* int: the position in `choices` */
     SL_OPTION_U32_LIST, /* uint32_t[capacity] and a uint32_t count: numbers separated by commas, at least one */
 };

@@ -73,11 +73,11 @@ struct sl_shards {
 };
 
 /* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense`
- * is false. row_element: bytes of a number of dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
- * NULL, or only the parts q with held[q] get tables; the memory of a part without tables is never touched, and tasks
- * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must
- * outlive the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or
- * feature entries (the message says to use more PEs). SL_ENOMEM. */
+ * is false. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+ * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
+ * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
+ * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
+ * entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               size_t row_element, const bool *held, struct sl_shards *out);
 
