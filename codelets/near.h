@@ -58,7 +58,7 @@
  * static, so a process can run one instance. */
 extern struct starpu_sched_policy sl_near;
 
-/* The value for starpu_task.sched_data of the PE's tasks. A task with sched_data NULL belongs to no PE and stays
+/* The value of starpu_task.sched_data for the tasks of `pe`. A task with sched_data NULL belongs to no PE and stays
  * with the worker that released it. */
 void *sl_near_place(const struct sl_homes *homes, uint32_t pe);
 

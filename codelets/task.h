@@ -260,13 +260,13 @@ void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet);
 void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
 /* Append the matrix of a slice, unless it is the last buffer already. mode: STARPU_R or STARPU_W. A write to a slice
- * that does not begin with row 0 keeps the other rows (STARPU_RW). Add the slices of one matrix one after the other,
- * for writing the slice with the lowest rows first. SL_EINVAL, returned by sl_task_submit: the matrix has no such
- * rows. */
+ * that does not begin with row 0 keeps the other rows (STARPU_RW). Add all slices of one
+ * matrix in succession. For writing, begin with the slice of the lowest rows. SL_EINVAL, returned by sl_task_submit:
+ * the matrix has no such rows. */
 struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_slice *slice,
                                        enum starpu_data_access_mode mode);
 
-/* Name of a traced task: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
+/* Name of a traced task: "CATEGORY.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
  * allow them. DIRECTION: fwd, bwd (row and weight gradients) or upd (sum of gradients, and weights). OPERATION: the
  * codelet's name without "sl_" and without a direction. Longer names are cut at SL_TASK_NAME_BYTES. */
 #define SL_TASK_NAME_BYTES 96
@@ -280,7 +280,8 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 
 /* Submit a task. Copies `args`, whose head is a struct sl_task_args. Sets name, priority and placement; with GPUs, a
  * task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may hold the task back.
- * The struct sl_task is spent, also on failure. SL_ESTARPU, SL_ENODEV: no worker can run the task. SL_ENOMEM. */
+ * The struct sl_task cannot be submitted again, even after a failure. SL_ESTARPU, SL_ENODEV: no worker can run the
+ * task. SL_ENOMEM. */
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
 
 /* For holders. sl_task_hand_over: sl_task_submit, but to StarPU at once. sl_task_in_hand: set the codelet at work

@@ -79,7 +79,7 @@ bool sl_raw_is_folder(const char *folder);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. On success ids are in range, and every table that is there has N rows. Without a label file all
+/* Read the files. On success ids are in range, and every existing table has N rows. Without a label file all
  * labels are -1. The lists of the split are sorted and pairwise disjoint, and their vertices have labels. SL_EFILE,
  * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);

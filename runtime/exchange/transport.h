@@ -191,7 +191,7 @@ static inline enum sl_status sl_transport_loss(struct sl_transport *transport, c
 }
 
 /* Replace losses[begin .. end - 1], the losses of steps of an epoch, by the losses of all PEs, on all ranks. The
- * bits are those of one process. Collective, after sl_ranks_drain. Call once for each step. SL_EIO, SL_EINVAL,
+ * losses have the bits of one process. Collective, after sl_ranks_drain. Call once for each step. SL_EIO, SL_EINVAL,
  * SL_ENOMEM. */
 static inline enum sl_status sl_transport_settle(struct sl_transport *transport, uint32_t begin, uint32_t end,
                                                  double *losses)

@@ -61,7 +61,7 @@ struct sl_steps {
     /* [slot][PE]: exchange and rows of the compute phase. */
     struct sl_step_pe *slot_pe;
     struct sl_pass_pe *slot_rows;
-    /* The step in hand: its entries of slot_pe; its pass. */
+    /* The step in hand: its entries of slot_pe, and its pass. */
     struct sl_step_pe *pe;
     struct sl_pass pass;
     /* [layer][replica][parameter][list of the transport]: partial gradients of the replica's PEs and chunks. */

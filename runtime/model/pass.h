@@ -260,7 +260,8 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter);
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
-/* All readers of y have been submitted. Block sources whose rows travel only forward call this in `arrived`. */
+/* Call after all readers of y have been submitted. A block source whose rows travel only forward calls this in
+ * `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
 /* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the
@@ -277,11 +278,12 @@ typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p,
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
                              sl_chunk_work *combine);
 
-/* sl_sum_chunks into Z for a layer that can multiply before or after it sums. Projects first if the layer's order
- * says so. */
+/* Multiply and sum into Z, for a layer that can multiply before or after its sum. The layer's order decides which comes
+ * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
-/* Set every row of chunk z to the layer's bias; the bias's gradient, one partial per chunk of gz, all PEs. */
+/* sl_bias: set every row of chunk z to the layer's bias. sl_bias_back, all PEs: the gradient of the bias, one partial
+ * per chunk of gz. */
 enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t z);
 enum sl_status sl_bias_back(const struct sl_layer_pass *lp);
 
