@@ -307,7 +307,7 @@ struct sl_accumulate {
 };
 
 /* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the
- * shares in PE order. */
+ * terms of all PEs in PE order. */
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
 

@@ -235,8 +235,8 @@ struct sl_attend_shares {
     const struct sl_slice *sent; /* G slices of gradients; empty for own, and for a PE that requested nothing */
 };
 
-/* Clear chunk gu, rows row0 .. of the frontier. Add the own terms of the destinations among its rows. Then add the
- * shares in PE order. u: the chunk of U with the same rows. */
+/* Clear chunk gu, rows row0 .. of the frontier. If a row is a destination, add its own term. Then add the terms of all
+ * PEs in PE order. u: the chunk of U with the same rows. */
 enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
                                            uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu);
 

@@ -165,8 +165,8 @@ struct sl_task_args {
     enum sl_stage stage;
     /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment, and
      * a sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other.
-     * Results therefore do not depend on which segments one task has. The segments cover all rows of the task and
-     * outlive it. */
+     * So the same segments give the same results, however tasks divide the segments. The segments cover all rows of the
+     * task and outlive it. */
     const struct sl_runs *runs;
     double device_start_s; /* time of the call of the CUDA implementation; 0: not called */
 };

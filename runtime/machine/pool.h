@@ -41,8 +41,8 @@ void sl_pool_reserve(void);
 void sl_pool_borrow_near_only(bool near);
 
 /* true, the default: free blocks keep their memory. false: a free block returns its pages to the system at once,
- * unless it shares huge pages; new blocks do not share huge pages. For phases with brief, large needs of changing
- * sizes. Thread safe. */
+ * unless it shares huge pages; new blocks do not share huge pages. Use false in phases that need large blocks of
+ * changing sizes for a short time. Thread safe. */
 void sl_pool_keep(bool keep);
 
 /* The smallest block. */

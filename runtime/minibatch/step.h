@@ -23,7 +23,7 @@
 enum sl_status sl_step_submit(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);
 
-/* The two phases by themselves, for tests that look in between. */
+/* The two phases of sl_step_submit in separate calls, for tests that check the sample before the compute phase. */
 enum sl_status sl_step_sample(struct sl_steps *steps, uint64_t step);
 enum sl_status sl_step_compute(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
                                starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);

@@ -45,13 +45,13 @@ enum sl_role {
     SL_ROWS_BEFORE,
     SL_ROWS_GATE_BEFORE,
     SL_ROWS_GBEFORE,
-    /* Attention, per destination and head: the logarithm of the sum of exponentials; the numbers of the backward
-     * pass. */
+    /* Attention. SCALES: per destination and head, the logarithm of the sum of exponentials. SIDES: the numbers of the
+     * backward pass (codelets/attend.h). */
     SL_ROWS_SCALES,
     SL_ROWS_SIDES,
-    /* First layer only: the gradient of its output, as later layers that read this output again return it. */
+    /* First layer only: the gradient of its output from later layers that read this output again. */
     SL_ROWS_GINITIAL,
-    /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
+    /* Only in runtime/pipe with bf16 rows: the returning gradient, rounded. Other chunks read this matrix in place. */
     SL_ROWS_GBACK,
     SL_N_ROLES,
     /* The layer's input: H of the layer below, or the features; and the gradient of the input. */
@@ -81,7 +81,7 @@ struct sl_pass_moments {
     struct sl_partials moments, sums;
     /* Unbiased statistics, one entry per group. */
     struct sl_partials unbiased;
-    /* Rows behind each entry of `moments`. */
+    /* The number of rows that each entry of `moments` sums. */
     uint32_t *chunk_rows;
 };
 
@@ -219,9 +219,9 @@ const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp)
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p);
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p);
 
-/* Give the rows of a role the shape [rows of the level x width]. Elements are bytes (gates), of the features' dtype
- * (BEFORE, SUM, PROJECTED, GBACK, and H after an activation) or sl_real. Rows that exist because a layer runs again
- * (runtime/pipe/recompute.h) keep their handles. */
+/* Give the rows of a role the shape [rows of the level x width]. Gates are bytes. BEFORE, SUM, PROJECTED, GBACK,
+ * and H after an activation have the dtype of the features. All other roles are sl_real. Rows that exist because a
+ * layer runs again (runtime/pipe/recompute.h) keep their handles. */
 enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
                                    uint32_t width);
 

@@ -67,8 +67,8 @@ static inline uint32_t sl_plan_crew(const struct sl_plan *plan)
     return sl_spread(plan->rank, plan->n_ranks, plan->n_crews);
 }
 
-/* Full-graph training: the plan of this rank's crew alone, one group with PEs 0 .. K - 1 for the K graph chunks.
- * Ranks keep their numbers. */
+/* Full-graph training: the plan of this rank's crew alone. It has one group, with PEs 0 .. K - 1 for the K graph
+ * chunks. Ranks keep their numbers. */
 struct sl_plan sl_plan_of_crew(const struct sl_plan *plan);
 
 /* The size of the largest crew if R ranks compute S stages. */
