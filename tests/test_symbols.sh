@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 #
 # Every global symbol of our objects begins with sl_, so that a program that links us statically cannot clash; the shared library
-# exports what the installed headers declare as SL_API, and nothing else; with MPI also those of MPI's functions that are ours (codelets/ranks.c).
+# exports what the installed headers declare as SL_API, and nothing else; with MPI also those of MPI's functions that are ours (tasks/ranks.c).
 # Kernels that are compiled for several x86-64 levels are so with all of their parts.
 
 set -u

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "codelets/task.h"
+#include "tasks/task.h"
 
 #define SL_TRACE_MAX_WORKERS 4096 /* of all ranks */
 #define SL_TRACE_MAX_STAGES 64    /* ours and foreign; the last collects the rest */
