@@ -2,11 +2,13 @@
  * Copyright (c) 2026 the Starling authors
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
- * clusters. One function per command; partition/ and runtime/report do the work. */
+ * clusters. One function per command; partition/ and apps/report/ do the work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/report/report.h"
+#include "apps/report/scaling.h"
 #include "apps/start.h"
 #include "config.h"
 #include "partition/generate.h"
@@ -19,8 +21,6 @@
 #include "runtime/machine/messages.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
-#include "runtime/report/report.h"
-#include "runtime/report/scaling.h"
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
@@ -367,7 +367,7 @@ static const struct sl_option_table commands[] = {
          "counts of vertices, edges and bytes. Give runs with --pes P --group-size P for several P. Give also a run "
          "with many PEs of few seeds: it shows the time of a step that does not shrink with its size. For more seeds "
          "than the runs had, or fewer, counts follow a law that is their upper, or lower, bound "
-         "(runtime/report/projection.h). Such counts are marked with >.\n\n"
+         "(apps/report/projection.h). Such counts are marked with >.\n\n"
          "For each number of devices the command prints the seconds of an epoch, and the largest share of them: work; "
          "fixed, the time of a PE's step that does not shrink; links, latencies of messages that wait for each other; "
          "messages, which leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is "

@@ -10,7 +10,7 @@ coop=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
 pipe=$(realpath "$top_builddir/apps/pipe_gnn") || exit 99
 maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
 rules=$(realpath "$top_srcdir/doc/guide/resume.md") && list=$(realpath "$top_srcdir/tests/rules.list") || exit 99
-nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test' || { echo "this build has no MPI"; exit 77; }
+grep -q starpumpi "$top_builddir/starling.pc" || { echo "this build has no MPI"; exit 77; }
 command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT

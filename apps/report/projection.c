@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The projection: counts, work, messages, and their sum. */
-#include "runtime/report/projection.h"
+#include "apps/report/projection.h"
 
 #include <math.h>
 

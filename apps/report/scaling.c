@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The table of a projection. */
-#include "runtime/report/scaling.h"
+#include "apps/report/scaling.h"
 
 #include <errno.h>
 #include <string.h>

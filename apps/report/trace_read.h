@@ -11,29 +11,18 @@
  * number is the stage. A task with a mark (SL_TASK_MARK) has its codelet's times, and StarPU's time in the task
  * before and after counts as StarPU. A task without a mark has StarPU's times.
  */
-#ifndef SL_RUNTIME_REPORT_TRACE_READ_H
-#define SL_RUNTIME_REPORT_TRACE_READ_H
+#ifndef SL_APPS_REPORT_TRACE_READ_H
+#define SL_APPS_REPORT_TRACE_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tasks/task.h"
+#include "runtime/report/trace_name.h"
 
 #define SL_TRACE_MAX_WORKERS 4096 /* of all ranks */
 #define SL_TRACE_MAX_STAGES 64    /* ours and foreign; the last collects the rest */
 #define SL_TRACE_STAGE_BYTES 48
-
-/* The parts of a task's name. */
-struct sl_trace_name {
-    enum sl_stage stage;
-    uint32_t hop;
-    uint32_t pe;
-    uint64_t step;
-};
-
-/* Parse one of our task names. False: a foreign name. `text` need not be NUL-terminated. */
-bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out);
 
 /* A stage of the trace. The first SL_N_STAGES are ours, with their numbers, even without tasks. */
 struct sl_trace_stage {

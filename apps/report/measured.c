@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Files of --metrics, read back. */
-#include "runtime/report/measured.h"
+#include "apps/report/measured.h"
 
 #include <jansson.h>
 #include <math.h>

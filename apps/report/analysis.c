@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Sums over states, spans of steps, and the longest path. */
-#include "runtime/report/analysis.h"
+#include "apps/report/analysis.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * SVG by hand: rectangles, a few polygons, text. */
-#include "runtime/report/timeline.h"
+#include "apps/report/timeline.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
  *
  *   sum over stages of (busy + StarPU + transfers + idle) + tail = workers x makespan.
  */
-#ifndef SL_RUNTIME_REPORT_ANALYSIS_H
-#define SL_RUNTIME_REPORT_ANALYSIS_H
+#ifndef SL_APPS_REPORT_ANALYSIS_H
+#define SL_APPS_REPORT_ANALYSIS_H
 
-#include "runtime/report/trace_read.h"
+#include "apps/report/trace_read.h"
 
 #define SL_TINY_TASK_S 20e-6 /* below, StarPU's own work per task is no longer small compared with the task */
 #define SL_MAX_ADVICE 3

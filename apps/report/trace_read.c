@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Reading StarPU's recutils files. Every number is checked before use. */
-#include "runtime/report/trace_read.h"
+#include "apps/report/trace_read.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,73 +20,7 @@
 #define SLACK_MS 1e-3 /* the files have nanoseconds */
 #define RANK_SHIFT 48 /* position of the rank in a job's number */
 
-/* ---- names ---- */
-
-/* Skip `word` at *p. False: another text. */
-static bool skip(const char **p, const char *end, const char *word)
-{
-    size_t n = strlen(word);
-    if ((size_t)(end - *p) < n || memcmp(*p, word, n) != 0) {
-        return false;
-    }
-    *p += n;
-    return true;
-}
-
-/* "WORD<number>", then a dot or the end. */
-static bool skip_number(const char **p, const char *end, const char *word, uint64_t *out)
-{
-    const char *next = NULL;
-    if (skip(p, end, word)) {
-        next = sl_number_u64(*p, end, out);
-    }
-    if (next == NULL || (next != end && *next != '.')) {
-        return false;
-    }
-    *p = next;
-    return true;
-}
-
-/* Skip the stage at the name's start, and its dot. */
-static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
-{
-    for (int s = 0; s < SL_N_STAGES; s++) {
-        const char *q = *p;
-        if (skip(&q, end, sl_stage_name((enum sl_stage)s)) && skip(&q, end, ".")) {
-            *p = q;
-            *out = (enum sl_stage)s;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
-{
-    char copy[SL_TASK_NAME_BYTES];
-    uint64_t hop;
-    uint64_t pe;
-    if (n >= sizeof copy) {
-        return false;
-    }
-    memcpy(copy, text, n);
-    copy[n] = '\0'; /* the end of any number */
-    const char *end = copy + n;
-    const char *p = copy;
-    if (!skip_stage(&p, end, &out->stage) ||
-        (!skip(&p, end, "fwd.") && !skip(&p, end, "bwd.") && !skip(&p, end, "upd."))) {
-        return false;
-    }
-    const char *dot = memchr(p, '.', (size_t)(end - p)); /* after the operation */
-    p = dot;
-    if (dot == NULL || !skip_number(&p, end, ".hop", &hop) || !skip_number(&p, end, ".pe", &pe) ||
-        !skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
-        return false;
-    }
-    out->hop = (uint32_t)hop;
-    out->pe = (uint32_t)pe;
-    return true;
-}
+/* ---- stages ---- */
 
 /* A colour for a foreign stage. The palette repeats, without StarPU's grey. */
 static unsigned foreign_colour(uint32_t i)
@@ -162,7 +96,7 @@ static enum sl_status check_end(const char *path, const char *text, size_t bytes
 /* The value after "Key: ". NULL: the line has another key. */
 static const char *value_of(const char *line, const char *end, const char *key)
 {
-    if (!skip(&line, end, key) || !skip(&line, end, ": ")) {
+    if (!sl_trace_skip(&line, end, key) || !sl_trace_skip(&line, end, ": ")) {
         return NULL;
     }
     return line;
@@ -584,19 +518,20 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
     const char *end = event->name_end;
     uint64_t job;
     uint64_t ns;
-    s->has_step |= step != NULL && skip_number(&step, end, "step", &job);
+    s->has_step |= step != NULL && sl_trace_skip_number(&step, end, "step", &job);
     if (is(p, end, "end")) {
         s->n_ended++;
         s->outside = s->stride > 0;
     }
-    if (s->stride > 0 && rank != NULL && skip_number(&rank, end, "rank", &job) && job < s->data->n_ranks) {
+    if (s->stride > 0 && rank != NULL && sl_trace_skip_number(&rank, end, "rank", &job) && job < s->data->n_ranks) {
         s->rank = (uint32_t)job;
         s->outside = false;
     }
-    if (p == NULL || !skip(&p, end, SL_TASK_MARK)) {
+    if (p == NULL || !sl_trace_skip(&p, end, SL_TASK_MARK)) {
         return SL_OK;
     }
-    if (!skip_number(&p, end, "", &job) || !skip_number(&p, end, ".", &ns) || p != end || !event->has_time) {
+    if (!sl_trace_skip_number(&p, end, "", &job) || !sl_trace_skip_number(&p, end, ".", &ns) || p != end ||
+        !event->has_time) {
         return unexpected(lines, "a mark " SL_TASK_MARK "JOB.NANOSECONDS and a time", event->name, end);
     }
     double end_s = (event->time_ms - s->begin_ms) / 1e3;

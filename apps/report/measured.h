@@ -2,10 +2,10 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Runs read back from files of --metrics: counts and times of one epoch. The projection has no further input
- * (runtime/report/projection.h).
+ * (apps/report/projection.h).
  */
-#ifndef SL_RUNTIME_REPORT_MEASURED_H
-#define SL_RUNTIME_REPORT_MEASURED_H
+#ifndef SL_APPS_REPORT_MEASURED_H
+#define SL_APPS_REPORT_MEASURED_H
 
 #include "runtime/plan/settings.h"
 #include "support/status.h"

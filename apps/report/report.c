@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Tables and sentences, as text and as a page. */
-#include "runtime/report/report.h"
+#include "apps/report/report.h"
 
 #include <math.h>
 #include <signal.h>
@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/report/timeline.h"
+#include "apps/report/timeline.h"
+#include "runtime/report/trace.h"
 #include "support/file.h"
 #include "support/memory.h"
 
@@ -428,5 +429,18 @@ done:
     sl_analysis_free(&analysis);
 free_data:
     sl_trace_data_free(&data);
+    return st;
+}
+
+enum sl_status sl_report_finish(const char *folder)
+{
+    enum sl_status st = sl_trace_finish(folder);
+    if (st != SL_OK || sl_process_number() > 0) {
+        return st;
+    }
+    st = sl_report_write(folder);
+    if (st == SL_EFILE) {
+        sl_trace_remove(folder);
+    }
     return st;
 }

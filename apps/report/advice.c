@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/report/analysis.h"
+#include "apps/report/analysis.h"
 
 #define LEAST_SHARE 1e-3 /* of the makespan: a rule with a smaller gain is silent */
 #define LARGE_SHARE 0.05 /* of the workers' time: below, StarPU and transfers are not worth a line */

@@ -4,12 +4,12 @@
  * Pictures of a trace: the timeline as SVG, and the tasks of one step as a graph for Graphviz. In both, a stage has
  * its colour of sl_trace_data.stage.
  */
-#ifndef SL_RUNTIME_REPORT_TIMELINE_H
-#define SL_RUNTIME_REPORT_TIMELINE_H
+#ifndef SL_APPS_REPORT_TIMELINE_H
+#define SL_APPS_REPORT_TIMELINE_H
 
 #include <stdio.h>
 
-#include "runtime/report/analysis.h"
+#include "apps/report/analysis.h"
 
 /* Draw the trace, 1600 pixels wide. The upper part shows how all workers shared their time among the stages, over
  * the whole makespan. The lower part shows the steps in the middle task by task, a lane per worker. Marks show when

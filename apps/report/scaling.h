@@ -3,12 +3,12 @@
  *
  * The output of `starling_data project`: an epoch's time by number of devices and by mode.
  */
-#ifndef SL_RUNTIME_REPORT_SCALING_H
-#define SL_RUNTIME_REPORT_SCALING_H
+#ifndef SL_APPS_REPORT_SCALING_H
+#define SL_APPS_REPORT_SCALING_H
 
 #include <stdio.h>
 
-#include "runtime/report/projection.h"
+#include "apps/report/projection.h"
 
 /* Print a line for each of devices[n], in order: by mode, the seconds of an epoch and the name of the largest part.
  * ">" marks counts outside the range of the runs, "-" a mode unknown to the runs. Then print, for each mode, the

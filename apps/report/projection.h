@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The time of an epoch on P devices of a cluster, projected from measured runs (runtime/report/measured.h) and the
+ * The time of an epoch on P devices of a cluster, projected from measured runs (apps/report/measured.h) and the
  * cost of messages. A device has one PE. A machine has D = `per_machine` devices and one process, a rank. There are
  * four modes:
  *
@@ -54,11 +54,11 @@
  *              last machine sends each array to all other machines. Gossip: each PE sends its arrays to one partner;
  *              P - D of P - 1 partners are on another machine.
  */
-#ifndef SL_RUNTIME_REPORT_PROJECTION_H
-#define SL_RUNTIME_REPORT_PROJECTION_H
+#ifndef SL_APPS_REPORT_PROJECTION_H
+#define SL_APPS_REPORT_PROJECTION_H
 
+#include "apps/report/measured.h"
 #include "runtime/machine/messages.h"
-#include "runtime/report/measured.h"
 
 struct sl_cluster {
     uint32_t per_machine; /* D */
