@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 8, activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
+ * Activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
  *   before: codelets/dense.h gives Z        after: the layer above (pack, aggregate, dense), or codelets/loss.h
  *
  *   none    y = z
@@ -121,7 +121,7 @@ struct sl_activate_sums {
 void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
                               const struct sl_activate_sums *sums, sl_real *gz_out);
 
-/* BATCH: overwrites sums_out, 2 F, with the chunk's share of [sum GY * zhat | sum GY]. */
+/* BATCH: overwrites sums_out, 2 F, with the chunk's part of [sum GY * zhat | sum GY]. */
 void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
                                 double *sums_out);
 

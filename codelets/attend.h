@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 7, attend: graph attention over a block, and its adjoint (Velickovic et al. 2018, "Graph Attention Networks",
+ * Attend: graph attention over a block, and its adjoint (Velickovic et al. 2018, "Graph Attention Networks",
  * section 2.1).
  *   before: codelets/exchange.h packs rows of other PEs      after: codelets/activate.h
  *
@@ -225,7 +225,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
                                          const struct sl_slice *gu);
 
-/* The shares that an owner adds up: from its own block, and from the other PEs of the group. */
+/* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_attend_shares {
     const struct sl_block *block; /* own; its inverse: the rows that each PE requested */
     struct sl_attend_gradients gradients;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 3, sample: a PE's seeds, and the in-edges drawn for its frontier, hop by hop.
+ * Sample: a PE's seeds, and the in-edges drawn for its frontier, hop by hop.
  *   before: the epoch's permutation (hop 0), or merge of the previous hop (codelets/exchange.h)
  *   after:  codelets/exchange.h merges the requests between the PEs of a group
  *

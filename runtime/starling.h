@@ -13,7 +13,7 @@
  *   sl_settings_delete(settings);
  *
  * Errors. Functions that can fail return an enum sl_status: SL_OK is 0, errors are negative, no value is positive.
- * After an error sl_message() holds one line for people: the expectation, the finding, and a remedy. Output arguments
+ * After an error sl_message() returns one line for people: the expectation, the finding, and a remedy. Output arguments
  * are set on success only. _close and _delete accept NULL.
  *
  * Streams. The library prints only to streams from the program. It never calls exit.
@@ -269,9 +269,9 @@ SL_API enum sl_status sl_trace_finish(const char *folder);
 SL_API void sl_trace_discard(const char *folder);
 
 /* Let the first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU end sl_session_train after the current step, with
- * SL_EINTERRUPT, and a second signal end the program. A repeated SIGHUP or SIGXCPU does not: the system repeats them.
- * Ignored signals stay ignored (nohup, background jobs). Not thread safe. sl_session_stop does not need it.
- * SL_EINVAL: installed already. SL_EIO: the system refuses. */
+ * SL_EINTERRUPT, and a second signal end the program. A repeated SIGHUP or SIGXCPU does not end the program, because
+ * the system itself repeats these two. Ignored signals stay ignored (nohup, background jobs). Not thread safe.
+ * sl_session_stop does not need it. SL_EINVAL: installed already. SL_EIO: the system refuses. */
 SL_API enum sl_status sl_signals_install(void);
 
 /* The number of the signal that asked to stop since sl_signals_install; 0: none. Thread safe. */

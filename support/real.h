@@ -3,7 +3,7 @@
  *
  * The type of numbers in rows and weights, and the type of vertex ids.
  *
- * The library computes in float. Tests link a second build of the same sources with SL_REAL_DOUBLE, which matches
+ * The library computes in float. Tests link a second build of the same files with SL_REAL_DOUBLE, which matches
  * reference values to 1e-9. There is no choice at run time.
  */
 #ifndef SL_SUPPORT_REAL_H
@@ -32,7 +32,7 @@ typedef uint32_t sl_vertex;
 /* A helper of such a loop. It must be inlined into every compiled version. */
 #define SL_INLINE static inline __attribute__((always_inline))
 
-/* A function that C sources call and CUDA sources (C++) define. */
+/* A function that C files call and CUDA files (C++) define. */
 #ifdef __cplusplus
 #define SL_EXTERN_C extern "C"
 #else

@@ -4,7 +4,7 @@
  * Rows of one PE at one level, split into chunks. Each chunk is a StarPU handle, so several workers can serve one
  * PE.
  *
- * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Every frontier begins with
+ * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Every frontier begins with
  * the frontier before it, row by row: row r of level l and row r of level l + 1 are the same vertex. The
  * destinations of a block are therefore the first rows of its sources. The number of rows in a chunk is a power of
  * two that never shrinks from one level to the next. All rows of a chunk of level l therefore lie in one chunk of
@@ -22,7 +22,7 @@
 #include "support/status.h"
 #include "tasks/handle.h"
 
-/* A split of n_rows: chunk c holds rows c << shift .. min(n_rows, (c + 1) << shift) - 1. Without rows there is no
+/* A split of n_rows: chunk c has rows c << shift .. min(n_rows, (c + 1) << shift) - 1. Without rows there is no
  * chunk. */
 struct sl_split {
     uint32_t n_rows;

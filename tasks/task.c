@@ -235,11 +235,12 @@ enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *h
 {
     uint32_t n = sl_task_n_runs(head);
     if (sl_task_run(head, n_rows, n) != n_rows) {
-        return sl_fail(SL_EINVAL, "%s: runs of %u rows; expected %u", name, sl_task_run(head, n_rows, n), n_rows);
+        return sl_fail(SL_EINVAL, "%s: segments of %u rows; expected %u", name, sl_task_run(head, n_rows, n), n_rows);
     }
     if (sums != NULL && (sl_handle_rows(sums) != (uint64_t)n * n_rows_each || sl_handle_columns(sums) != n_columns)) {
-        return sl_fail(SL_EINVAL, "%s: sums [%u x %u] of rows [%u x %u] in %u runs; expected [%u x %u] of each", name,
-                       sl_handle_rows(sums), sl_handle_columns(sums), n_rows, n_columns, n, n_rows_each, n_columns);
+        return sl_fail(SL_EINVAL, "%s: sums [%u x %u] of rows [%u x %u] in %u segments; expected [%u x %u] of each",
+                       name, sl_handle_rows(sums), sl_handle_columns(sums), n_rows, n_columns, n, n_rows_each,
+                       n_columns);
     }
     return SL_OK;
 }

@@ -148,7 +148,7 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes);
  * 0 without such tasks. No task may be running. SL_ENOMEM. */
 enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
 
-/* A task's rows in segments ("runs"): segment k holds rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
+/* A task's rows in segments (`runs`): segment k has rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
 struct sl_runs {
     uint32_t n;
     const uint32_t *first; /* [n + 1] */
@@ -165,7 +165,7 @@ struct sl_task_args {
     enum sl_stage stage;
     /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment, and
      * a sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other.
-     * Results therefore do not depend on which segments one task holds. The segments cover all rows of the task and
+     * Results therefore do not depend on which segments one task has. The segments cover all rows of the task and
      * outlive it. */
     const struct sl_runs *runs;
     double device_start_s; /* time of the call of the CUDA implementation; 0: not called */

@@ -50,7 +50,7 @@ struct sl_analysis {
     struct sl_shares total;   /* over all workers */
     uint64_t n_tasks, n_tiny;
     double overlap; /* as `overlap` of the metrics; NAN: no step is known */
-    /* Share of sampling and gathering with compute beside it. NAN: there was none. */
+    /* Fraction of sampling and gathering with compute beside it. NAN: there was none. */
     double hidden_sampling;
     double hidden_exchange; /* the same for packing and exchanging rows */
     /* The longest chain of dependent tasks, without the waits between them. */

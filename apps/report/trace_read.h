@@ -96,7 +96,7 @@ struct sl_trace_data {
     /* The states, ordered by worker, then time. The states of each worker fill 0 .. makespan_s. */
     size_t n_states;
     struct sl_trace_state *state;
-    void *file[2]; /* private: holds the names */
+    void *file[2]; /* private: the names */
 };
 
 /* The name of a worker in pictures and tables: "worker 3", or with several ranks "rank 1: 3". */

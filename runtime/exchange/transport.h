@@ -8,7 +8,7 @@
  *   shared  buffers that several PEs read: requests (ids of rows), sizes, sums of batch norm, replicas that mix
  *
  * The kind of a transport (--transport, and MPI with several ranks) is a file with a table of operations. One thread
- * calls, in the order of a step's stages. With several ranks, one thread of each rank makes the same calls in the
+ * calls, in the order of a step's operations. With several ranks, one thread of each rank makes the same calls in the
  * same order.
  */
 #ifndef SL_RUNTIME_EXCHANGE_TRANSPORT_H
@@ -25,7 +25,7 @@ struct sl_transport {
     const struct sl_transport_kind *kind;
     const struct sl_transport_kind *within; /* several ranks: the kind for rows between PEs of one rank */
     const struct sl_plan *plan;
-    /* Number of lists of partial gradients, for one parameter of one replica. Each list holds the partial
+    /* Number of lists of partial gradients, for one parameter of one replica. Each list has the partial
      * gradients of PEs of one home. */
     uint32_t n_sums;
     uint32_t n_parameters; /* parameters of one replica */

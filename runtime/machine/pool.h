@@ -49,12 +49,12 @@ void sl_pool_keep(bool keep);
 #define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
 
 /* sl_pool_trim keeps free blocks up to this many bytes, with one rank. Unused blocks of the reserve do not count.
- * With several ranks it keeps none: ranks serve to save memory. */
+ * With several ranks it keeps no free block, because ranks serve to save memory. */
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 
-/* Return the free blocks to the system if above SL_POOL_KEPT_BYTES. Call this between training and evaluation.
- * Their blocks have different sizes: the run then holds the larger need instead of the sum. Fewer blocks are kept,
- * because new blocks cost time. Thread safe. */
+/* Return all free blocks to the system if they have more than SL_POOL_KEPT_BYTES. Otherwise keep them, because new
+ * blocks cost time. Call this between training and evaluation. The two phases use blocks of different sizes, so the run
+ * then needs memory for the larger phase, not for both. Thread safe. */
 void sl_pool_trim(void);
 
 /* Make the C allocator return freed memory to the system. Call this after freeing much. Thread safe. */

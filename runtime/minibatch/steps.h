@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * State shared by the minibatches of a run: the ring of slots, rows, partial gradients, and the step in hand.
+ * State shared by the minibatches of a run: the ring slots, rows, partial gradients, and the step in hand.
  *
- * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Aggregating layer i turns
+ * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Aggregating layer i turns
  * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
@@ -77,7 +77,7 @@ struct sl_steps {
     uint32_t team;
 };
 
-/* The number of PEs in a team. PEs form teams if one process holds all rows in one memory and no PE is bound to a
+/* The number of PEs in a team. PEs form teams if one process has all rows in one memory and no PE is bound to a
  * worker or GPU. There are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of
  * its own. */
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);

@@ -71,7 +71,7 @@ enum sl_parameter_shape {
 struct sl_parameter_name {
     /* # stands for the layer's number. */
     const char *text;
-    /* Files hold the matrix as n_out x n_in. */
+    /* Files have the matrix as n_out x n_in. */
     bool transposed;
 };
 

@@ -6,9 +6,9 @@
  * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/full.c), and over the
  * full graph in training (runtime/pipe/source.c).
  *
- * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 holds the seeds, level L the input rows. A layer
+ * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 has the seeds, level L the input rows. A layer
  * turns rows of level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other
- * layer has level = from. In a pass over all in-edges a PE is a part, and every level holds all rows of the part.
+ * layer has level = from. In a pass over all in-edges a PE is a part, and every level has all rows of the part.
  *
  * Throughout the code a variable named `lp` is the struct sl_layer_pass of the layer in hand.
  */
@@ -64,7 +64,7 @@ enum sl_role {
 struct sl_pass_pe {
     /* By level. */
     struct sl_split split[SL_MAX_LAYERS + 1];
-    /* Input of the first layer. May hold only the destinations' rows: the first rows. Empty if features are sparse. */
+    /* Input of the first layer. May have only the destinations' rows: the first rows. Empty if features are sparse. */
     struct sl_rows features;
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
@@ -232,7 +232,7 @@ void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role
 /* The first row of chunk c of a level. The row has the same number at every higher level. */
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c);
 
-/* The chunk of the input level that holds a row, and the row's index in this chunk. */
+/* The chunk of the input level with a given row, and the row's index in this chunk. */
 struct sl_layer_pass_place {
     uint32_t chunk, row;
 };

@@ -76,7 +76,7 @@ static inline bool sl_pipe_is_snapshot(const struct sl_pipe *pipe)
 
 /* Whether sums of boundary vertices are kept for the backward pass, which then runs layers again without rows of
  * other chunks. So the old history can be freed while the new one grows. Only a snapshot's epoch has room for the
- * sums; any other epoch holds the history and its own travelling rows. */
+ * sums; any other epoch stores the history and its own travelling rows. */
 static inline bool sl_pipe_keeps_sums(const struct sl_pipe *pipe)
 {
     return sl_pipe_packs(pipe) && sl_pipe_is_snapshot(pipe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Replicas of the model, and stage 11 with gossip: how replicas mix.
+ * Replicas of the model, and how replicas mix (gossip).
  *
  * With all-reduce there is one replica. With gossip each group of PEs has its own replica: parameters, Adam's
  * moments and batch norm's running statistics. Gradients are summed exactly inside a group. Groups exchange one

@@ -60,7 +60,7 @@ double sl_blocks_bytes(const struct sl_blocks *blocks);
 /* The total bytes of blocks in `wanted` without a matching free block in `there`. near: sl_row_need_near. */
 double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near);
 
-/* `number` if the condition holds, else 0. */
+/* `number` if the condition is true, else 0. */
 static inline double sl_if_so(bool condition, double number)
 {
     return condition ? number : 0;
