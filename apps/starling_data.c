@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the Starling authors
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
- * clusters. One function per command; partition/ and runtime/report do the work. */
+ * clusters. One function per command; partition/ and apps/report/ do the work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/report/report.h"
+#include "apps/report/scaling.h"
 #include "apps/start.h"
-#include "codelets/ranks.h"
 #include "config.h"
 #include "partition/generate.h"
 #include "partition/load.h"
@@ -20,13 +21,12 @@
 #include "runtime/machine/messages.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
-#include "runtime/report/report.h"
-#include "runtime/report/scaling.h"
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/option.h"
+#include "tasks/ranks.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -365,7 +365,7 @@ static const struct sl_option_table commands[] = {
          "counts of vertices, edges and bytes. Give runs with --pes P --group-size P for several P. Add a run with "
          "many PEs of few seeds: it shows the fixed time of a step. For more seeds than in any run, the counts are "
          "upper bounds. For fewer seeds they are lower bounds. A > marks times from bounds "
-         "(runtime/report/projection.h).\n\n"
+         "(apps/report/projection.h).\n\n"
          "For each number of devices the command prints the seconds of an epoch, and their largest part: work; "
          "fixed (the fixed time of a step); links (latencies of messages that wait for each other); messages (which "
          "leave one after the other); bytes; sums (of gradients, or the exchange of gossip). No message is assumed to "

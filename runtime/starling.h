@@ -258,13 +258,11 @@ SL_API void sl_process_abort(int code);
  * their descriptors, and lines for people would end up in a file of the run. Call this first. */
 SL_API void sl_streams_open(void);
 
-/* Convert the raw trace in `folder` (--trace) with StarPU's converter, and write the report. Takes seconds. Call it
- * after a traced session is closed. Collective: process 0 does the work. The converter runs in a child process: a
- * crash of the converter does not end the caller. Each output file is replaced as a whole.
- * SL_EFILE: the raw trace is incomplete; files converted from it are removed. After any other failure older files
- * remain:
- * SL_EIO (no raw trace, or a file cannot be written), SL_ESTARPU (the converter failed), SL_ENOTSUP (StarPU was built
- * without FxT, or the trace has too many tasks or workers for the report). */
+/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER` then
+ * draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
+ * work. The converter runs in a child process: a crash of the converter does not end the caller. Each output file is
+ * replaced as a whole. After a failure older files remain. SL_EIO: there is no raw trace, or a file cannot be written.
+ * SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
 /* Remove the raw trace of a run that failed, instead of converting it. */

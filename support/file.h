@@ -86,9 +86,8 @@ enum sl_status sl_path_join(const char *folder, const char *name, char **out);
 /* printf into a new string. Release it with sl_free. SL_ENOMEM. */
 enum sl_status sl_format(char **out, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
-/* A 64-bit checksum of `bytes` bytes, continued from `start` (0 at first). It runs at about memory bandwidth. It
- * detects accidents, not
- * forgery: readers must still validate their input. Machines of the same byte order get the same checksum. */
+/* A 64-bit checksum of `bytes` bytes: XXH3 with the seed `start`. `start` is 0 at first, then the checksum so far. It
+ * runs at about memory bandwidth. It detects accidents, not forgery: readers must still validate their input. */
 uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes);
 
 #endif

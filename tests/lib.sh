@@ -49,7 +49,7 @@ skip()
 # Whether programs of this build may run as several processes.
 has_mpi()
 {
-    nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'
+    grep -q starpumpi "$top_builddir/starling.pc"
 }
 
 # need_mpi: skip the test if several processes cannot run here.

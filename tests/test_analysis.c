@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/analysis.h: the arithmetic on made-up traces worked out by hand, and each rule of the advice.
+ * apps/report/analysis.h: the arithmetic on made-up traces worked out by hand, and each rule of the advice.
  */
 #include "tests/trace_fixture.h"
 

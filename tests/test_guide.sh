@@ -47,10 +47,7 @@ has()
 {
     case $1 in
     slow) [[ ${SL_LONG:-} == 1 ]] ;;
-    mpi)
-        command -v mpirun >/dev/null &&
-            nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'
-        ;;
+    mpi) command -v mpirun >/dev/null && grep -q starpumpi "$top_builddir/starling.pc" ;;
     gpu) [[ ${SL_TEST_DEVICE:-} == cuda ]] && ! "$apps/starling_data" info | grep -q '^gpus *none' ;;
     slurm) [[ -n ${SLURM_JOB_ID:-} ]] ;;
     numpy) python3 -c 'import numpy' 2>/dev/null ;;

@@ -17,7 +17,7 @@ static struct {
 
 static bool is(const struct sl_task *task, const char *name)
 {
-    return strcmp(task->codelet->name, name) == 0;
+    return strcmp(task->operation->codelet.name, name) == 0;
 }
 
 static void look(const struct sl_task *task, enum sl_priority priority)
