@@ -88,7 +88,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
  * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 
-/* Write a dataset in the same way. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
+/* Write a dataset in the layout above. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
 
