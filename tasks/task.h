@@ -215,8 +215,8 @@ struct sl_buffer_role {
     unsigned mode;    /* a StarPU mode and the flags above */
 };
 
-/* What one kind of task does. Implementations get the task's buffers and its own copy of the arguments. If one fails,
- * the run fails with its message, the operation's name, the PE and the step. */
+/* One kind of task. An implementation gets the task's buffers and a copy of the arguments. If an implementation fails,
+ * the run fails with the message of the implementation, the operation's name, the PE and the step. */
 struct sl_operation {
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The transport carries all data between PEs in a step. The code of the step does not know how.
+ * The transport carries all data between PEs in a step. The code of the step is the same for every kind of transport.
  *
  *   rows    an owner sends the rows that other PEs requested, and receives their gradients
  *   sums    the partial gradients of a parameter are added up
@@ -69,9 +69,9 @@ struct sl_shared {
     starpu_data_handle_t handle;
 };
 
-/* Turns in which ranks add their partial sums. Ranks add one after the other. In turn t each rank adds the entries
- * of its list before entry end[t] that it has not added yet. Turns are needed if a single process would interleave
- * the partial sums of different ranks. */
+/* Ranks add their partial sums one after the other, in turns. In turn t each rank adds its next entries, up to entry
+ * end[t] - 1 of its list. Several turns are needed if a single process would interleave the partial sums of different
+ * ranks. */
 struct sl_transport_turns {
     uint32_t n;
     const uint32_t *end;

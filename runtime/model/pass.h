@@ -151,9 +151,9 @@ struct sl_ids_of {
     uint32_t base;
 };
 
-/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials` only
- * look up. All other functions submit tasks, from one thread and in order; they return SL_EINVAL, SL_ESTARPU or
- * SL_ENOMEM on failure. */
+/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials`
+ * return information only. All other functions submit tasks, from one thread and in order; they return SL_EINVAL,
+ * SL_ESTARPU or SL_ENOMEM on failure. */
 struct sl_block_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
