@@ -32,7 +32,7 @@ struct sl_trace_stage {
 
 /* A task of tasks.rec. Times are seconds from the first submission or task of the trace. */
 struct sl_trace_task {
-    uint64_t job;     /* StarPU's number with the rank above it; unique */
+    uint64_t job;     /* StarPU's job number, with the rank in the upper bits; unique */
     const char *name; /* n_name bytes in the file, not NUL-terminated */
     uint32_t n_name;
     uint32_t stage; /* index in sl_trace_data.stage; undefined if the task did not run */

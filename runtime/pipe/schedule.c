@@ -44,7 +44,7 @@ struct watch {
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    /* Of one epoch. */
+    /* Counts of one epoch. */
     struct sl_pipe_traffic traffic;
     /* For a checkpoint, at rank 0: each layer's history by renumbered id, or NULL. */
     void *saved[SL_MAX_MODEL_LAYERS];
