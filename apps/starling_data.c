@@ -86,9 +86,9 @@ struct settings {
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \
          .offset = FIELD(split),                                                                                       \
-         .shown = "the only one there is",                                                                             \
+         .shown = "the only split of the dataset",                                                                     \
          .argument = "NAME",                                                                                           \
-         .help = "Which of the dataset's splits to use"},                                                              \
+         .help = "Split into training, validation and test vertices"},                                                 \
         {.name = "features",                                                                                           \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \

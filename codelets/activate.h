@@ -14,8 +14,8 @@
  *   GY
  *   residual: GR += GH (sl_activate_residual_backward_submit)
  *
- * Batch norm sums in double from the first addition on. A row that dropout cleared gets its gradient from these sums
- * alone. In sl_real the digits of the sums would depend on the cut into chunks.
+ * Batch norm sums in double from the first addition on. In sl_real the digits of the sums would depend on the cut into
+ * chunks. This matters for a row that dropout cleared, because its gradient comes from these sums alone.
  *
  * Rows are [D x F], row-major. The gate has one byte per entry: forward writes it, backward reads it.
  */

@@ -150,9 +150,9 @@ void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint3
 /* ---- launchers. Arrays are in the memory of the stream's device. Structs, and arrays of structs or pointers, are the
  * host's; the call reads them before it returns. SL_ECUDA.
  *
- * Sums run along the list, as on the CPU, up to 256 terms. A longer list is added in slices, then slice by slice; the
- * number of slices depends on the width alone. Rows are sl_real unless an enum sl_dtype says bf16; then a pointer to
- * sl_real points to bf16 rows. ---- */
+ * Sums of up to 256 terms run along the list, as on the CPU. A longer list is cut into slices: each slice is summed,
+ * then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are sl_real
+ * unless an enum sl_dtype says bf16; then a pointer to sl_real points to bf16 rows. ---- */
 
 /* Rows in chunks, as a kernel parameter. */
 struct sl_device_rows {
@@ -307,7 +307,7 @@ struct sl_accumulate {
 };
 
 /* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the
- * shares in PE order. */
+ * terms of all PEs in PE order. */
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
 

@@ -13,8 +13,8 @@
  *   degree  the S vertices that are the source of the most edges, cached once (the static cache of PaGraph, Lin et
  *           al., SoCC 2020)
  *
- * The cache changes data movement and no computed value. It works best with kappa, whose samples change slowly
- * (Balin et al. 2023).
+ * The cache changes data movement and no computed value. It works best with --kappa, because samples then change
+ * slowly (Balin et al. 2023).
  */
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H

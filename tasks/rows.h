@@ -177,7 +177,7 @@ static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32
     return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
-/* Prefetch a row into the second-level cache. It accepts many more outstanding lines than the first level. */
+/* Prefetch a row into the second-level cache. The second level accepts many more outstanding lines than the first. */
 SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
 {
     for (size_t offset = 0; offset < bytes; offset += 64) {

@@ -168,8 +168,8 @@ struct sl_task_args {
     enum sl_stage stage;
     /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment, and
      * a sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other.
-     * Results therefore do not depend on which segments one task has. The segments cover all rows of the task and
-     * outlive it. */
+     * So the same segments give the same results, however tasks divide the segments. The segments cover all rows of the
+     * task and outlive it. */
     const struct sl_runs *runs;
     double device_start_s; /* time of the call of the CUDA implementation; 0: not called */
 };
@@ -215,8 +215,8 @@ struct sl_buffer_role {
     unsigned mode;    /* a StarPU mode and the flags above */
 };
 
-/* What one kind of task does. Implementations get the task's buffers and its own copy of the arguments. If one fails,
- * the run fails with its message, the operation's name, the PE and the step. */
+/* One kind of task. An implementation gets the task's buffers and a copy of the arguments. If an implementation fails,
+ * the run fails with the message of the implementation, the operation's name, the PE and the step. */
 struct sl_operation {
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
@@ -306,13 +306,13 @@ void sl_task_begin(struct sl_task *task, struct sl_operation *operation);
 void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
 /* Append the matrix of a slice, unless it is the last buffer already. mode: STARPU_R or STARPU_W. A write to a slice
- * that does not begin with row 0 keeps the other rows (STARPU_RW). Add the slices of one matrix one after the other,
- * for writing the slice with the lowest rows first. SL_EINVAL, returned by sl_task_submit: the matrix has no such
+ * that does not begin with row 0 keeps the other rows (STARPU_RW). Add all slices of one matrix in succession. For
+ * writing, begin with the slice of the lowest rows. SL_EINVAL, returned by sl_task_submit: the matrix has no such
  * rows. */
 struct sl_slice_args sl_task_add_slice(struct sl_task *task, unsigned role, const struct sl_slice *slice,
                                        enum starpu_data_access_mode mode);
 
-/* Name of a traced task: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
+/* Name of a traced task: "CATEGORY.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
  * allow them. DIRECTION: fwd, bwd (row and weight gradients) or upd (sum of gradients, and weights). OPERATION: the
  * codelet's name without "sl_" and without a direction. Longer names are cut at SL_TASK_NAME_BYTES. */
 #define SL_TASK_NAME_BYTES 96
@@ -326,8 +326,9 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 
 /* Submit a task. Copies `args`, whose head is a struct sl_task_args. Sets name, priority and placement; with GPUs, a
  * task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may hold the task back.
- * The struct sl_task is spent, also on failure. SL_EINTERNAL: a buffer is missing or does not fit its role; the message
- * names the codelet, the PE and the step. SL_ESTARPU, SL_ENODEV: no worker can run the task. SL_ENOMEM. */
+ * The struct sl_task cannot be submitted again, even after a failure. SL_EINTERNAL: a buffer is missing or does not fit
+ * its role; the message names the codelet, the PE and the step. SL_ESTARPU, SL_ENODEV: no worker can run the task.
+ * SL_ENOMEM. */
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
 
 /* For holders: sl_task_submit, but to StarPU at once. */

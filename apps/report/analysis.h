@@ -23,11 +23,11 @@ struct sl_shares {
     double s[SL_TRACE_N_KINDS];
 };
 
-/* One stage, over all workers. */
+/* One time category, over all workers. */
 struct sl_stage_time {
     uint64_t n_tasks;
     uint64_t n_tiny;       /* under SL_TINY_TASK_S */
-    struct sl_shares time; /* busy: in the stage's tasks; other kinds: before them */
+    struct sl_shares time; /* busy: in the category's tasks; other kinds: before them */
     /* The part of `time` that was StarPU's work before tiny tasks. */
     double tiny_starpu_s;
     double path_s; /* its tasks on the critical path */

@@ -107,7 +107,7 @@ struct sl_projection {
     double rate_s[SL_N_STAGES];      /* per unit */
     double fixed_s;                  /* per PE and step; 0: unknown */
     double id_share, gradient_share; /* relative to bytes of rows */
-    /* A run had groups of several PEs. Otherwise nothing is known about their exchange. */
+    /* A run had groups of several PEs. Otherwise the exchange between PEs is unknown. */
     bool exchanged;
 };
 

@@ -38,7 +38,8 @@ struct sl_halo_ids {
     /* Number of needed vertices, and their ids in ascending order. */
     uint32_t n;
     sl_vertex *list;
-    /* One bit per vertex of the graph: needed. before[w]: number of bits set in words 0 .. w - 1. */
+    /* One bit per vertex of the graph, set if this rank needs the vertex. before[w]: number of bits set in words 0 ..
+     * w - 1. */
     uint64_t *words;
     uint32_t *before;
 };
@@ -46,7 +47,7 @@ struct sl_halo_ids {
 struct sl_halo {
     uint32_t n_parts, n_ranks;
     uint32_t rank;
-    /* The edges' sources are numbers for the rest of the run (sl_halo_stay). */
+    /* sl_halo_stay was called: the sources of the edges are numbers, not ids, for the rest of the run. */
     bool entered;
     /* R + 1: rank r evaluates parts first_part[r] .. first_part[r + 1] - 1. */
     uint32_t *first_part;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Memory for compute buffers in runs without GPUs. StarPU's allocation cache keeps no unpinned memory, so every
- * buffer would be mapped, faulted and unmapped again. The pool's hooks give StarPU blocks from free lists instead.
+ * Memory for compute buffers in runs without GPUs. StarPU's allocation cache keeps no unpinned memory, so the
+ * system would map, fault in and unmap every buffer again. The pool's hooks give StarPU blocks from free lists instead.
  * Block sizes are classes, eight per power of two. The pool keeps its blocks until the end.
  *
  * A process has one pool, as it has one StarPU. Call its functions while no task runs, unless their comment says
@@ -41,8 +41,8 @@ void sl_pool_reserve(void);
 void sl_pool_borrow_near_only(bool near);
 
 /* true, the default: free blocks keep their memory. false: a free block returns its pages to the system at once,
- * unless it shares huge pages; new blocks do not share huge pages. For phases with brief, large needs of changing
- * sizes. Thread safe. */
+ * unless it shares huge pages; new blocks do not share huge pages. Use false in phases that need large blocks of
+ * changing sizes for a short time. Thread safe. */
 void sl_pool_keep(bool keep);
 
 /* The smallest block. */

@@ -61,19 +61,20 @@ struct sl_steps {
     /* [slot][PE]: exchange and rows of the compute phase. */
     struct sl_step_pe *slot_pe;
     struct sl_pass_pe *slot_rows;
-    /* The step in hand: its entries of slot_pe; its pass. */
+    /* The step in hand: its entries of slot_pe, and its pass. */
     struct sl_step_pe *pe;
     struct sl_pass pass;
     /* [layer][replica][parameter][list of the transport]: partial gradients of the replica's PEs and chunks. */
     struct sl_partials *gradients;
     /* Partial losses of all PEs and chunks. */
     struct sl_partials losses;
-    /* With the rounds of the step in hand. */
+    /* The replicas, and how they mix in the step in hand. */
     struct sl_replicas replicas;
     /* Room for the parcels of one group: at most G^2. */
     struct sl_parcel *parcels;
-    /* PEs of a team: neighbours in a group, in one memory, whose rows travel together. There is a buffer per pair of
-     * teams. Teams are few, so the cost of a step grows with P and not with P^2. The last team may be smaller. */
+    /* The number of PEs in a team. A team is a few neighbouring PEs of a group, in one memory. Their rows travel
+     * together, in one buffer per pair of teams. Teams are few, so the cost of a step grows with P and not with P^2.
+     * The last team may be smaller. */
     uint32_t team;
 };
 

@@ -118,13 +118,14 @@ static const struct sl_option options[] = {
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds)"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
-     .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations share. full: all "
-             "in-neighbours"},
+     .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
+             "share. full: all in-neighbours"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
-     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all steps"},
+     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all "
+             "steps"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
      .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended"},
@@ -219,8 +220,8 @@ static const struct sl_option options[] = {
              "all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
-     .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine divide "
-             "the GPUs. 0: only CPUs"},
+     .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "
+             "divide the GPUs. 0: only CPUs"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched),
      .shown = "near; dmdas with GPUs", .argument = "NAME",
      .help = "Scheduler. near is Starling's own, for CPUs: it keeps tasks close to the rows of their PE. Other names "

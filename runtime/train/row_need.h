@@ -38,7 +38,7 @@ void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, 
  * - forward rows of all chunks and layers. With --recompute: only some layer outputs, plus packed boundary rows
  *   (runtime/pipe/boundary.h) if there are several pipeline slots.
  * - gradients of the chunks in progress.
- * - rows of the chunk for timing the layers, as far as no counted block fits. */
+ * - rows of the chunk for timing the layers, unless a counted block has room for them. */
 void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out);
 
 /* Bytes of the history rows of full-graph training. An evaluation finds them in use. */
