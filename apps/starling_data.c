@@ -10,7 +10,6 @@
 #include "apps/report/report.h"
 #include "apps/report/scaling.h"
 #include "apps/start.h"
-#include "codelets/ranks.h"
 #include "config.h"
 #include "partition/generate.h"
 #include "partition/load.h"
@@ -27,6 +26,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/option.h"
+#include "tasks/ranks.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

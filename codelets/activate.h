@@ -24,10 +24,10 @@
 
 #include <math.h>
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/random.h"
 #include "support/real.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 #define SL_NORM_EPSILON 1e-5
 

@@ -15,7 +15,7 @@
  *   backward    GX[t]   = s f_t^2 GM[t] (t a destination) + sum over edges e with source(e) = t of w(e) GM[dest(e)]
  *   w(e)        = s f_d list_d / deg(d) f_u for an edge e from u to d, and 0 if u is d
  * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
- * d itself. Frontiers nest (codelets/rows.h): row r of the block's destinations is row r of the level below.
+ * d itself. Frontiers nest (tasks/rows.h): row r of the block's destinations is row r of the level below.
  *
  * A position is an index into the block's T distinct sources, ordered by owner (codelets/sample.h). The PE's own
  * sources are rows of its next frontier or of its part's table; the inverse that merge wrote maps a position to the
@@ -30,8 +30,8 @@
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 #ifdef SL_CUDA
 #include <cusparse.h>
 #endif

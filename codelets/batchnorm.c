@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

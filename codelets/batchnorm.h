@@ -19,7 +19,7 @@
 #define SL_CODELETS_BATCHNORM_H
 
 #include "codelets/activate.h"
-#include "codelets/task.h"
+#include "tasks/task.h"
 
 #define SL_BATCHNORM_MOMENTUM 0.1
 

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 #define SUM_COLUMNS 256 /* columns of one tile */
 #define SUM_ROWS 64     /* rows summed in sl_real before the sum goes to the double */

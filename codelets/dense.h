@@ -19,12 +19,12 @@
 #ifndef SL_CODELETS_DENSE_H
 #define SL_CODELETS_DENSE_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 #ifdef SL_CUDA
 #include <cublas_v2.h>

@@ -8,7 +8,7 @@
 
 #include "codelets/bias.h"
 #include "codelets/blend.h"
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 #define LANES 16 /* partial sums of a head's score, for speed; the same number everywhere, so that the order is fixed */
 

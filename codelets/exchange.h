@@ -23,9 +23,9 @@
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
 
-#include "codelets/rows.h"
 #include "codelets/sample.h"
-#include "codelets/task.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -94,7 +94,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
                                uint32_t n_owners, const struct sl_merging *owners);
 
 /* Compute phase: one task packs for n_requesters PEs. rows: all chunks of the owner's rows. inverse: the owner's, of a
- * group of n_parts PEs. requester: numbers in the group, ascending. packed: one slice (codelets/task.h) per requester,
+ * group of n_parts PEs. requester: numbers in the group, ascending. packed: one slice (tasks/task.h) per requester,
  * n_columns wide, with as many rows as the PE requested. Rows and slices are all sl_real or all bf16. */
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,

@@ -17,11 +17,11 @@
 #define SL_CODELETS_GATHER_H
 
 #include "codelets/hotrows.h"
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* Feature rows of a part, by vertex. */
 struct sl_feature_rows {

@@ -4,9 +4,9 @@
  * The scaled sum, one block of entries at a time: the sums stay in the cache while the sources stream past. */
 #include "codelets/gossip.h"
 
-#include "codelets/rows.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 #define BLOCK 512 /* entries */
 

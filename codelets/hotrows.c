@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

@@ -19,8 +19,8 @@
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H
 
-#include "codelets/task.h"
 #include "support/real.h"
+#include "tasks/task.h"
 
 enum sl_hotrows_policy { SL_HOTROWS_LRU, SL_HOTROWS_DEGREE };
 

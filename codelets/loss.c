@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/exp.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

@@ -11,9 +11,9 @@
 #ifndef SL_CODELETS_LOSS_H
 #define SL_CODELETS_LOSS_H
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* Labels of D rows: row i has label part_labels[ids[i] - first], 0 .. C - 1. Label -1: the row adds no loss, and its
  * gradient is 0. */

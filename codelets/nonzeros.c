@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "codelets/sample.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

@@ -4,7 +4,7 @@
  * Adam. */
 #include "codelets/optimize.h"
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

@@ -13,10 +13,10 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "codelets/task.h"
 #include "support/random.h" /* SL_HOST_DEVICE */
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 struct sl_adam {
     double lr;    /* learning rate of this step */

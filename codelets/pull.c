@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU: walking ---- */
 

@@ -19,12 +19,12 @@
 #ifndef SL_CODELETS_PULL_H
 #define SL_CODELETS_PULL_H
 
-#include "codelets/handle.h"
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/handle.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 enum sl_pull_weights { SL_PULL_MEAN, SL_PULL_MEAN_BACK, SL_PULL_SYMMETRIC };
 

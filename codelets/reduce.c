@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 #define BLOCK 1024 /* entries */
 

@@ -13,9 +13,9 @@
 
 #include <stddef.h>
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* Sum n >= 1 partials of n_entries each into out. */
 void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/minmax.h"
 #include "support/philox.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

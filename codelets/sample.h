@@ -36,8 +36,8 @@
 #define SL_CODELETS_SAMPLE_H
 
 #include "codelets/labor.h"
-#include "codelets/task.h"
 #include "support/random.h"
+#include "tasks/task.h"
 
 enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/bundle.h: tasks that are handed to StarPU together leave what they would have left one by one: made-up
+ * tasks/bundle.h: tasks that are handed to StarPU together leave what they would have left one by one: made-up
  * tasks over numbers, and whole steps of many PEs, to the bit.
  */
 #include "tests/run_fixture.h"
 
-#include "codelets/bundle.h"
 #include "partition/load.h"
 #include "support/random.h"
+#include "tasks/bundle.h"
 
 #define N_NUMBERS 24
 #define N_PES 8

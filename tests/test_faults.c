@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "codelets/task.h"
 #include "support/clock.h"
+#include "tasks/task.h"
 
 #define SECONDS_TO_DRAIN 10
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/rows.h: splits, registration with size classes, shapes, views. */
-#include "codelets/rows.h"
+ * tasks/rows.h: splits, registration with size classes, shapes, views. */
+#include "tasks/rows.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

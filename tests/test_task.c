@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/task.h: tasks with few and many buffers, placement and priority, clocks, the overlap, and failures. */
-#include "codelets/near.h"
-#include "codelets/task.h"
+ * tasks/task.h: tasks with few and many buffers, placement and priority, clocks, the overlap, and failures. */
+#include "tasks/near.h"
+#include "tasks/task.h"
 
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ static struct {
     _Atomic int worker;
     _Atomic int priority;
     _Atomic bool is_pinned;
-    void *_Atomic place; /* codelets/near.h */
+    void *_Atomic place; /* tasks/near.h */
     const char *_Atomic name;
     _Atomic double flops;
 } seen;

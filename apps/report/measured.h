@@ -7,9 +7,9 @@
 #ifndef SL_APPS_REPORT_MEASURED_H
 #define SL_APPS_REPORT_MEASURED_H
 
-#include "codelets/task.h"
 #include "runtime/plan/settings.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 #define SL_MAX_MEASURED 64
 

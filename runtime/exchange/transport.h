@@ -14,10 +14,10 @@
 #ifndef SL_RUNTIME_EXCHANGE_TRANSPORT_H
 #define SL_RUNTIME_EXCHANGE_TRANSPORT_H
 
-#include "codelets/home.h"
-#include "codelets/task.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/partials.h"
+#include "tasks/home.h"
+#include "tasks/task.h"
 
 struct sl_transport_kind;
 

@@ -7,10 +7,10 @@
 #ifndef SL_RUNTIME_FULL_EVALUATE_H
 #define SL_RUNTIME_FULL_EVALUATE_H
 
-#include "codelets/rows.h"
 #include "runtime/model/model.h"
 #include "runtime/report/metrics.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
 
 /* The vertices that this rank evaluates, by renumbered id: first .. first + n - 1. With one rank: all vertices. */
 struct sl_evaluated {

@@ -18,10 +18,10 @@
 #ifndef SL_RUNTIME_FULL_HALO_H
 #define SL_RUNTIME_FULL_HALO_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* Rows of an own part that another rank needs. */
 struct sl_halo_list {

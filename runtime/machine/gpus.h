@@ -39,7 +39,7 @@ uint32_t sl_gpus_count(void);
 uint64_t sl_gpus_name(uint32_t gpu);
 
 /* Divide GPUs between ranks. `there`: the number of GPUs visible to this rank. Ranks with the same visible GPUs
- * share evenly; each gets consecutive GPUs (codelets/ranks.h, sl_ranks_share). A single rank, or a rank with
+ * share evenly; each gets consecutive GPUs (tasks/ranks.h, sl_ranks_share). A single rank, or a rank with
  * $STARPU_WORKERS_CUDAID set, gets all. Collective. SL_ENODEV: fewer GPUs than ranks. */
 enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_out);
 

@@ -24,12 +24,12 @@
 
 #include <string.h>
 
-#include "codelets/bundle.h"
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
 #include "codelets/loss.h"
 #include "codelets/nonzeros.h"
 #include "runtime/minibatch/layer.h"
+#include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */
 
@@ -155,7 +155,7 @@ done:
     return st;
 }
 
-/* Submit the tasks that bundles hold back (codelets/bundle.h). st: the status so far, which takes precedence. */
+/* Submit the tasks that bundles hold back (tasks/bundle.h). st: the status so far, which takes precedence. */
 static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
 {
     enum sl_status own = sl_bundles_settle(s->run);

@@ -6,7 +6,7 @@
  * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/full.c), and over the
  * full graph in training (runtime/pipe/source.c).
  *
- * Level l of a PE is its frontier S_p^l (codelets/rows.h): level 0 holds the seeds, level L the input rows. A layer
+ * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 holds the seeds, level L the input rows. A layer
  * turns rows of level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other
  * layer has level = from. In a pass over all in-edges a PE is a part, and every level holds all rows of the part.
  *
@@ -15,12 +15,12 @@
 #ifndef SL_RUNTIME_MODEL_PASS_H
 #define SL_RUNTIME_MODEL_PASS_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "runtime/model/layer.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/partials.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* The row matrices that a layer may have per PE. A kind uses the roles that it needs. The letter G stands for
  * "gradient of". */

@@ -6,7 +6,7 @@
  * A run has P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
  * A run has one replica of the model, or with gossip one per group.
  *
- * With R ranks (codelets/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
+ * With R ranks (tasks/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
  * replica may span several ranks.
  *
  * Full-graph training (runtime/pipe/epoch.h) has a PE for each graph chunk, in the order of the ways. A crew is the
@@ -17,9 +17,9 @@
 #ifndef SL_RUNTIME_PLAN_PLAN_H
 #define SL_RUNTIME_PLAN_PLAN_H
 
-#include "codelets/home.h"
-#include "codelets/ranks.h"
 #include "runtime/plan/settings.h"
+#include "tasks/home.h"
+#include "tasks/ranks.h"
 
 struct sl_plan {
     uint32_t n_pes;    /* P */

@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "codelets/waits.h"
 #include "runtime/plan/settings.h"
 #include "support/status.h"
+#include "tasks/waits.h"
 
 /* The destinations of the lines: a file, a stream, both or none. */
 struct sl_metrics {

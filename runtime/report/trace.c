@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codelets/ranks.h"
 #include "runtime/report/trace_name.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 #if defined(STARPU_USE_FXT) && (STARPU_MAJOR_VERSION > 1 || (STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION >= 4))
 #define CAN_TRACE 1

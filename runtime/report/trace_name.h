@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "codelets/task.h"
+#include "tasks/task.h"
 
 /* The parts of a task's name. */
 struct sl_trace_name {

@@ -5,9 +5,9 @@
 #include "runtime/sync/replicas.h"
 
 #include "codelets/gossip.h"
-#include "codelets/rows.h"
 #include "runtime/plan/plan.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 /* ---- making ---- */
 

@@ -26,11 +26,11 @@
 #ifndef SL_RUNTIME_SYNC_REPLICAS_H
 #define SL_RUNTIME_SYNC_REPLICAS_H
 
-#include "codelets/task.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/model/model.h"
 #include "runtime/plan/gossip.h"
 #include "runtime/plan/plan.h"
+#include "tasks/task.h"
 
 /* Create n >= 2 equal models as sl_model_init does, with spare arrays for mixing and distinct names in files.
  * (*out)[r] is replica r. SL_ENOMEM, SL_EINVAL. On failure *out is NULL. */

@@ -2,12 +2,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Moves and sums as tasks of a CPU worker; their buffers are in GPU memory. */
-#include "codelets/nccl_lane.h"
+#include "tasks/nccl_lane.h"
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 /* ---- arguments ---- */
 

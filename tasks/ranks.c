@@ -3,7 +3,7 @@
  *
  * Ranks by MPI and StarPU-MPI. */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "codelets/ranks.h"
+#include "tasks/ranks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,10 +21,9 @@
 #include <starpu_mpi.h>
 #endif
 
-#include "codelets/sample.h"
-#include "codelets/waits.h"
 #include "support/clock.h"
 #include "support/memory.h"
+#include "tasks/waits.h"
 
 static struct {
     bool open;

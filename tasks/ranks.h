@@ -10,16 +10,16 @@
  * tag. A tag belongs to one handle of the receiver for the whole run, because StarPU-MPI keeps a few bytes for each
  * tag that it has seen.
  */
-#ifndef SL_CODELETS_RANKS_H
-#define SL_CODELETS_RANKS_H
+#ifndef SL_TASKS_RANKS_H
+#define SL_TASKS_RANKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "codelets/handle.h"
-#include "codelets/waits.h"
 #include "support/status.h"
+#include "tasks/handle.h"
+#include "tasks/waits.h"
 
 /* Number of processes that the launcher started together with this one, and this process's number among them, both
  * from the environment. 1 and 0 if the environment names no launcher. May be called before sl_ranks_open. */
@@ -98,7 +98,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
  * expected '..' as rank 0 has; REMEDY"). SL_EIO, SL_ENOMEM. */
 enum sl_status sl_ranks_match_text(const char *label, const char *mine, const char *remedy);
 
-/* Message times of this rank since the last call, sl_waits_drop or sl_waits_open (codelets/waits.h); all zero with
+/* Message times of this rank since the last call, sl_waits_drop or sl_waits_open (tasks/waits.h); all zero with
  * one rank. Ranks tell each other when they had written their messages. Each call measures the clock offset to rank
  * 0 of ranks on other machines. Collective. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_ranks_take_waits(struct sl_waits *out);

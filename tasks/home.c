@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Homes, in the order of StarPU's workers. */
-#include "codelets/home.h"
+#include "tasks/home.h"
 
 #include <starpu.h>
 

@@ -8,10 +8,10 @@
  * begins with sl_task_enter and ends with sl_task_leave. A submission fills a struct sl_task and ends with
  * sl_task_submit, the only code of the program that submits tasks to StarPU.
  */
-#ifndef SL_CODELETS_TASK_H
-#define SL_CODELETS_TASK_H
+#ifndef SL_TASKS_TASK_H
+#define SL_TASKS_TASK_H
 
-#include "codelets/handle.h"
+#include "tasks/handle.h"
 
 /* Largest number of PEs in a group, and of chunks of a PE's rows. Wrappers and kernels have arrays of this size. */
 #define SL_MAX_PES 256
@@ -25,9 +25,9 @@ struct sl_task_args;
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "codelets/home.h"
 #include "support/failure.h"
 #include "support/real.h"
+#include "tasks/home.h"
 
 /* Time categories of the metrics: first the sampling phase, then the compute phase. */
 enum sl_stage {
@@ -90,7 +90,7 @@ struct sl_worker_log {
 
 struct sl_task;
 
-/* Receives a run's tasks before StarPU does (codelets/bundle.h). */
+/* Receives a run's tasks before StarPU does (tasks/bundle.h). */
 struct sl_holder {
     /* Hold the task back, or submit it now (sl_task_hand_over), after all held tasks that it depends on. Errors of
      * sl_task_submit. */
@@ -107,7 +107,7 @@ struct sl_run {
     /* --placement home: a PE's tasks run at its home only. If homes are GPUs, tasks without a CUDA
      * implementation run anywhere. NULL: all tasks run anywhere. */
     const struct sl_homes *homes;
-    /* Homes for the scheduler of codelets/near.h: a task joins the queue of its PE's home. NULL: another scheduler. */
+    /* Homes for the scheduler of tasks/near.h: a task joins the queue of its PE's home. NULL: another scheduler. */
     const struct sl_homes *near;
     struct sl_holder *holder; /* NULL: tasks go to StarPU one by one */
     /* Tasks with a CUDA implementation run on GPUs only, other tasks on CPU workers. */

@@ -10,17 +10,17 @@
  * two that never shrinks from one level to the next. All rows of a chunk of level l therefore lie in one chunk of
  * level l + 1.
  */
-#ifndef SL_CODELETS_ROWS_H
-#define SL_CODELETS_ROWS_H
+#ifndef SL_TASKS_ROWS_H
+#define SL_TASKS_ROWS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "codelets/handle.h"
 #include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/handle.h"
 
 /* A split of n_rows: chunk c holds rows c << shift .. min(n_rows, (c + 1) << shift) - 1. Without rows there is no
  * chunk. */
@@ -120,7 +120,7 @@ enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_ha
                                 enum starpu_data_access_mode mode);
 #endif
 
-/* Submit the tasks that are held back and use the handle (codelets/bundle.h). Call it before the host waits for a
+/* Submit the tasks that are held back and use the handle (tasks/bundle.h). Call it before the host waits for a
  * handle's tasks or unregisters the handle. The functions of this header call it themselves. NULL is allowed. */
 void sl_handle_let_go(starpu_data_handle_t handle);
 

@@ -5,8 +5,8 @@
  * homes, PE p of P lives at home floor(p n / P). PEs therefore spread evenly over the GPUs, or over the cores of all
  * NUMA nodes.
  */
-#ifndef SL_CODELETS_HOME_H
-#define SL_CODELETS_HOME_H
+#ifndef SL_TASKS_HOME_H
+#define SL_TASKS_HOME_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -13,8 +13,8 @@
  *
  * Not thread safe: one thread at a time. This file does not use StarPU.
  */
-#ifndef SL_CODELETS_NCCL_H
-#define SL_CODELETS_NCCL_H
+#ifndef SL_TASKS_NCCL_H
+#define SL_TASKS_NCCL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Filling and submitting tasks; clocks of the time categories and of the overlap. */
-#include "codelets/task.h"
+#include "tasks/task.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/near.h"
-#include "codelets/rows.h"
-#include "codelets/waits.h"
 #include "support/clock.h"
 #include "support/memory.h"
+#include "tasks/near.h"
+#include "tasks/rows.h"
+#include "tasks/waits.h"
 
 _Static_assert(SL_NEAR_LOWEST == SL_PRIORITY_SAMPLE && SL_NEAR_HIGHEST == SL_PRIORITY_SEND, "enum sl_priority");
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Time cost of messages from other ranks (codelets/ranks.h), by the wall clock. A message is in transit from the
+ * Time cost of messages from other ranks (tasks/ranks.h), by the wall clock. A message is in transit from the
  * moment both sides are ready (the sender has written it, the receiver has requested it) until the receiver has it.
  * A late rank therefore does not count as message time, nor does a message for which the receiver does not wait yet.
  * Recorded until sl_waits_take:
@@ -16,8 +16,8 @@
  * Thread safe. sl_waits_list and sl_waits_take may be called only after all messages have been written and have
  * arrived. Times are those of sl_clock_s, or of a test's own clock.
  */
-#ifndef SL_CODELETS_WAITS_H
-#define SL_CODELETS_WAITS_H
+#ifndef SL_TASKS_WAITS_H
+#define SL_TASKS_WAITS_H
 
 #include <stdint.h>
 

@@ -40,13 +40,13 @@
  *   wait is.
  * - Start and end. StarPU calls init before its workers poll, and deinit after its workers have ended.
  */
-#ifndef SL_CODELETS_NEAR_H
-#define SL_CODELETS_NEAR_H
+#ifndef SL_TASKS_NEAR_H
+#define SL_TASKS_NEAR_H
 
 #include <starpu.h>
 #include <starpu_scheduler.h>
 
-#include "codelets/home.h"
+#include "tasks/home.h"
 
 #define SL_NEAR "near" /* name for STARPU_SCHED and --sched */
 

@@ -4,7 +4,7 @@
  * Between stages 6 and 7, and in stages 10 and 11: how rows, row gradients and weight gradients move between GPUs.
  *
  *   --transport starpu  no tasks: StarPU copies a buffer to the device of the task that reads it
- *   --transport nccl    the two tasks below. Each PE lives on a GPU (codelets/home.h). StarPU first brings the data
+ *   --transport nccl    the two tasks below. Each PE lives on a GPU (tasks/home.h). StarPU first brings the data
  *                       that a PE sends to its GPU's memory. Data arrive in the receiving PE's GPU memory
  *
  *   move  before: pack (codelets/exchange.h) or packing of row gradients (codelets/aggregate.h)
@@ -12,7 +12,7 @@
  *   sum   before: codelets/reduce.h has added the partial sums of each GPU's PEs
  *         after:  codelets/optimize.h
  *
- * Both tasks run on a CPU worker, which calls NCCL for all GPUs at once (codelets/nccl.h) and waits. StarPU starts
+ * Both tasks run on a CPU worker, which calls NCCL for all GPUs at once (tasks/nccl.h) and waits. StarPU starts
  * the task when all its buffers are in the right memory, so no GPU waits for data that another GPU has yet to
  * compute. Dependent tasks start when the data have arrived. All these tasks access one more handle, the lane, in
  * mode RW. They therefore run one at a time, in the order of submission.
@@ -21,11 +21,11 @@
  * other GPUs, which completes the all-reduce. Only one copy of the weights is updated. Ids and the sums of batch
  * norm stay with StarPU; the number of ids is known on the device only.
  */
-#ifndef SL_CODELETS_NCCL_LANE_H
-#define SL_CODELETS_NCCL_LANE_H
+#ifndef SL_TASKS_NCCL_LANE_H
+#define SL_TASKS_NCCL_LANE_H
 
-#include "codelets/nccl.h"
-#include "codelets/task.h"
+#include "tasks/nccl.h"
+#include "tasks/task.h"
 
 struct sl_nccl_lane_codelet;
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The contents of bundles, the handles that they name, and the worker side. */
-#include "codelets/bundle.h"
+#include "tasks/bundle.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,10 +15,10 @@
  * for tasks, it calls sl_bundles_settle. Bundles are for one process whose CPU workers are not bound to PEs, and for
  * runs without a trace: a trace shows single tasks.
  */
-#ifndef SL_CODELETS_BUNDLE_H
-#define SL_CODELETS_BUNDLE_H
+#ifndef SL_TASKS_BUNDLE_H
+#define SL_TASKS_BUNDLE_H
 
-#include "codelets/task.h"
+#include "tasks/task.h"
 
 /* From now on, bundle the tasks of the run. Each lot_size neighbours of n_pes PEs form a lot; the last lot may be
  * smaller. SL_ENOMEM. */

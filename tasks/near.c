@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * One queue for each worker, with one list for each priority. */
-#include "codelets/near.h"
+#include "tasks/near.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Messages and spans of work are recorded; times are computed when sl_waits_take is called. */
-#include "codelets/waits.h"
+#include "tasks/waits.h"
 
 #include <math.h>
 #include <pthread.h>

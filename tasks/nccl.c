@@ -3,7 +3,7 @@
  *
  * Non-blocking communicators, as NCCL's user guide describes them: each call may answer "in progress", and the
  * caller polls the state of each communicator until it is settled. */
-#include "codelets/nccl.h"
+#include "tasks/nccl.h"
 
 #ifdef SL_NCCL
 

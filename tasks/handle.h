@@ -4,8 +4,8 @@
  * StarPU's data handles for codelet headers. A CUDA source defines SL_KERNELS_ONLY and includes these headers
  * without StarPU. The handle type is then opaque.
  */
-#ifndef SL_CODELETS_HANDLE_H
-#define SL_CODELETS_HANDLE_H
+#ifndef SL_TASKS_HANDLE_H
+#define SL_TASKS_HANDLE_H
 
 #include <stdint.h>
 
@@ -19,7 +19,7 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 #include <cuda_runtime_api.h> /* cudaStream_t */
 #endif
 
-/* The user data of a handle while some tasks that use the handle are held back from StarPU (codelets/bundle.h). */
+/* The user data of a handle while some tasks that use the handle are held back from StarPU (tasks/bundle.h). */
 struct sl_hold {
     /* Submit the held tasks to StarPU. A failure becomes the run's failure. */
     void (*let_go)(const struct sl_hold *hold);
