@@ -588,7 +588,7 @@ static enum sl_status residual_backward_cuda_task(void *buffers[], const void *c
 /* ---- operations ---- */
 
 static struct sl_operation forward_op = {
-    SL_OPERATION(forward_op, "sl_activate_forward"),
+    SL_OPERATION(forward_op, "sl_activate_forward", SL_STAGE_DENSE),
     .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
     .role = {{"z", STARPU_R},
@@ -603,7 +603,7 @@ static struct sl_operation forward_op = {
 };
 
 static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_activate_backward"),
+    SL_OPERATION(backward_op, "sl_activate_backward", SL_STAGE_BACKWARD),
     .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
     .role = {{"gate", STARPU_R},
@@ -618,14 +618,14 @@ static struct sl_operation backward_op = {
 };
 
 static struct sl_operation batch_sums_op = {
-    SL_OPERATION(batch_sums_op, "sl_activate_batch_sums"),
+    SL_OPERATION(batch_sums_op, "sl_activate_batch_sums", SL_STAGE_BACKWARD),
     .cpu = batch_sums_cpu_task,
     SL_CUDA_FUNC(batch_sums_cuda_task),
     .role = {{"z", STARPU_R}, {"gate", STARPU_R}, {"gh", STARPU_R}, {"statistics", STARPU_R}, {"sums", STARPU_W}},
 };
 
 static struct sl_operation residual_backward_op = {
-    SL_OPERATION(residual_backward_op, "sl_activate_residual_backward"),
+    SL_OPERATION(residual_backward_op, "sl_activate_residual_backward", SL_STAGE_BACKWARD),
     .cpu = residual_backward_cpu_task,
     SL_CUDA_FUNC(residual_backward_cuda_task),
     .role = {{"gh", STARPU_R}, {"gr", STARPU_RW}},
@@ -658,12 +658,11 @@ static enum sl_status check_rows(const char *name, const char *label, starpu_dat
 
 /* Fill *args, and check the handles that norm and dropout need. */
 static enum sl_status prepare(const char *name, const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                              enum sl_stage stage, starpu_data_handle_t z, struct activate_args *args)
+                              starpu_data_handle_t z, struct activate_args *args)
 {
     uint32_t n_columns = sl_handle_columns(z);
     enum sl_status st;
     *args = (struct activate_args){.head = *head, .norm = layer->norm};
-    args->head.stage = sl_task_stage(head, stage);
     args->draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     SL_TRY(st, sl_dropout_check(name, layer->dropout, &args->threshold), failed);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
@@ -729,7 +728,7 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
     struct activate_args args;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_forward", head, layer, SL_STAGE_DENSE, z, &args), failed);
+    SL_TRY(st, prepare("sl_activate_forward", head, layer, z, &args), failed);
     args.row0 = row0;
     args.residual_row0 = residual_row0;
     args.has_residual = residual != NULL;
@@ -794,7 +793,7 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
     struct activate_args args;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, gh, &args), failed);
+    SL_TRY(st, prepare("sl_activate_backward", head, layer, gh, &args), failed);
     SL_TRY(st, check_backward(head, layer, z, gate, gh, sums, gz), failed);
     args.n_group = sums->n_group;
     args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
@@ -832,7 +831,7 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     if (layer->norm != SL_ACTIVATE_BATCH) {
         return sl_fail(SL_EINVAL, "%s: expected a layer with batch norm, found norm %d", name, (int)layer->norm);
     }
-    SL_TRY(st, prepare(name, head, layer, SL_STAGE_BACKWARD, z, &args), failed);
+    SL_TRY(st, prepare(name, head, layer, z, &args), failed);
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
     SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
     SL_TRY(st, check_sums(name, sums, n_columns), failed);
@@ -858,7 +857,6 @@ enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *h
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = bytes_of(gh, 3);
     sl_task_begin(&task, &residual_backward_op);
     sl_task_add(&task, RESIDUAL_GH, gh, STARPU_R);

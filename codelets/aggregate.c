@@ -466,14 +466,6 @@ enum { BACK_EDGE_OFFSETS, BACK_OFFSETS, BACK_ROWS, BACK_GM, BACK_PACKED, BACK_FA
 enum { SUM_G = BACK_ROWS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_FACTORS };
 enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_M, FULL_ROWS, FULL_FACTORS };
 
-/* Addresses of n chunks, in consecutive buffers. */
-static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
-{
-    for (uint32_t c = 0; c < n; c++) {
-        bases_out[c] = sl_buffer_data(buffers[c]);
-    }
-}
-
 /* The weights from the buffers, in *room. NULL: the mean. */
 static const struct sl_weights *weights_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
 {
@@ -621,7 +613,7 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
     const sl_real *own[SL_MAX_CHUNKS];
     const sl_real *packed[SL_MAX_PES];
     struct sl_view view[SL_MAX_PES];
-    chunk_bases(buffers + FORWARD_ROWS, args->n_chunks, own);
+    sl_chunks_data(buffers + FORWARD_ROWS, args->n_chunks, own);
     for (uint32_t q = 0; q < args->n_owners; q++) {
         packed[q] = sl_slice_data(buffers, &args->packed[q]);
         view[q] = (struct sl_view){&packed[q], 31, NULL};
@@ -639,7 +631,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct backward_args *args = cl_arg;
     const sl_real *bases[SL_MAX_CHUNKS];
-    chunk_bases(buffers + BACK_GM, args->n_chunks, bases);
+    sl_chunks_data(buffers + BACK_GM, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
@@ -670,7 +662,7 @@ static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *b
     if (st != SL_OK) {
         return st;
     }
-    chunk_bases(buffers + SUM_GM, args->n_chunks, bases);
+    sl_chunks_data(buffers + SUM_GM, args->n_chunks, bases);
     if (block.weights != NULL) {
         sl_accumulate_self_cpu(block.weights, args->n_gm, &gm, &g);
     }
@@ -749,7 +741,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
 {
     struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
-    chunk_bases(buffers, n_chunks, rows.chunk);
+    sl_chunks_data(buffers, n_chunks, rows.chunk);
     return rows;
 }
 
@@ -908,7 +900,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 /* ---- operations ---- */
 
 static struct sl_operation forward_op = {
-    SL_OPERATION(forward_op, "sl_aggregate_forward"),
+    SL_OPERATION(forward_op, "sl_aggregate_forward", SL_STAGE_AGGREGATE),
     .cpu = forward_cpu_task,
     SL_CUDA_FUNCS(forward_cuda_task, forward_cusparse_task),
 #ifdef SL_CUDA
@@ -926,7 +918,7 @@ static struct sl_operation forward_op = {
 };
 
 static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_aggregate_backward"),
+    SL_OPERATION(backward_op, "sl_aggregate_backward", SL_STAGE_BACKWARD),
     .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
     .role = {{"edge offsets", STARPU_R},
@@ -940,7 +932,7 @@ static struct sl_operation backward_op = {
 };
 
 static struct sl_operation accumulate_op = {
-    SL_OPERATION(accumulate_op, "sl_accumulate"),
+    SL_OPERATION(accumulate_op, "sl_accumulate", SL_STAGE_BACKWARD),
     .cpu = accumulate_cpu_task,
     SL_CUDA_FUNC(accumulate_cuda_task),
     .role = {{"edge offsets", STARPU_R},
@@ -956,7 +948,7 @@ static struct sl_operation accumulate_op = {
 };
 
 static struct sl_operation full_op = {
-    SL_OPERATION(full_op, "sl_aggregate_full"),
+    SL_OPERATION(full_op, "sl_aggregate_full", SL_STAGE_AGGREGATE),
     .cpu = full_cpu_task,
     SL_CUDA_FUNC(full_cuda_task),
     .role = {{"offsets", STARPU_R},
@@ -968,13 +960,6 @@ static struct sl_operation full_op = {
 };
 
 /* ---- submissions ---- */
-
-static void add_chunks(struct sl_task *task, unsigned role, const struct sl_rows *rows)
-{
-    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-        sl_task_add(task, role, rows->chunk[c], STARPU_R);
-    }
-}
 
 /* Append the weights of a sampled block to a task's buffers. role: the role of the factors. The request has entries for
  * n_parts PEs. */
@@ -1075,14 +1060,13 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     args.shift = sources->rows->split.shift;
     args.beta = beta;
     memcpy(args.first, sources->first, (sources->n_owners + 1) * sizeof *args.first);
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
     sl_task_add(&task, FORWARD_SOURCES, edge_sources, STARPU_R);
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
-    add_chunks(&task, FORWARD_ROWS, sources->rows);
+    sl_task_add_each(&task, FORWARD_ROWS, sources->rows->split.n_chunks, sources->rows->chunk, STARPU_R);
     for (uint32_t q = 0; q < sources->n_owners; q++) {
         if (q != sources->own) {
             args.packed[q] = sl_task_add_slice(&task, FORWARD_PACKED, &sources->packed[q], STARPU_R);
@@ -1112,13 +1096,12 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
         }
         n_rows += packed[q].n_rows;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(returned->n_edges, n_rows, gm->n_columns);
     sl_task_begin(&task, &backward_op);
     sl_task_add(&task, BACK_EDGE_OFFSETS, returned->edge_offsets, STARPU_R);
     sl_task_add(&task, BACK_OFFSETS, returned->back_offsets, STARPU_R);
     sl_task_add(&task, BACK_ROWS, returned->back_rows, STARPU_R);
-    add_chunks(&task, BACK_GM, gm);
+    sl_task_add_each(&task, BACK_GM, gm->split.n_chunks, gm->chunk, STARPU_R);
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
     }
@@ -1149,7 +1132,7 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     sl_task_add(&task, BACK_ROWS, shares->back_rows, STARPU_R);
     sl_task_add(&task, SUM_G, g, STARPU_W);
     sl_task_add(&task, SUM_INVERSE, shares->inverse, STARPU_R);
-    add_chunks(&task, SUM_GM, shares->gm);
+    sl_task_add_each(&task, SUM_GM, shares->gm->split.n_chunks, shares->gm->chunk, STARPU_R);
     for (uint32_t p = 0; p < shares->n_peers; p++) {
         if (p != shares->own) {
             args.sent[p] = sl_task_add_slice(&task, SUM_SENT, &shares->sent[p], STARPU_R);
@@ -1157,7 +1140,6 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
         }
     }
     args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->n_peers);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1215,10 +1197,9 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
         args.shift[q] = rows[q].split.shift;
         args.column[q] = columns->start[q];
         args.width[q] = rows[q].n_columns;
-        add_chunks(&task, FULL_ROWS, &rows[q]);
+        sl_task_add_each(&task, FULL_ROWS, rows[q].split.n_chunks, rows[q].chunk, STARPU_R);
     }
     args.weights = add_factors(&task, sources->weights, sources->first_id);
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -585,14 +585,6 @@ enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U };
 enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT };
 enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS };
 
-/* Addresses of n chunks, in consecutive buffers. */
-static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
-{
-    for (uint32_t c = 0; c < n; c++) {
-        bases_out[c] = sl_buffer_data(buffers[c]);
-    }
-}
-
 /* The sources of a block, with the arrays that they point to. */
 struct sources {
     const sl_real *own[SL_MAX_CHUNKS];
@@ -605,7 +597,7 @@ struct sources {
 static void take_sources(const struct forward_args *args, void *buffers[], uint32_t first_chunk, struct sources *out)
 {
     const uint32_t *inverse = sl_buffer_data(buffers[INVERSE]);
-    chunk_bases(buffers + first_chunk, args->n_chunks, out->own);
+    sl_chunks_data(buffers + first_chunk, args->n_chunks, out->own);
     for (uint32_t q = 0; q < args->n_owners; q++) {
         out->packed[q] = sl_slice_data(buffers, &args->packed[q]);
         out->view[q] = (struct sl_view){&out->packed[q], 31, NULL};
@@ -709,8 +701,8 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     const sl_real *sides[SL_MAX_CHUNKS];
     void **gz_buffers = buffers + BACK_GZ;
     void **sides_buffers = gz_buffers + args->n_chunks;
-    chunk_bases(gz_buffers, args->n_chunks, gz);
-    chunk_bases(sides_buffers, args->n_chunks, sides);
+    sl_chunks_data(gz_buffers, args->n_chunks, gz);
+    sl_chunks_data(sides_buffers, args->n_chunks, sides);
     struct sl_attend_back block = {
         .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz_buffers, sides_buffers),
         .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
@@ -775,8 +767,8 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
     void **sides_buffers = buffers + SUM_GZ + args->n_chunks;
     struct sl_gradient gradient = {args->row0, sl_buffer_rows(buffers[SUM_GU]), sl_buffer_columns(buffers[SUM_GU]),
                                    sl_buffer_data(buffers[SUM_GU]), NULL};
-    chunk_bases(buffers + SUM_GZ, args->n_chunks, gz);
-    chunk_bases(sides_buffers, args->n_chunks, sides);
+    sl_chunks_data(buffers + SUM_GZ, args->n_chunks, gz);
+    sl_chunks_data(sides_buffers, args->n_chunks, sides);
     struct sl_attend_back block = {
         .heads = heads_of_sides(gradient.n_columns, args->n_chunks, buffers + SUM_GZ, sides_buffers),
         .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
@@ -795,7 +787,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     uint32_t next = 0;
     for (uint32_t q = 0; q < args->n_parts; q++) {
         view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
-        chunk_bases(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
+        sl_chunks_data(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
     const uint64_t *offsets = sl_buffer_data(buffers[FULL_OFFSETS]);
@@ -821,7 +813,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
 {
     struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
-    chunk_bases(buffers, n_chunks, rows.chunk);
+    sl_chunks_data(buffers, n_chunks, rows.chunk);
     return rows;
 }
 
@@ -947,7 +939,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     for (uint32_t q = 0; q < args->n_parts; q++) {
         parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q],
                                            sl_buffer_columns(buffers[FULL_Z]) + 2 * args->n_heads, bases + next};
-        chunk_bases(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
+        sl_chunks_data(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
     struct sl_view own = {parts[args->part].chunk, args->shift[args->part], NULL};
@@ -969,7 +961,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 /* ---- operations ---- */
 
 static struct sl_operation forward_op = {
-    SL_OPERATION(forward_op, "sl_attend_forward"),
+    SL_OPERATION(forward_op, "sl_attend_forward", SL_STAGE_AGGREGATE),
     .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
     .role = {{"edge offsets", STARPU_R},
@@ -982,7 +974,7 @@ static struct sl_operation forward_op = {
 };
 
 static struct sl_operation sides_op = {
-    SL_OPERATION(sides_op, "sl_attend_sides"),
+    SL_OPERATION(sides_op, "sl_attend_sides", SL_STAGE_BACKWARD),
     .cpu = sides_cpu_task,
     SL_CUDA_FUNC(sides_cuda_task),
     .role = {{"edge offsets", STARPU_R},
@@ -996,7 +988,7 @@ static struct sl_operation sides_op = {
 };
 
 static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_attend_backward"),
+    SL_OPERATION(backward_op, "sl_attend_backward", SL_STAGE_BACKWARD),
     .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
     .role = {{"back offsets", STARPU_R},
@@ -1008,7 +1000,7 @@ static struct sl_operation backward_op = {
 };
 
 static struct sl_operation accumulate_op = {
-    SL_OPERATION(accumulate_op, "sl_attend_accumulate"),
+    SL_OPERATION(accumulate_op, "sl_attend_accumulate", SL_STAGE_BACKWARD),
     .cpu = accumulate_cpu_task,
     SL_CUDA_FUNC(accumulate_cuda_task),
     .role = {{"back offsets", STARPU_R},
@@ -1022,7 +1014,7 @@ static struct sl_operation accumulate_op = {
 };
 
 static struct sl_operation full_op = {
-    SL_OPERATION(full_op, "sl_attend_full"),
+    SL_OPERATION(full_op, "sl_attend_full", SL_STAGE_AGGREGATE),
     .cpu = full_cpu_task,
     SL_CUDA_FUNC(full_cuda_task),
     .role = {{"offsets", STARPU_R},
@@ -1033,13 +1025,6 @@ static struct sl_operation full_op = {
 };
 
 /* ---- submissions ---- */
-
-static void add_chunks(struct sl_task *task, unsigned role, const struct sl_rows *rows)
-{
-    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-        sl_task_add(task, role, rows->chunk[c], STARPU_R);
-    }
-}
 
 /* Bytes moved by a sum of n_terms rows into n_rows rows. */
 static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
@@ -1105,7 +1090,7 @@ done:
 static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct forward_args *args,
                                      const struct sl_source_handles *sources)
 {
-    add_chunks(task, role, sources->rows);
+    sl_task_add_each(task, role, sources->rows->split.n_chunks, sources->rows->chunk, STARPU_R);
     for (uint32_t q = 0; q < sources->n_owners; q++) {
         if (q != sources->own) {
             args->packed[q] = sl_task_add_slice(task, role + 1, &sources->packed[q], STARPU_R);
@@ -1125,7 +1110,6 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
@@ -1150,7 +1134,6 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
         return sl_fail(SL_EINVAL, "sl_attend_sides: %u destinations of %u heads, sides [%u x %u]", sl_handle_rows(gz),
                        sl_handle_columns(lse), sl_handle_rows(sides), sl_handle_columns(sides));
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(gz), sources->rows->n_columns);
     sl_task_begin(&task, &sides_op);
     sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
@@ -1219,13 +1202,12 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     }
     args.n_chunks = gradients->gz->split.n_chunks;
     args.shift = gradients->gz->split.shift;
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
     sl_task_begin(&task, &backward_op);
     sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
     sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
-    add_chunks(&task, BACK_GZ, gradients->gz);
-    add_chunks(&task, BACK_SIDES, gradients->sides);
+    sl_task_add_each(&task, BACK_GZ, gradients->gz->split.n_chunks, gradients->gz->chunk, STARPU_R);
+    sl_task_add_each(&task, BACK_SIDES, gradients->sides->split.n_chunks, gradients->sides->chunk, STARPU_R);
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].t0 = t0[q];
         args.returned[q].gu = sl_task_add_slice(&task, BACK_GU, &gu[q], STARPU_W);
@@ -1277,10 +1259,10 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add(&task, SUM_INVERSE, block->inverse, STARPU_R);
     sl_task_add(&task, SUM_GU, gu, STARPU_W);
     sl_task_add(&task, SUM_U, u, STARPU_R);
-    add_chunks(&task, SUM_GZ, gz);
-    add_chunks(&task, SUM_SIDES, shares->gradients.sides);
+    sl_task_add_each(&task, SUM_GZ, gz->split.n_chunks, gz->chunk, STARPU_R);
+    sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
+                     STARPU_R);
     uint64_t n_terms = shares->n_own + add_sent(&task, shares, args.sent);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
     size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1328,9 +1310,8 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
     sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
     for (uint32_t q = 0; q < part->n_parts; q++) {
-        add_chunks(&task, FULL_ROWS, &rows[q]);
+        sl_task_add_each(&task, FULL_ROWS, rows[q].split.n_chunks, rows[q].chunk, STARPU_R);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

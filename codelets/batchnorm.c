@@ -254,42 +254,42 @@ done:
 /* ---- operations ---- */
 
 static struct sl_operation moments_op = {
-    SL_OPERATION(moments_op, "sl_batchnorm_moments"),
+    SL_OPERATION(moments_op, "sl_batchnorm_moments", SL_STAGE_DENSE),
     .cpu = moments_cpu_task,
     SL_CUDA_FUNC(moments_cuda_task),
     .role = {{"z", STARPU_R}, {"moments", STARPU_W}},
 };
 
 static struct sl_operation merge_op = {
-    SL_OPERATION(merge_op, "sl_batchnorm_merge"),
+    SL_OPERATION(merge_op, "sl_batchnorm_merge", SL_STAGE_DENSE),
     .cpu = merge_cpu_task,
     SL_CUDA_FUNC(merge_cuda_task),
     .role = {{"statistics", STARPU_W}, {"unbiased statistics", STARPU_W}, {"moments", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation running_op = {
-    SL_OPERATION(running_op, "sl_batchnorm_running"),
+    SL_OPERATION(running_op, "sl_batchnorm_running", SL_STAGE_SYNC),
     .cpu = running_cpu_task,
     SL_CUDA_FUNC(running_cuda_task),
     .role = {{"running statistics", STARPU_RW}, {"unbiased statistics", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation fixed_op = {
-    SL_OPERATION(fixed_op, "sl_batchnorm_fixed"),
+    SL_OPERATION(fixed_op, "sl_batchnorm_fixed", SL_STAGE_DENSE),
     .cpu = fixed_cpu_task,
     SL_CUDA_FUNC(fixed_cuda_task),
     .role = {{"running statistics", STARPU_R}, {"statistics", STARPU_W}},
 };
 
 static struct sl_operation sum_op = {
-    SL_OPERATION(sum_op, "sl_batchnorm_sum"),
+    SL_OPERATION(sum_op, "sl_batchnorm_sum", SL_STAGE_SYNC),
     .cpu = sum_cpu_task,
     SL_CUDA_FUNC(sum_cuda_task),
     .role = {{"sum", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation gradient_op = {
-    SL_OPERATION(gradient_op, "sl_batchnorm_gradient"),
+    SL_OPERATION(gradient_op, "sl_batchnorm_gradient", SL_STAGE_SYNC),
     .cpu = gradient_cpu_task,
     SL_CUDA_FUNC(gradient_cuda_task),
     .role = {{"gw", STARPU_W}, {"gb", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
@@ -326,7 +326,6 @@ enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, star
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = 2 * (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * sizeof(sl_real);
     sl_task_begin(&task, &moments_op);
     sl_task_add(&task, MOMENTS_Z, z, STARPU_R);
@@ -368,14 +367,11 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
     args->head = *head;
     args->n = n;
     memcpy(args->counts, counts, n * sizeof *counts);
-    args->head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args->head.work = 2 * (uint64_t)n * sl_handle_columns(statistics) * sizeof(double);
     sl_task_begin(&task, &merge_op);
     sl_task_add(&task, MERGE_STATISTICS, statistics, STARPU_W);
     sl_task_add(&task, MERGE_UNBIASED, unbiased, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, MERGE_MOMENTS, moments[i], STARPU_R);
-    }
+    sl_task_add_each(&task, MERGE_MOMENTS, n, moments, STARPU_R);
     st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
     sl_free(args);
 failed:
@@ -395,13 +391,10 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)), failed);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = 2 * (uint64_t)n * n_columns * sizeof(double);
     sl_task_begin(&task, &running_op);
     sl_task_add(&task, RUNNING, running, STARPU_RW);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, RUNNING_UNBIASED, unbiased[i], STARPU_R);
-    }
+    sl_task_add_each(&task, RUNNING_UNBIASED, n, unbiased, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -417,7 +410,6 @@ enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu
     enum sl_status st;
     SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
     SL_TRY(st, check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = 4 * (uint64_t)n_columns * sizeof(sl_real);
     sl_task_begin(&task, &fixed_op);
     sl_task_add(&task, FIXED_RUNNING, running, STARPU_R);
@@ -439,13 +431,10 @@ enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(double);
     sl_task_begin(&task, &sum_op);
     sl_task_add(&task, SUM, sum, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, SUM_PARTS, sums[i], STARPU_R);
-    }
+    sl_task_add_each(&task, SUM_PARTS, n, sums, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -470,14 +459,11 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = 2 * (uint64_t)n_columns * (n * sizeof(double) + sizeof(sl_real));
     sl_task_begin(&task, &gradient_op);
     sl_task_add(&task, GRADIENT_GW, gw, STARPU_W);
     sl_task_add(&task, GRADIENT_GB, gb, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, GRADIENT_SUMS, sums[i], STARPU_R);
-    }
+    sl_task_add_each(&task, GRADIENT_SUMS, n, sums, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -157,14 +157,14 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
 /* ---- operations ---- */
 
 static struct sl_operation forward_op = {
-    SL_OPERATION(forward_op, "sl_bias_forward"),
+    SL_OPERATION(forward_op, "sl_bias_forward", SL_STAGE_DENSE),
     .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
     .role = {{"b", STARPU_R}, {"z", STARPU_W}},
 };
 
 static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_bias_backward"),
+    SL_OPERATION(backward_op, "sl_bias_backward", SL_STAGE_BACKWARD),
     .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
     .role = {{"gz", STARPU_R}, {"gb", STARPU_W}},
@@ -172,7 +172,7 @@ static struct sl_operation backward_op = {
 
 /* ---- submissions ---- */
 
-/* rows: the larger of the two handles. */
+/* from, to: the buffers of roles 0 and 1. rows: the larger of the two. */
 static enum sl_status submit(struct bias_args *args, struct sl_operation *operation, starpu_data_handle_t from,
                              starpu_data_handle_t to, starpu_data_handle_t rows)
 {
@@ -187,7 +187,6 @@ static enum sl_status submit(struct bias_args *args, struct sl_operation *operat
 enum sl_status sl_bias_forward_submit(const struct sl_task_args *head, starpu_data_handle_t b, starpu_data_handle_t z)
 {
     struct bias_args args = {.head = *head};
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     if (sl_handle_rows(b) != 1 || sl_handle_columns(b) != sl_handle_columns(z)) {
         return sl_fail(SL_EINVAL, "sl_bias_forward: a bias of [%u x %u] for rows of [%u x %u]", sl_handle_rows(b),
                        sl_handle_columns(b), sl_handle_rows(z), sl_handle_columns(z));
@@ -200,7 +199,6 @@ enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_d
 {
     struct bias_args args = {.head = *head};
     enum sl_status st = sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     if (st != SL_OK) {
         return st;
     }

@@ -132,14 +132,14 @@ static enum sl_status clear_cuda_task(void *buffers[], const void *cl_arg, cudaS
 /* ---- operations ---- */
 
 static struct sl_operation blend_op = {
-    SL_OPERATION(blend_op, "sl_blend"),
+    SL_OPERATION(blend_op, "sl_blend", SL_N_STAGES),
     .cpu = blend_cpu_task,
     SL_CUDA_FUNC(blend_cuda_task),
     .role = {{"x", STARPU_R}, {"out", STARPU_W | SL_OR_RW}},
 };
 
 static struct sl_operation clear_op = {
-    SL_OPERATION(clear_op, "sl_blend_clear"),
+    SL_OPERATION(clear_op, "sl_blend_clear", SL_N_STAGES),
     .cpu = clear_cpu_task,
     SL_CUDA_FUNC(clear_cuda_task),
     .role = {{"out", STARPU_W}},

@@ -580,28 +580,28 @@ static enum sl_status sparse_backward_weight_cuda_task(void *buffers[], const vo
 /* ---- operations ---- */
 
 static struct sl_operation forward_op = {
-    SL_HISTORY_OPERATION(forward_op, "sl_dense_forward"),
+    SL_HISTORY_OPERATION(forward_op, "sl_dense_forward", SL_STAGE_DENSE),
     .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
     .role = {{"x", STARPU_R}, {"w", STARPU_R}, {"z", STARPU_W | SL_OR_RW}, {"bias", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation backward_input_op = {
-    SL_HISTORY_OPERATION(backward_input_op, "sl_dense_backward_input"),
+    SL_HISTORY_OPERATION(backward_input_op, "sl_dense_backward_input", SL_STAGE_BACKWARD),
     .cpu = backward_input_cpu_task,
     SL_CUDA_FUNC(backward_input_cuda_task),
     .role = {{"gz", STARPU_R}, {"w", STARPU_R}, {"gx", STARPU_W | SL_OR_RW}},
 };
 
 static struct sl_operation backward_weight_op = {
-    SL_HISTORY_OPERATION(backward_weight_op, "sl_dense_backward_weight"),
+    SL_HISTORY_OPERATION(backward_weight_op, "sl_dense_backward_weight", SL_STAGE_BACKWARD),
     .cpu = backward_weight_cpu_task,
     SL_CUDA_FUNC(backward_weight_cuda_task),
     .role = {{"x", STARPU_R}, {"gz", STARPU_R}, {"gw", STARPU_W}, {"gb", STARPU_W | SL_OPTIONAL}},
 };
 
 static struct sl_operation sparse_forward_op = {
-    SL_OPERATION(sparse_forward_op, "sl_dense_sparse_forward"),
+    SL_OPERATION(sparse_forward_op, "sl_dense_sparse_forward", SL_STAGE_DENSE),
     .cpu = sparse_forward_cpu_task,
     SL_CUDA_FUNC(sparse_forward_cuda_task),
     .role = {{"offsets", STARPU_R},
@@ -615,7 +615,7 @@ static struct sl_operation sparse_forward_op = {
 };
 
 static struct sl_operation sparse_backward_weight_op = {
-    SL_OPERATION(sparse_backward_weight_op, "sl_dense_sparse_backward_weight"),
+    SL_OPERATION(sparse_backward_weight_op, "sl_dense_sparse_backward_weight", SL_STAGE_BACKWARD),
     .cpu = sparse_backward_weight_cpu_task,
     SL_CUDA_FUNC(sparse_backward_weight_cuda_task),
     .role = {{"offsets", STARPU_R},
@@ -699,7 +699,6 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     if (sl_handle_is_bf16(z) && (beta != 0 || !sl_handle_is_bf16(x))) {
         return sl_fail(SL_EINVAL, "sl_dense_forward: Z in bf16, expected X in bf16 and to overwrite");
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_X, x, STARPU_R);
@@ -726,7 +725,6 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
         return sl_fail(SL_EINVAL, "sl_dense_backward_input: GX of %u rows cannot be overwritten by GZ of %u rows",
                        shape.x_rows, shape.z_rows);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &backward_input_op);
     sl_task_add(&task, INPUT_GZ, gz, STARPU_R);
@@ -748,7 +746,6 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
     shape.w_rows /= sl_task_n_runs(head);
     SL_TRY(st, check_shape("sl_dense_backward_weight", &shape), failed);
     SL_TRY(st, check_gradients("sl_dense_backward_weight", head, gz, shape.w_rows, gw, gb), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &backward_weight_op);
     sl_task_add(&task, WEIGHT_X, x, STARPU_R);
@@ -815,7 +812,6 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
     if (beta != 0 && sl_handle_is_bf16(z)) {
         return sl_fail(SL_EINVAL, "sl_dense_sparse_forward: Z in bf16, expected to overwrite it");
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     sl_task_begin(&task, &sparse_forward_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_W, w, STARPU_R);
@@ -844,7 +840,6 @@ enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args 
         st,
         check_gradients("sl_dense_sparse_backward_weight", head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw, gb),
         failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     sl_task_begin(&task, &sparse_backward_weight_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);

@@ -189,21 +189,21 @@ static enum sl_status attention_backward_cuda_task(void *buffers[], const void *
 /* ---- operations ---- */
 
 static struct sl_operation identity_op = {
-    SL_HISTORY_OPERATION(identity_op, "sl_derive_identity"),
+    SL_HISTORY_OPERATION(identity_op, "sl_derive_identity", SL_STAGE_DENSE),
     .cpu = identity_cpu_task,
     SL_CUDA_FUNC(identity_cuda_task),
     .role = {{"w", STARPU_R}, {"out", STARPU_W}},
 };
 
 static struct sl_operation attention_op = {
-    SL_HISTORY_OPERATION(attention_op, "sl_derive_attention"),
+    SL_HISTORY_OPERATION(attention_op, "sl_derive_attention", SL_STAGE_DENSE),
     .cpu = attention_cpu_task,
     SL_CUDA_FUNC(attention_cuda_task),
     .role = {{"w", STARPU_R}, {"src", STARPU_R}, {"dst", STARPU_R}, {"out", STARPU_W}},
 };
 
 static struct sl_operation attention_backward_op = {
-    SL_HISTORY_OPERATION(attention_backward_op, "sl_derive_attention_backward"),
+    SL_HISTORY_OPERATION(attention_backward_op, "sl_derive_attention_backward", SL_STAGE_SYNC),
     .cpu = attention_backward_cpu_task,
     SL_CUDA_FUNC(attention_backward_cuda_task),
     .role = {{"w", STARPU_R},
@@ -236,7 +236,6 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = (uint64_t)sl_handle_rows(w) * sl_handle_columns(w);
     sl_task_begin(&task, &identity_op);
     sl_task_add(&task, IDENTITY_W, w, STARPU_R);
@@ -303,7 +302,6 @@ enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     begin_attention(&task, &attention_op, layer, &args);
     sl_task_add(&task, ATTENTION_OUT, out, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
@@ -323,7 +321,6 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
     SL_TRY(st, check_matrix(name, "GW", gw, sl_handle_rows(layer->w), n_columns), failed);
     SL_TRY(st, check_matrix(name, "GSRC", gsrc, 1, n_columns), failed);
     SL_TRY(st, check_matrix(name, "GDST", gdst, 1, n_columns), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     begin_attention(&task, &attention_backward_op, layer, &args);
     sl_task_add(&task, ATTENTION_GOUT, gout, STARPU_R);
     sl_task_add(&task, ATTENTION_GW, gw, STARPU_W);

@@ -167,9 +167,7 @@ static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
     const struct pack_args *args = cl_arg;
     const sl_real *chunk[SL_MAX_CHUNKS];
     const uint32_t *inverse = sl_buffer_data(buffers[PACK_INVERSE]);
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[PACK_ROWS + c]);
-    }
+    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         const struct packed *packed = &args->packed[r];
         struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
@@ -225,9 +223,7 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     uint32_t requester[SL_MAX_PES];
     uint32_t n_rows[SL_MAX_PES];
     size_t row_bytes = 0;
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[PACK_ROWS + c]);
-    }
+    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         requester[r] = args->packed[r].requester;
         packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
@@ -253,7 +249,7 @@ static enum sl_status unpack_cuda_task(void *buffers[], const void *cl_arg, cuda
 /* ---- operations ---- */
 
 static struct sl_operation merge_op = {
-    SL_OPERATION(merge_op, "sl_merge"),
+    SL_OPERATION(merge_op, "sl_merge", SL_STAGE_SAMPLE),
     .cpu = merge_cpu_task,
     SL_CUDA_FUNC(merge_cuda_task),
     .role = {{"frontier", STARPU_RW | SL_REPEATED},
@@ -264,14 +260,14 @@ static struct sl_operation merge_op = {
 };
 
 static struct sl_operation pack_op = {
-    SL_OPERATION(pack_op, "sl_pack"),
+    SL_OPERATION(pack_op, "sl_pack", SL_STAGE_EXCHANGE),
     .cpu = pack_cpu_task,
     SL_CUDA_FUNC(pack_cuda_task),
     .role = {{"inverse", STARPU_R}, {"rows", STARPU_R | SL_REPEATED}, {"packed", STARPU_W | SL_OR_RW | SL_REPEATED}},
 };
 
 static struct sl_operation unpack_op = {
-    SL_OPERATION(unpack_op, "sl_unpack"),
+    SL_OPERATION(unpack_op, "sl_unpack", SL_STAGE_EXCHANGE),
     .cpu = unpack_cpu_task,
     SL_CUDA_FUNC(unpack_cuda_task),
     .role = {{"packed", STARPU_R}, {"rows", STARPU_R}, {"out", STARPU_RW}},
@@ -299,7 +295,6 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     if (n_parts > SL_MAX_PES || n_owners > n_parts) {
         return sl_fail(SL_EINVAL, "sl_merge: %u of %u PEs (at most %d)", n_owners, n_parts, SL_MAX_PES);
     }
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 0;
     sl_task_begin(&task, &merge_op);
     for (uint32_t i = 0; i < n_owners; i++) {
@@ -315,9 +310,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
         sl_task_add(&task, MERGE_COUNTS, frontier->counts, STARPU_RW);
         sl_task_add(&task, MERGE_INVERSE, owners[i].inverse, STARPU_W);
     }
-    for (uint32_t p = 0; p < n_parts; p++) {
-        sl_task_add(&task, MERGE_REQUEST, request[p], STARPU_R);
-    }
+    sl_task_add_each(&task, MERGE_REQUEST, n_parts, request, STARPU_R);
     size_t bytes = offsetof(struct merge_args, merging) + n_owners * sizeof *args.merging;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SAMPLE);
 }
@@ -353,7 +346,6 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
     }
     args.n_chunks = rows->split.n_chunks;
     args.shift = rows->split.shift;
-    args.head.stage = SL_STAGE_EXCHANGE;
     args.head.work = 0;
     for (uint32_t r = 0; r < n_requesters; r++) {
         enum sl_status st = check_pack(rows, inverse, n_parts, requester[r], &packed[r]);
@@ -364,9 +356,7 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
     }
     sl_task_begin(&task, &pack_op);
     sl_task_add(&task, PACK_INVERSE, inverse, STARPU_R);
-    for (uint32_t c = 0; c < args.n_chunks; c++) {
-        sl_task_add(&task, PACK_ROWS, rows->chunk[c], STARPU_R);
-    }
+    sl_task_add_each(&task, PACK_ROWS, args.n_chunks, rows->chunk, STARPU_R);
     for (uint32_t r = 0; r < n_requesters; r++) {
         args.packed[r] = (struct packed){requester[r], sl_task_add_slice(&task, PACK_PACKED, &packed[r], STARPU_W)};
     }
@@ -389,7 +379,6 @@ enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_han
         return sl_fail(SL_EINVAL, "sl_unpack: rows of numbers of %zu bytes into such of %zu; expected one precision",
                        sl_handle_element(packed), sl_handle_element(out));
     }
-    args.stage = SL_STAGE_EXCHANGE;
     args.work = 2 * sl_handle_element(out) * (uint64_t)n * n_columns;
     sl_task_begin(&task, &unpack_op);
     sl_task_add(&task, UNPACK_PACKED, packed, STARPU_R);

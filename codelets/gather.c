@@ -201,7 +201,7 @@ static enum sl_status gather_cuda_task(void *buffers[], const void *cl_arg, cuda
 /* ---- operations ---- */
 
 static struct sl_operation gather_op = {
-    SL_OPERATION(gather_op, "sl_gather"),
+    SL_OPERATION(gather_op, "sl_gather", SL_STAGE_GATHER),
     .cpu = gather_cpu_task,
     SL_CUDA_FUNC(gather_cuda_task),
     .role = {{"frontier", STARPU_R}, {"table", STARPU_R}, {"x", STARPU_W}, {"dataset ids", STARPU_R | SL_OPTIONAL}},
@@ -209,7 +209,7 @@ static struct sl_operation gather_op = {
 
 /* With a cache of hot rows: the same buffers, then R slot_of and rows. The table is read in main memory. */
 static struct sl_operation gather_hot_op = {
-    SL_OPERATION(gather_hot_op, "sl_gather_hot"),
+    SL_OPERATION(gather_hot_op, "sl_gather_hot", SL_STAGE_GATHER),
     .cpu = gather_cpu_task,
     SL_CUDA_FUNC(gather_cuda_task),
     .codelet.specific_nodes = 1,
@@ -255,7 +255,6 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     }
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
     args.head.work = (uint64_t)n_rows * n_columns * 2 * sl_handle_element(x);
     sl_task_begin(&task, hot == NULL ? &gather_op : &gather_hot_op);
     sl_task_add(&task, FRONTIER, frontier, STARPU_R);

@@ -78,7 +78,7 @@ static enum sl_status mix_cuda_task(void *buffers[], const void *cl_arg, cudaStr
 /* ---- operations ---- */
 
 static struct sl_operation mix_op = {
-    SL_OPERATION(mix_op, "sl_gossip_mix"),
+    SL_OPERATION(mix_op, "sl_gossip_mix", SL_STAGE_SYNC),
     .cpu = mix_cpu_task,
     SL_CUDA_FUNC(mix_cuda_task),
     .role = {{"out", STARPU_W}, {"sources", STARPU_R | SL_REPEATED}},
@@ -102,12 +102,9 @@ enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n,
                            sl_handle_rows(sources[i]), sl_handle_columns(sources[i]), n_rows, n_columns);
         }
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = ((uint64_t)n + 1) * n_rows * n_columns * sizeof(sl_real);
     sl_task_begin(&task, &mix_op);
     sl_task_add(&task, OUT, out, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, SOURCES, sources[i], STARPU_R);
-    }
+    sl_task_add_each(&task, SOURCES, n, sources, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -48,9 +48,7 @@ static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct halo_args *args = cl_arg;
     const sl_real *chunk[SL_MAX_FULL_CHUNKS];
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[ROWS + c]);
-    }
+    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
     const uint32_t *list = sl_buffer_data(buffers[LIST]);
     struct sl_view rows = {chunk, args->shift, list + args->i0};
     const size_t bytes = sl_dtype_bytes(sl_buffer_dtype(buffers[PACKED]), 1);
@@ -69,9 +67,7 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 {
     const struct halo_args *args = cl_arg;
     const void *chunk[SL_MAX_FULL_CHUNKS];
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[ROWS + c]);
-    }
+    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
     const uint32_t *list = sl_buffer_data(buffers[LIST]);
     const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[PACKED]),
                                       chunk};
@@ -81,7 +77,7 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 #endif
 
 static struct sl_operation halo_op = {
-    SL_OPERATION(halo_op, "sl_halo_pack"),
+    SL_OPERATION(halo_op, "sl_halo_pack", SL_STAGE_EXCHANGE),
     .cpu = pack_cpu_task,
     SL_CUDA_FUNC(pack_cuda_task),
     .role = {{"list", STARPU_R}, {"packed", STARPU_W}, {"rows", STARPU_R | SL_REPEATED}},
@@ -106,13 +102,10 @@ enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct
                        n, sl_handle_columns(packed), i0, starpu_vector_get_nx(list), column, rows->n_columns,
                        rows->split.n_chunks, SL_MAX_FULL_CHUNKS);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_EXCHANGE);
     args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * sl_handle_columns(packed);
     sl_task_begin(&task, &halo_op);
     sl_task_add(&task, LIST, list, STARPU_R);
     sl_task_add(&task, PACKED, packed, STARPU_W);
-    for (uint32_t c = 0; c < args.n_chunks; c++) {
-        sl_task_add(&task, ROWS, rows->chunk[c], STARPU_R);
-    }
+    sl_task_add_each(&task, ROWS, args.n_chunks, rows->chunk, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
 }

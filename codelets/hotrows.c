@@ -172,7 +172,7 @@ static enum sl_status want_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 #define MAIN STARPU_SPECIFIC_NODE_CPU
 
 static struct sl_operation fill_op = {
-    SL_OPERATION(fill_op, "sl_hotrows_fill"),
+    SL_OPERATION(fill_op, "sl_hotrows_fill", SL_STAGE_GATHER),
     .cpu = fill_cpu_task,
     SL_CUDA_FUNC(fill_cuda_task),
     .codelet.specific_nodes = 1,
@@ -185,7 +185,7 @@ static struct sl_operation fill_op = {
 };
 
 static struct sl_operation want_op = {
-    SL_OPERATION(want_op, "sl_hotrows_want"),
+    SL_OPERATION(want_op, "sl_hotrows_want", SL_STAGE_GATHER),
     .cpu = want_cpu_task,
     SL_CUDA_FUNC(want_cuda_task),
     .codelet.specific_nodes = 1,
@@ -230,7 +230,6 @@ enum sl_status sl_hotrows_fill_submit(const struct sl_task_args *head, const str
     if (n_fixed > sl_handle_rows(hot->rows) || (n_fixed > 0 && sl_handle_columns(vertices) < n_fixed)) {
         return sl_fail(SL_EINVAL, "sl_hotrows_fill: %u vertices for %u slots", n_fixed, sl_handle_rows(hot->rows));
     }
-    args.head.stage = SL_STAGE_GATHER;
     args.head.work = row_bytes(n_fixed, table) + 4 * (uint64_t)sl_handle_rows(table);
     sl_task_begin(&task, &fill_op);
     sl_task_add(&task, SLOT_OF, hot->slot_of, STARPU_W);
@@ -258,7 +257,6 @@ enum sl_status sl_hotrows_want_submit(const struct sl_task_args *head, const str
         return sl_fail(SL_EINVAL, "sl_hotrows_want: %u rows of a frontier of %u, a tally of %zu bytes", n_rows,
                        sl_handle_columns(frontier), sl_handle_element(hot->tally));
     }
-    args.head.stage = SL_STAGE_GATHER;
     args.head.work = row_bytes(n_rows, table);
     sl_task_begin(&task, &want_op);
     sl_task_add(&task, SLOT_OF, hot->slot_of, mode);

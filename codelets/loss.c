@@ -158,14 +158,14 @@ static enum sl_status loss_sum_cpu_task(void *buffers[], const void *cl_arg)
 /* ---- operations ---- */
 
 static struct sl_operation loss_op = {
-    SL_OPERATION(loss_op, "sl_loss"),
+    SL_OPERATION(loss_op, "sl_loss", SL_STAGE_LOSS),
     .cpu = loss_cpu_task,
     SL_CUDA_FUNC(loss_cuda_task),
     .role = {{"z", STARPU_R}, {"frontier", STARPU_R}, {"labels", STARPU_R}, {"gz", STARPU_W}, {"loss", STARPU_W}},
 };
 
 static struct sl_operation loss_sum_op = {
-    SL_OPERATION(loss_sum_op, "sl_loss_sum"),
+    SL_OPERATION(loss_sum_op, "sl_loss_sum", SL_STAGE_LOSS),
     .cpu = loss_sum_cpu_task,
     .role = {{"total", STARPU_W}, {"losses", STARPU_R | SL_REPEATED}},
 };
@@ -190,7 +190,6 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
         return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
     }
     SL_TRY(st, sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
     sl_task_begin(&task, &loss_op);
     sl_task_add(&task, Z, z, STARPU_R);
@@ -207,13 +206,10 @@ static enum sl_status submit_sum(struct loss_sum_args *args, const starpu_data_h
                                  starpu_data_handle_t total)
 {
     struct sl_task task;
-    args->head.stage = sl_task_stage(&args->head, SL_STAGE_LOSS);
     args->head.work = ((uint64_t)args->n + 1) * sizeof(double);
     sl_task_begin(&task, &loss_sum_op);
     sl_task_add(&task, TOTAL, total, STARPU_W);
-    for (uint32_t i = 0; i < args->n; i++) {
-        sl_task_add(&task, LOSSES, losses[i], STARPU_R);
-    }
+    sl_task_add_each(&task, LOSSES, args->n, losses, STARPU_R);
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
 }
 

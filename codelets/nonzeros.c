@@ -66,7 +66,7 @@ static enum sl_status nonzeros_cuda_task(void *buffers[], const void *cl_arg, cu
 /* ---- operations ---- */
 
 static struct sl_operation nonzeros_op = {
-    SL_OPERATION(nonzeros_op, "sl_nonzeros"),
+    SL_OPERATION(nonzeros_op, "sl_nonzeros", SL_STAGE_SAMPLE),
     .cpu = nonzeros_cpu_task,
     SL_CUDA_FUNC(nonzeros_cuda_task),
     .role = {{"frontier", STARPU_R}, {"offsets", STARPU_R}, {"counts", STARPU_RW}},
@@ -84,7 +84,6 @@ enum sl_status sl_nonzeros_submit(const struct sl_task_args *head, uint32_t n_pa
         return sl_fail(SL_EINVAL, "sl_nonzeros: %u counts, offsets of %zu bytes; expected %u (%u hops, %u parts) and 8",
                        sl_handle_columns(counts), sl_handle_element(offsets), n_counts, head->hop, n_parts);
     }
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = (sizeof(sl_vertex) + 2 * sizeof(uint64_t)) * (uint64_t)sl_handle_columns(frontier);
     sl_task_begin(&task, &nonzeros_op);
     sl_task_add(&task, FRONTIER, frontier, STARPU_R);

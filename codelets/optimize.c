@@ -54,7 +54,7 @@ static enum sl_status optimize_cuda_task(void *buffers[], const void *cl_arg, cu
 /* ---- operations ---- */
 
 static struct sl_operation optimize_op = {
-    SL_OPERATION(optimize_op, "sl_optimize"),
+    SL_OPERATION(optimize_op, "sl_optimize", SL_STAGE_OPTIMISE),
     .cpu = optimize_cpu_task,
     SL_CUDA_FUNC(optimize_cuda_task),
     .role = {{"gradient", STARPU_R}, {"w", STARPU_RW}, {"m", STARPU_RW}, {"v", STARPU_RW}},
@@ -84,7 +84,6 @@ enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct 
     if (adam->t == 0) {
         return sl_fail(SL_EINVAL, "sl_optimize: Adam's step counts from 1, found 0");
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_OPTIMISE);
     args.head.work = 7 * (uint64_t)sl_handle_rows(w) * sl_handle_columns(w) * sizeof(sl_real);
     sl_task_begin(&task, &optimize_op);
     sl_task_add(&task, GRADIENT, gradient, STARPU_R);

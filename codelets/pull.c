@@ -407,7 +407,7 @@ static enum sl_status pull_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 /* ---- operation ---- */
 
 static struct sl_operation pull_op = {
-    SL_OPERATION(pull_op, "sl_pull"),
+    SL_OPERATION(pull_op, "sl_pull", SL_N_STAGES),
     .cpu = pull_cpu_task,
     SL_CUDA_FUNC(pull_cuda_task),
     .role = {{"offsets", STARPU_R},

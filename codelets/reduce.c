@@ -108,7 +108,7 @@ static enum sl_status reduce_cuda_task(void *buffers[], const void *cl_arg, cuda
 /* ---- operations ---- */
 
 static struct sl_operation reduce_op = {
-    SL_OPERATION(reduce_op, "sl_reduce"),
+    SL_OPERATION(reduce_op, "sl_reduce", SL_STAGE_SYNC),
     .cpu = reduce_cpu_task,
     SL_CUDA_FUNC(reduce_cuda_task),
     .role = {{"out", STARPU_W}, {"partials", STARPU_R | SL_REPEATED}},
@@ -132,12 +132,9 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
         }
         work += (uint64_t)n_all * n_columns;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = work * sizeof(sl_real);
     sl_task_begin(&task, &reduce_op);
     sl_task_add(&task, OUT, out, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, PARTIALS, partials[i], STARPU_R);
-    }
+    sl_task_add_each(&task, PARTIALS, n, partials, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
 }

@@ -673,21 +673,21 @@ static enum sl_status sample_cuda_task(void *buffers[], const void *cl_arg, cuda
 /* ---- operations ---- */
 
 static struct sl_operation permute_op = {
-    SL_OPERATION(permute_op, "sl_permute"),
+    SL_OPERATION(permute_op, "sl_permute", SL_STAGE_SAMPLE),
     .cpu = permute_cpu_task,
     SL_CUDA_FUNC(permute_cuda_task),
     .role = {{"train dataset ids", STARPU_R}, {"new ids", STARPU_R}, {"keys", STARPU_W}, {"order", STARPU_W}},
 };
 
 static struct sl_operation seed_op = {
-    SL_OPERATION(seed_op, "sl_seed"),
+    SL_OPERATION(seed_op, "sl_seed", SL_STAGE_SAMPLE),
     .cpu = seed_cpu_task,
     SL_CUDA_FUNC(seed_cuda_task),
     .role = {{"order", STARPU_R}, {"frontier", STARPU_RW}, {"index", STARPU_RW}, {"counts", STARPU_RW}},
 };
 
 static struct sl_operation sample_op = {
-    SL_OPERATION(sample_op, "sl_sample"),
+    SL_OPERATION(sample_op, "sl_sample", SL_STAGE_SAMPLE),
     .cpu = sample_cpu_task,
     SL_CUDA_FUNC(sample_cuda_task),
     .role = {{"offsets", STARPU_R},
@@ -715,7 +715,6 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
     if (starpu_vector_get_nx(order) < n || starpu_vector_get_nx(keys) < n) {
         return sl_fail(SL_EINVAL, "sl_permute: %u training ids, but room for %u", n, starpu_vector_get_nx(order));
     }
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = (uint64_t)n * sizeof(struct sl_permute_key);
     sl_task_begin(&task, &permute_op);
     sl_task_add(&task, TRAIN_IDS, train_dataset_ids, STARPU_R);
@@ -737,7 +736,6 @@ enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handl
     args.part_first = frontier->first;
     args.part_end = frontier->end;
     args.stop = head->run->stop_wanted;
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 4 * (uint64_t)(end - begin);
     sl_task_begin(&task, &seed_op);
     sl_task_add(&task, SEED_ORDER, order, STARPU_R);
@@ -765,7 +763,6 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     args.part = part->part;
     args.n_vertices = marks->n_vertices;
     args.max_fanout = marks->max_fanout;
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 64 * (uint64_t)starpu_vector_get_nx(block->edge_sources);
     sl_task_begin(&task, &sample_op);
     sl_task_add(&task, OFFSETS, part->offsets, STARPU_R);

@@ -85,7 +85,7 @@ static enum sl_status score_cuda_task(void *buffers[], const void *cl_arg, cudaS
 /* ---- operations ---- */
 
 static struct sl_operation score_op = {
-    SL_OPERATION(score_op, "sl_score"),
+    SL_OPERATION(score_op, "sl_score", SL_STAGE_EVALUATE),
     .cpu = score_cpu_task,
     SL_CUDA_FUNC(score_cuda_task),
     .role = {{"z", STARPU_R},
@@ -130,7 +130,6 @@ enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_hand
                        "sl_score: %u margins for Z [%u x %u]; expected 2 classes and as many margins as rows",
                        sl_handle_columns(margins), n_rows, n_classes);
     }
-    args.head.stage = SL_STAGE_EVALUATE;
     args.head.work = (uint64_t)n_rows * (n_classes * sizeof(sl_real) + sizeof(int32_t) + 1);
     sl_task_begin(&task, &score_op);
     sl_task_add(&task, Z, z, STARPU_R);

@@ -226,7 +226,6 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     }
     *(struct member *)cursor = (struct member){.n_buffers = task->n_buffers, .bytes = (uint32_t)bytes};
     memcpy((char *)number + numbers, args, args_bytes);
-    ((struct sl_task_args *)(void *)((char *)number + numbers))->operation = task->operation;
     struct bundle_args *all = (struct bundle_args *)bundle->args;
     all->n_members++;
     all->head.work += head->work;

@@ -67,14 +67,14 @@ static enum sl_status sum_task(void *buffers[], const void *cl_arg)
 /* ---- operations ---- */
 
 static struct sl_operation move_op = {
-    SL_OPERATION(move_op, "sl_move"),
+    SL_OPERATION(move_op, "sl_move", SL_N_STAGES),
     .cpu = move_task,
     .codelet.specific_nodes = 1,
     .role = {{"lane", STARPU_RW}, {"source", STARPU_R | SL_REPEATED}, {"target", STARPU_W | SL_REPEATED}},
 };
 
 static struct sl_operation sum_op = {
-    SL_OPERATION(sum_op, "sl_sum"),
+    SL_OPERATION(sum_op, "sl_sum", SL_STAGE_SYNC),
     .cpu = sum_task,
     .codelet.specific_nodes = 1,
     .role = {{"lane", STARPU_RW}, {"sum", STARPU_W}, {"share", STARPU_R | SL_REPEATED}},
@@ -221,7 +221,6 @@ enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct s
         }
         nodes[2 + i] = lane->node[i];
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = (lane->n_gpus + UINT64_C(1)) * bytes_of(out);
     struct sl_operation *operation = operation_for(lane, &sum_op, 2 + lane->n_gpus, nodes);
     if (operation == NULL) {
@@ -230,8 +229,6 @@ enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct s
     sl_task_begin(&task, operation);
     sl_task_add(&task, LANE, lane->lane, STARPU_RW);
     sl_task_add(&task, SUM, out, STARPU_W);
-    for (uint32_t i = 0; i < lane->n_gpus; i++) {
-        sl_task_add(&task, SUM_SHARE, share[i], STARPU_R);
-    }
+    sl_task_add_each(&task, SUM_SHARE, lane->n_gpus, share, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

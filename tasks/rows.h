@@ -136,18 +136,21 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle);
 /* Bytes of one element. */
 size_t sl_handle_element(starpu_data_handle_t handle);
 
-/* Whether the elements of a handle, or of a buffer inside a task wrapper, are bf16 (support/bf16.h): they have two
+/* Whether the elements of a handle, or of a buffer inside a task, are bf16 (support/bf16.h): they have two
  * bytes. */
 bool sl_handle_is_bf16(starpu_data_handle_t handle);
 bool sl_buffer_is_bf16(void *buffer);
 
-/* Data, rows and columns of a buffer, inside a task wrapper. */
+/* Data, rows and columns of a buffer, inside a task. */
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
-/* First row of a slice, inside a task wrapper; NULL if the slice is empty. */
+/* First row of a slice, inside a task; NULL if the slice is empty. */
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
+
+/* The data pointers of n buffers of chunks. */
+void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out);
 
 /* The data pointers of n buffers, for kernels that take an array of pointers. The caller frees *out (sl_free).
  * Thread safe. SL_ENOMEM. */
@@ -206,7 +209,7 @@ SL_INLINE size_t sl_dtype_bytes(enum sl_dtype dtype, size_t n)
     return n * (dtype == SL_DTYPE_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
 }
 
-/* dtype of a buffer of rows, inside a task wrapper. */
+/* dtype of a buffer of rows, inside a task. */
 static inline enum sl_dtype sl_buffer_dtype(void *buffer)
 {
     return sl_buffer_is_bf16(buffer) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;

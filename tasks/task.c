@@ -532,6 +532,14 @@ void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handl
     task->n_buffers++;
 }
 
+void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
+                      enum starpu_data_access_mode mode)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(task, role, handles[i], mode);
+    }
+}
+
 /* StarPU's y counts the rows of a matrix. */
 static bool has_rows(const struct sl_slice *slice)
 {
@@ -659,10 +667,9 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 }
 
 /* Copy the arguments. The name is stored behind them, so that StarPU frees both with the task. */
-static void set_arguments(struct starpu_task *out, const struct sl_operation *operation, const void *args,
-                          size_t args_bytes)
+static void set_arguments(struct starpu_task *out, const void *args, size_t args_bytes)
 {
-    const char *name = operation->codelet.name;
+    const char *name = out->cl->name;
     const struct sl_task_args *head = args;
     size_t name_bytes = head->run->traced ? SL_TASK_NAME_BYTES : 0;
     char *copy = malloc(args_bytes + name_bytes);
@@ -674,7 +681,6 @@ static void set_arguments(struct starpu_task *out, const struct sl_operation *op
         return;
     }
     memcpy(copy, args, args_bytes);
-    ((struct sl_task_args *)copy)->operation = operation;
     if (name_bytes > 0) {
         sl_task_name(head, name, copy + args_bytes);
         out->name = copy + args_bytes;
@@ -695,7 +701,7 @@ static enum sl_status submit(const struct sl_task *task, const void *args, size_
     struct starpu_task *out = starpu_task_create();
     enum sl_status st;
     out->cl = &task->operation->codelet;
-    set_arguments(out, task->operation, args, args_bytes);
+    set_arguments(out, args, args_bytes);
     if (!set_buffers(out, task) || out->cl_arg == NULL) {
         st = sl_fail(SL_ENOMEM, "no memory for a task of %u buffers", task->n_buffers);
         goto destroy_task;
@@ -713,11 +719,16 @@ destroy_task:
     return with_place(task->operation, args, st);
 }
 
-enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
+enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority)
 {
     assert(args_bytes >= sizeof(struct sl_task_args));
-    const struct sl_run *run = ((const struct sl_task_args *)args)->run;
+    struct sl_task_args *head = args;
+    const struct sl_run *run = head->run;
     enum sl_status st = task->status;
+    head->operation = task->operation;
+    if (task->operation->stage != SL_N_STAGES) {
+        head->stage = sl_task_stage(head, task->operation->stage);
+    }
     if (st == SL_OK) {
         st = check_buffers(task);
     }

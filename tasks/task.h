@@ -159,7 +159,7 @@ struct sl_runs {
 /* The head of each codelet's argument struct, copied by value into the task. */
 struct sl_task_args {
     struct sl_run *run;
-    const struct sl_operation *operation; /* sl_task_submit sets it */
+    const struct sl_operation *operation; /* sl_task_submit sets it, and `stage` if the operation has one */
     uint64_t step;                        /* counts over the whole run */
     uint32_t pe;
     uint32_t hop; /* 0 at the seeds */
@@ -218,6 +218,7 @@ struct sl_buffer_role {
 /* One kind of task. An implementation gets the task's buffers and a copy of the arguments. If an implementation fails,
  * the run fails with the message of the implementation, the operation's name, the PE and the step. */
 struct sl_operation {
+    enum sl_stage stage; /* time category; SL_N_STAGES: each submission says it */
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
     enum sl_status (*cpu)(void *buffers[], const void *args);
@@ -233,14 +234,15 @@ struct sl_operation {
 
 /* First initialisers of an operation. The first form has no performance model. The model of the second form is a
  * regression over `work`. The third form has a history of measurements, for work whose cost is no simple function. */
-#define SL_PLAIN_OPERATION(text)                                                                                       \
-    .codelet.name = text, .codelet.cpu_funcs = {sl_task_cpu}, .codelet.nbuffers = STARPU_VARIABLE_NBUFFERS
-#define SL_OPERATION(object, text)                                                                                     \
-    SL_PLAIN_OPERATION(text), .codelet.model = &(object).model, .model.symbol = text,                                  \
-                              .model.type = STARPU_REGRESSION_BASED, .model.size_base = sl_task_size_base
-#define SL_HISTORY_OPERATION(object, text)                                                                             \
-    SL_PLAIN_OPERATION(text), .codelet.model = &(object).model, .model.symbol = text,                                  \
-                              .model.type = STARPU_HISTORY_BASED, .model.footprint = sl_task_footprint
+#define SL_PLAIN_OPERATION(text, category)                                                                             \
+    .stage = category, .codelet.name = text, .codelet.cpu_funcs = {sl_task_cpu},                                       \
+    .codelet.nbuffers = STARPU_VARIABLE_NBUFFERS
+#define SL_OPERATION(object, text, category)                                                                           \
+    SL_PLAIN_OPERATION(text, category), .codelet.model = &(object).model, .model.symbol = text,                        \
+                                        .model.type = STARPU_REGRESSION_BASED, .model.size_base = sl_task_size_base
+#define SL_HISTORY_OPERATION(object, text, category)                                                                   \
+    SL_PLAIN_OPERATION(text, category), .codelet.model = &(object).model, .model.symbol = text,                        \
+                                        .model.type = STARPU_HISTORY_BASED, .model.footprint = sl_task_footprint
 
 /* Initialisers for one or two CUDA implementations. SL_CUDA: this build has them. */
 #ifndef SL_CUDA_FUNC
@@ -305,6 +307,10 @@ void sl_task_begin(struct sl_task *task, struct sl_operation *operation);
  * second buffer of a role that is not repeated, or a wrong index. */
 void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
+/* Append n buffers of a repeated role. */
+void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
+                      enum starpu_data_access_mode mode);
+
 /* Append the matrix of a slice, unless it is the last buffer already. mode: STARPU_R or STARPU_W. A write to a slice
  * that does not begin with row 0 keeps the other rows (STARPU_RW). Add all slices of one matrix in succession. For
  * writing, begin with the slice of the lowest rows. SL_EINVAL, returned by sl_task_submit: the matrix has no such
@@ -324,12 +330,13 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
  * times. CUDA implementations leave no mark, because they end after the call that started them. */
 #define SL_TASK_MARK "sl_codelet."
 
-/* Submit a task. Copies `args`, whose head is a struct sl_task_args. Sets name, priority and placement; with GPUs, a
- * task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may hold the task back.
+/* Submit a task. Completes the head of `args`, a struct sl_task_args, and copies `args`. Sets name, priority and
+ * placement; with GPUs, a task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may
+ * hold the task back.
  * The struct sl_task cannot be submitted again, even after a failure. SL_EINTERNAL: a buffer is missing or does not fit
  * its role; the message names the codelet, the PE and the step. SL_ESTARPU, SL_ENODEV: no worker can run the task.
  * SL_ENOMEM. */
-enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
+enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
 
 /* For holders: sl_task_submit, but to StarPU at once. */
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);

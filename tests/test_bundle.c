@@ -65,7 +65,7 @@ static enum sl_status mix_cpu_task(void *buffers[], const void *cl_arg)
 enum { READ, WRITTEN };
 
 static struct sl_operation mix_op = {
-    SL_PLAIN_OPERATION("sl_test_mix"),
+    SL_PLAIN_OPERATION("sl_test_mix", SL_N_STAGES),
     .cpu = mix_cpu_task,
     .role = {{"read", STARPU_R | SL_OR_RW | SL_REPEATED}, {"written", STARPU_W | SL_REPEATED}},
 };
@@ -93,7 +93,7 @@ static void numbers_down(void)
     fixture_stop();
 }
 
-static enum sl_status submit_mix(const struct mix_args *args, const uint32_t *which)
+static enum sl_status submit_mix(struct mix_args *args, const uint32_t *which)
 {
     struct sl_task task;
     sl_task_begin(&task, &mix_op);

@@ -150,7 +150,7 @@ static enum sl_status hang_cpu_task(void *buffers[], const void *args)
     return SL_OK;
 }
 
-static struct sl_operation hang_op = {SL_PLAIN_OPERATION("sl_test_hang"), .cpu = hang_cpu_task};
+static struct sl_operation hang_op = {SL_PLAIN_OPERATION("sl_test_hang", SL_N_STAGES), .cpu = hang_cpu_task};
 
 /* Nothing moves: the watchdog sees it after its second, which is none of this clock, and names the task. */
 static atomic_bool seen;

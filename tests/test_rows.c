@@ -355,9 +355,9 @@ static enum sl_status read_cpu_task(void *buffers[], const void *cl_arg)
 
 enum { CHUNKS, INDEX };
 
-static struct sl_operation stamp_op = {SL_PLAIN_OPERATION("sl_test_stamp"), .cpu = stamp_cpu_task,
+static struct sl_operation stamp_op = {SL_PLAIN_OPERATION("sl_test_stamp", SL_N_STAGES), .cpu = stamp_cpu_task,
                                        .role = {{"chunk", STARPU_W}}};
-static struct sl_operation read_op = {SL_PLAIN_OPERATION("sl_test_read"), .cpu = read_cpu_task,
+static struct sl_operation read_op = {SL_PLAIN_OPERATION("sl_test_read", SL_N_STAGES), .cpu = read_cpu_task,
                                       .role = {{"chunks", STARPU_R | SL_REPEATED}, {"index", STARPU_R}}};
 
 static void test_chunks_are_one_matrix(void **state)
@@ -407,7 +407,7 @@ static enum sl_status slow_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 static struct sl_operation slow_op = {
-    SL_PLAIN_OPERATION("sl_test_slow"),
+    SL_PLAIN_OPERATION("sl_test_slow", SL_N_STAGES),
     .cpu = slow_cpu_task,
     .role = {{"read", STARPU_R | SL_OPTIONAL}, {"written", STARPU_W | SL_OPTIONAL}},
 };

@@ -58,24 +58,24 @@ static void starving_task(void *buffers[], void *args)
 
 enum { FIRST, SECOND, MORE };
 
-static struct sl_operation many_op = {SL_PLAIN_OPERATION("sl_test_many"), .cpu = note_cpu_task,
+static struct sl_operation many_op = {SL_PLAIN_OPERATION("sl_test_many", SL_N_STAGES), .cpu = note_cpu_task,
                                       .role = {{"numbers", STARPU_W | SL_REPEATED}}};
-static struct sl_operation pair_op = {SL_HISTORY_OPERATION(pair_op, "sl_test_pair"), .cpu = note_cpu_task,
+static struct sl_operation pair_op = {SL_HISTORY_OPERATION(pair_op, "sl_test_pair", SL_N_STAGES), .cpu = note_cpu_task,
                                       .role = {{"first", STARPU_W}, {"second", STARPU_W}}};
-static struct sl_operation mixed_op = {SL_PLAIN_OPERATION("sl_test_mixed"), .cpu = note_cpu_task,
+static struct sl_operation mixed_op = {SL_PLAIN_OPERATION("sl_test_mixed", SL_N_STAGES), .cpu = note_cpu_task,
                                        .role = {{"first", STARPU_W | SL_OR_RW},
                                                 {"second", STARPU_W | SL_OPTIONAL},
                                                 {"more", STARPU_W | SL_REPEATED},
                                                 {"last", STARPU_R}}};
-static struct sl_operation none_op = {SL_PLAIN_OPERATION("sl_test_none"), .cpu = note_cpu_task};
+static struct sl_operation none_op = {SL_PLAIN_OPERATION("sl_test_none", SL_N_STAGES), .cpu = note_cpu_task};
 static struct sl_operation starving_op = {
-    .codelet.name = "sl_test_none", .codelet.cpu_funcs = {starving_task}, .cpu = note_cpu_task};
-static struct sl_operation nowhere_op = {SL_PLAIN_OPERATION("sl_test_nowhere"), .codelet.where = STARPU_CUDA,
-                                         .cpu = note_cpu_task};
+    .stage = SL_N_STAGES, .codelet.name = "sl_test_none", .codelet.cpu_funcs = {starving_task}, .cpu = note_cpu_task};
+static struct sl_operation nowhere_op = {SL_PLAIN_OPERATION("sl_test_nowhere", SL_N_STAGES),
+                                         .codelet.where = STARPU_CUDA, .cpu = note_cpu_task};
 
 #define MOST 70
 
-static enum sl_status submit_many(uint32_t n, starpu_data_handle_t *handles, const struct note_args *args)
+static enum sl_status submit_many(uint32_t n, starpu_data_handle_t *handles, struct note_args *args)
 {
     struct sl_task task;
     sl_task_begin(&task, &many_op);
@@ -85,7 +85,7 @@ static enum sl_status submit_many(uint32_t n, starpu_data_handle_t *handles, con
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_NORMAL);
 }
 
-static enum sl_status submit_none(const struct note_args *args, enum sl_priority priority)
+static enum sl_status submit_none(struct note_args *args, enum sl_priority priority)
 {
     struct sl_task task;
     sl_task_begin(&task, args->starve ? &starving_op : &none_op);
@@ -124,7 +124,7 @@ struct added {
 };
 
 static enum sl_status submit_added(struct sl_operation *operation, size_t n, const struct added *added,
-                                   starpu_data_handle_t *handles, const struct note_args *args)
+                                   starpu_data_handle_t *handles, struct note_args *args)
 {
     struct sl_task task;
     sl_task_begin(&task, operation);
