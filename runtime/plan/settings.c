@@ -342,7 +342,8 @@ static const struct sl_option pipe_options[] = {
              "continue exactly from the best weights so far"},
     {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every),
      .initial = "23", .min = 1, .argument = "N", .unit = "epochs",
-     .help = "Epochs between snapshots of the rows that stand for the rows of later chunks. 1: rows of the last epoch"},
+     .help = "Epochs between snapshots of the history, the rows that replace rows of later chunks. 1: rows of the last "
+             "epoch"},
 };
 /* clang-format on */
 
