@@ -215,9 +215,9 @@ static const struct sl_option options[] = {
 
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
      .shown = "one per core allowed; one beside GPUs", .argument = "N",
-     .help = "CPU workers. 0: one per core of the cpuset, or fewer under a CPU quota; with GPUs, one for the few "
-             "tasks that GPUs cannot run; $STARPU_NCPU overrides both. With GPUs, any other number lets CPUs share "
-             "all work"},
+     .help = "CPU workers. 0 without GPUs: one per core of the cpuset, or fewer under a CPU quota. 0 with GPUs: one "
+             "worker, for the few tasks that GPUs cannot run. $STARPU_NCPU overrides 0. With GPUs, any other number "
+             "lets CPUs share all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
      .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "

@@ -83,7 +83,7 @@ struct sl_replicas {
     starpu_data_handle_t *mirror;
 };
 
-/* Allocate `mirror`, after all other members except the rounds are set. SL_ENOMEM. */
+/* Allocate `mirror`. The caller has set all other members except the rounds. SL_ENOMEM. */
 enum sl_status sl_replicas_open(struct sl_replicas *replicas);
 void sl_replicas_close(struct sl_replicas *replicas);
 
