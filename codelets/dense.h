@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 8, dense: a product of rows with a weight matrix, and its two adjoints.
+ * Dense: a product of rows with a weight matrix, and its two adjoints.
  *   before: codelets/aggregate.h, or the rows themselves if a layer projects first     after: codelets/activate.h
  *
  *   forward          Z  = X W (+ bias)        or  Z  += X W

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages 4 and 6, exchange: ids travel to their owners, and the owners' rows travel to the requesters.
+ * Exchange: ids travel to their owners, and the owners' rows travel to the requesters.
  *   merge  before: codelets/sample.h of the same hop on all PEs of the group  after: sample of the next hop, or gather
  *   pack   before: gather or activate fills the owner's rows, or the table    after: aggregate at the requester
  *
@@ -29,10 +29,10 @@
 
 /* ---- kernels, CPU ---- */
 
-/* The requests of the PEs of a group to one PE. */
+/* Requests that the PEs of a group send to one PE, the owner. */
 struct sl_requests {
     uint32_t n_parts; /* G */
-    uint32_t owner;   /* the PE that is asked, and merges */
+    uint32_t owner;   /* the PE that receives the requests and merges */
     bool of_part;     /* inverse entries are rows of the part, not of the frontier */
     const uint32_t *list[SL_MAX_PES];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 11, synchronise by gossip: combine arrays of several replicas into one.
+ * Gossip: combine arrays of several replicas into one.
  *   before: codelets/reduce.h (gradients) or codelets/optimize.h (weights)        after: codelets/optimize.h, the next
  *   step
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 9, loss: softmax cross entropy of the seeds' logits, and its gradient.
+ * Loss: softmax cross entropy of the seeds' logits, and its gradient.
  *   before: codelets/dense.h of the last layer      after: backward, codelets/dense.h
  *
  *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))

@@ -6,7 +6,7 @@
  * are missing; the factors tell.
  *   before: the rows that chunks exchange (runtime/model/pass.h)     after: dense, or an activation
  *
- * Row d of the output is vertex `id` of a part. Its list holds its in-neighbours u, or its out-neighbours in the
+ * Row d of the output is vertex `id` of a part. Its list has its in-neighbours u, or its out-neighbours in the
  * adjoint. k(u) is the factor of u's part:
  *   SL_PULL_MEAN       out[d] = sum over u of k(u) x[u] / length of d's list
  *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)

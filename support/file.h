@@ -75,8 +75,8 @@ bool sl_folder_writable(const char *path);
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
 
-/* Whether no unrelated user can have made or changed this file. Its owner is this user, root, or the owner of its
- * folder. The file is not world-writable. The folder is not world-writable either, or has the sticky bit. */
+/* True if no stranger can have made or changed this file: its owner is this user, root, or the owner of its folder; the
+ * file is not world-writable; and its folder is not world-writable, or has the sticky bit. */
 bool sl_file_trusted(const char *path);
 
 /* *out: "folder/name", or a copy of `name` if it is absolute or `folder` is empty. Release it with sl_free.

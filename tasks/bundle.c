@@ -17,7 +17,6 @@
 /* A task of a bundle. Behind it, each aligned: pointers to its buffers, the buffers' numbers in the bundle, its
  * arguments. */
 struct member {
-    struct starpu_codelet *codelet;
     uint32_t n_buffers;
     uint32_t bytes; /* with the pieces behind it */
 };
@@ -66,12 +65,11 @@ static void run_member(const struct member *m, char *behind, void *const *buffer
 {
     void **own = (void **)behind;
     const uint32_t *number = (const uint32_t *)(behind + aligned(m->n_buffers * sizeof *own));
+    struct sl_task_args *args = (void *)((char *)number + aligned(m->n_buffers * sizeof *number));
     for (uint32_t i = 0; i < m->n_buffers; i++) {
         own[i] = buffers[number[i]];
     }
-    sl_task_in_hand(m->codelet->name);
-    m->codelet->cpu_funcs[0](own, (char *)number + aligned(m->n_buffers * sizeof *number));
-    sl_task_in_hand(NULL);
+    args->operation->codelet.cpu_funcs[0](own, args);
 }
 
 static void bundle_cpu_task(void *buffers[], void *cl_arg)
@@ -84,8 +82,14 @@ static void bundle_cpu_task(void *buffers[], void *cl_arg)
     }
 }
 
-static struct starpu_codelet bundle_cl = {
-    .name = "sl_bundle", .cpu_funcs = {bundle_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
+enum { READ, WRITTEN };
+
+static struct sl_operation bundle_op = {
+    .codelet.name = "sl_bundle",
+    .codelet.cpu_funcs = {bundle_cpu_task},
+    .codelet.nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .role = {{"read by a task", STARPU_R | SL_REPEATED | SL_OR_RW}, {"written by a task", STARPU_W | SL_REPEATED}},
+};
 
 /* ---- lots and handles ---- */
 
@@ -159,7 +163,7 @@ static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data
     enum sl_status st;
     SL_TRY(st, held_of(b, handle, &held), done);
     if (held->number[lot] == NONE) {
-        sl_task_add(task, handle, mode);
+        sl_task_add(task, mode & STARPU_R ? READ : WRITTEN, handle, mode);
         SL_TRY(st, task->status, done);
         held->number[lot] = task->n_buffers - 1;
     } else if (task->modes[held->number[lot]] == STARPU_R && mode & STARPU_W) {
@@ -196,7 +200,7 @@ static void begin(struct bundle *bundle, const struct sl_task_args *head, enum s
 {
     struct bundle_args args = {.head = *head};
     args.head.work = 0;
-    sl_task_begin(&bundle->task, &bundle_cl);
+    sl_task_begin(&bundle->task, &bundle_op);
     memcpy(bundle->args, &args, sizeof args);
     bundle->n_bytes = aligned(sizeof args);
     bundle->priority = priority;
@@ -220,8 +224,7 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     for (unsigned i = 0; i < task->n_buffers; i++) {
         SL_TRY(st, add_buffer(b, lot, task->handles[i], task->modes[i], &number[i]), done);
     }
-    *(struct member *)cursor =
-        (struct member){.codelet = task->codelet, .n_buffers = task->n_buffers, .bytes = (uint32_t)bytes};
+    *(struct member *)cursor = (struct member){.n_buffers = task->n_buffers, .bytes = (uint32_t)bytes};
     memcpy((char *)number + numbers, args, args_bytes);
     struct bundle_args *all = (struct bundle_args *)bundle->args;
     all->n_members++;
@@ -271,7 +274,7 @@ static void let_go(const struct sl_hold *hold)
 /* The lot of a task, NONE if it must go to StarPU alone. */
 static uint32_t lot_of(const struct sl_bundles *b, const struct sl_task *task, const struct sl_task_args *head)
 {
-    bool of_all = head->stage >= SL_STAGE_SYNC || task->codelet->cpu_funcs[0] == NULL;
+    bool of_all = head->stage >= SL_STAGE_SYNC || task->operation->codelet.cpu_funcs[0] == NULL;
     for (unsigned i = 0; i < task->n_buffers; i++) {
         of_all = of_all || (task->modes[i] & ~STARPU_RW) != 0; /* other access modes are not handled here */
     }

@@ -3,11 +3,11 @@
  *
  * Bundles: several tasks that StarPU gets as one.
  *
- * With many PEs on few workers, tasks are short, and StarPU needs more time to order a task than the task takes. A lot
- * is a few neighbouring PEs. The tasks of a lot are held back and collected into a bundle. A bundle runs its tasks in
- * submission order, and names each buffer once.
+ * With many PEs on few workers, tasks are short, and StarPU needs more time to schedule a task than the task takes. A
+ * lot is a few neighbouring PEs. The tasks of a lot are held back and collected into a bundle. A bundle runs its tasks
+ * in submission order, and names each buffer once.
  *
- * A task may touch a buffer that tasks of another lot hold. If one of the two writes it, all bundles go to StarPU
+ * A task may touch a buffer of held tasks of another lot. If one of the two writes it, all bundles go to StarPU
  * first. So StarPU keeps every order that it would have kept without bundles. Tasks outside all lots, such as sums over
  * all PEs and weight updates, go to StarPU alone, after the tasks they depend on.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU's data handles for codelet headers. A CUDA source defines SL_KERNELS_ONLY and includes these headers
+ * StarPU's data handles for codelet headers. A CUDA file defines SL_KERNELS_ONLY and includes these headers
  * without StarPU. The handle type is then opaque.
  */
 #ifndef SL_TASKS_HANDLE_H

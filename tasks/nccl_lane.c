@@ -24,112 +24,91 @@ struct move_args {
     } move[];
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void leave(const struct sl_task_args *head, double start_s, enum sl_status st)
-{
-    if (st != SL_OK) {
-        sl_task_fail(head, st);
-        return;
-    }
-    sl_task_leave(head, start_s);
-}
+enum { LANE, MOVE_SOURCE, MOVE_TARGET };
+enum { SUM = 1, SUM_SHARE };
 
 /* buffers: the lane, then source and target of each move */
-static void move_task(void *buffers[], void *cl_arg)
+static enum sl_status move_task(void *buffers[], const void *cl_arg)
 {
     const struct move_args *args = cl_arg;
     uint32_t n = args->lane.n;
     struct sl_nccl_message *messages;
-    double start_s;
-    if (sl_task_enter(&args->lane.head, &start_s)) {
-        return;
-    }
     enum sl_status st = sl_alloc(n, sizeof *messages, "messages", &messages);
     if (st == SL_OK) {
         for (uint32_t k = 0; k < n; k++) {
-            void *source = buffers[1 + 2 * k];
+            void *source = buffers[MOVE_SOURCE + 2 * k];
             size_t n_entries = (size_t)sl_buffer_rows(source) * sl_buffer_columns(source);
             messages[k] = (struct sl_nccl_message){.from = args->move[k].from,
                                                    .to = args->move[k].to,
                                                    .bytes = sl_dtype_bytes(sl_buffer_dtype(source), n_entries),
                                                    .source = sl_buffer_data(source),
-                                                   .target = sl_buffer_data(buffers[2 + 2 * k])};
+                                                   .target = sl_buffer_data(buffers[MOVE_TARGET + 2 * k])};
         }
         st = sl_nccl_move(args->lane.nccl, n, messages);
         sl_free(messages);
     }
-    leave(&args->lane.head, start_s, st);
+    return st;
 }
 
 /* buffers: the lane, the sum, then the share of each GPU */
-static void sum_task(void *buffers[], void *cl_arg)
+static enum sl_status sum_task(void *buffers[], const void *cl_arg)
 {
     const struct nccl_lane_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[1]) * sl_buffer_columns(buffers[1]);
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[SUM]) * sl_buffer_columns(buffers[SUM]);
     const sl_real *source[SL_NCCL_MAX_GPUS];
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t i = 0; i < args->n; i++) {
-        source[i] = sl_buffer_data(buffers[2 + i]);
+        source[i] = sl_buffer_data(buffers[SUM_SHARE + i]);
     }
-    leave(&args->head, start_s, sl_nccl_sum(args->nccl, n_entries, source, sl_buffer_data(buffers[1])));
+    return sl_nccl_sum(args->nccl, n_entries, source, sl_buffer_data(buffers[SUM]));
 }
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel move_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_move", .size_base = sl_task_size_base};
-
-static const struct starpu_codelet move_cl = {
-    .name = "sl_move",
-    .cpu_funcs = {move_task},
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .specific_nodes = 1,
-    .model = &move_model,
+static struct sl_operation move_op = {
+    SL_OPERATION(move_op, "sl_move", SL_N_STAGES),
+    .cpu = move_task,
+    .codelet.specific_nodes = 1,
+    .role = {{"lane", STARPU_RW}, {"source", STARPU_R | SL_REPEATED}, {"target", STARPU_W | SL_REPEATED}},
 };
 
-static struct starpu_perfmodel sum_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_sum", .size_base = sl_task_size_base};
-
-static const struct starpu_codelet sum_cl = {
-    .name = "sl_sum",
-    .cpu_funcs = {sum_task},
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .specific_nodes = 1,
-    .model = &sum_model,
+static struct sl_operation sum_op = {
+    SL_OPERATION(sum_op, "sl_sum", SL_STAGE_SYNC),
+    .cpu = sum_task,
+    .codelet.specific_nodes = 1,
+    .role = {{"lane", STARPU_RW}, {"sum", STARPU_W}, {"share", STARPU_R | SL_REPEATED}},
 };
 
-/* A codelet, with the memory nodes of its n buffers. */
+/* An operation, with the memory nodes of its n buffers. */
 struct sl_nccl_lane_codelet {
     struct sl_nccl_lane_codelet *next;
-    struct starpu_codelet codelet;
+    struct sl_operation operation;
     uint32_t n;
     int nodes[];
 };
 
-/* Find the codelet like `kind` with these memory nodes for its n buffers, or create it. NULL: no memory. */
-static struct starpu_codelet *codelet_for(struct sl_nccl_lane *lane, const struct starpu_codelet *kind, uint32_t n,
+/* Find the operation like `kind` with these memory nodes for its n buffers, or create it. NULL: no memory. */
+static struct sl_operation *operation_for(struct sl_nccl_lane *lane, const struct sl_operation *kind, uint32_t n,
                                           const int *nodes)
 {
     struct sl_nccl_lane_codelet *c;
     for (c = lane->codelets; c != NULL; c = c->next) {
-        if (c->codelet.name == kind->name && c->n == n && memcmp(c->nodes, nodes, n * sizeof *nodes) == 0) {
-            return &c->codelet;
+        if (c->operation.codelet.name == kind->codelet.name && c->n == n &&
+            memcmp(c->nodes, nodes, n * sizeof *nodes) == 0) {
+            return &c->operation;
         }
     }
     if (sl_alloc_zero(1, sizeof *c + n * sizeof *nodes, "a codelet", &c) != SL_OK) {
         return NULL;
     }
-    c->codelet = *kind;
-    c->codelet.dyn_nodes = c->nodes;
+    c->operation = *kind;
+    c->operation.codelet.dyn_nodes = c->nodes;
     c->n = n;
     memcpy(c->nodes, nodes, n * sizeof *nodes);
     c->next = lane->codelets;
     lane->codelets = c;
-    return &c->codelet;
+    return &c->operation;
 }
 
 /* ---- open, close ---- */
@@ -210,16 +189,16 @@ enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct 
         nodes[1 + 2 * k] = lane->node[moves[k].from];
         nodes[2 + 2 * k] = lane->node[moves[k].to];
     }
-    struct starpu_codelet *codelet = codelet_for(lane, &move_cl, 1 + 2 * n, nodes);
-    if (codelet == NULL) {
+    struct sl_operation *operation = operation_for(lane, &move_op, 1 + 2 * n, nodes);
+    if (operation == NULL) {
         st = SL_ENOMEM;
         goto done;
     }
-    sl_task_begin(&task, codelet);
-    sl_task_add(&task, lane->lane, STARPU_RW);
+    sl_task_begin(&task, operation);
+    sl_task_add(&task, LANE, lane->lane, STARPU_RW);
     for (uint32_t k = 0; k < n; k++) {
-        sl_task_add(&task, moves[k].source, STARPU_R);
-        sl_task_add(&task, moves[k].target, STARPU_W);
+        sl_task_add(&task, MOVE_SOURCE, moves[k].source, STARPU_R);
+        sl_task_add(&task, MOVE_TARGET, moves[k].target, STARPU_W);
     }
     st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
 done:
@@ -242,17 +221,14 @@ enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct s
         }
         nodes[2 + i] = lane->node[i];
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = (lane->n_gpus + UINT64_C(1)) * bytes_of(out);
-    struct starpu_codelet *codelet = codelet_for(lane, &sum_cl, 2 + lane->n_gpus, nodes);
-    if (codelet == NULL) {
+    struct sl_operation *operation = operation_for(lane, &sum_op, 2 + lane->n_gpus, nodes);
+    if (operation == NULL) {
         return SL_ENOMEM;
     }
-    sl_task_begin(&task, codelet);
-    sl_task_add(&task, lane->lane, STARPU_RW);
-    sl_task_add(&task, out, STARPU_W);
-    for (uint32_t i = 0; i < lane->n_gpus; i++) {
-        sl_task_add(&task, share[i], STARPU_R);
-    }
+    sl_task_begin(&task, operation);
+    sl_task_add(&task, LANE, lane->lane, STARPU_RW);
+    sl_task_add(&task, SUM, out, STARPU_W);
+    sl_task_add_each(&task, SUM_SHARE, lane->n_gpus, share, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Between stages 6 and 7, and in stages 10 and 11: how rows, row gradients and weight gradients move between GPUs.
+ * How rows, row gradients and weight gradients move between GPUs.
  *
  *   --transport starpu  no tasks: StarPU copies a buffer to the device of the task that reads it
  *   --transport nccl    the two tasks below. Each PE lives on a GPU (tasks/home.h). StarPU first brings the data
@@ -17,7 +17,7 @@
  * compute. Dependent tasks start when the data have arrived. All these tasks access one more handle, the lane, in
  * mode RW. They therefore run one at a time, in the order of submission.
  *
- * The first GPU holds the sum over GPUs, and the optimiser reads it there. StarPU then copies the new weights to the
+ * The first GPU has the sum over GPUs, and the optimiser reads it there. StarPU then copies the new weights to the
  * other GPUs, which completes the all-reduce. Only one copy of the weights is updated. Ids and the sums of batch
  * norm stay with StarPU; the number of ids is known on the device only.
  */

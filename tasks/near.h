@@ -4,7 +4,7 @@
  * A StarPU scheduler for CPU workers: a task runs near the rows of its PE.
  *
  * Reading a word that another core wrote last can take ten times as long as reading a word of the own core. StarPU's
- * lws leaves a ready task with the worker that released it. That is often another PE's worker, because rows arrive
+ * lws leaves a ready task with the worker that released it. This is often the worker of another PE, because rows arrive
  * from other PEs.
  *
  * Each worker has a queue ("line") of ready tasks. A task joins the queue of its PE's home. If the PE has several
@@ -34,10 +34,10 @@
  * - A worker yields only if it is relaxed (starpu_worker_relax_on). StarPU lets other threads have the lock of a worker
  *   only if the worker is relaxed or outside pop and push. StarPU takes this lock for a task that names its worker
  *   (--placement home). If workers yielded unrelaxed, the thread that submits such a task could wait for minutes.
- * - Stealing is bounded. A call of pop looks at each queue once and takes at most one task, which joins no other
- *   queue. Workers therefore cannot pass a task around.
- * - Priorities are strict: a task waits for all tasks of higher priority in its queue. The task graph is finite, so the
- *   wait is.
+ * - Stealing is bounded. A call of pop looks at each queue once and takes at most one task. A stolen task joins no
+ * other queue, so workers cannot pass a task around.
+ * - Priorities are strict: a task waits for all tasks of higher priority in its queue. The wait is
+ *   finite, because the task graph is.
  * - Start and end. StarPU calls init before its workers poll, and deinit after its workers have ended.
  */
 #ifndef SL_TASKS_NEAR_H
@@ -58,7 +58,7 @@
  * static, so a process can run one instance. */
 extern struct starpu_sched_policy sl_near;
 
-/* The value for starpu_task.sched_data of the PE's tasks. A task with sched_data NULL belongs to no PE and stays
+/* The value of starpu_task.sched_data for the tasks of `pe`. A task with sched_data NULL belongs to no PE and stays
  * with the worker that released it. */
 void *sl_near_place(const struct sl_homes *homes, uint32_t pe);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Ranks: the MPI processes of one run, started by mpirun or srun, and the messages between them. Only this header's
- * source calls MPI and StarPU-MPI. A build without MPI has one rank. A process whose environment names no launcher,
- * or one process, also has one rank. A process belongs to one run, from sl_ranks_open to its exit.
+ * Ranks: the MPI processes of one run, started by mpirun or srun, and the messages between them. Only
+ * tasks/ranks.c calls MPI and StarPU-MPI. There is one rank in a build without MPI, and in a process that no launcher
+ * started or that a launcher started alone. A process belongs to one run, from sl_ranks_open to its exit.
  *
  * Messages are StarPU-MPI messages of data handles. A handle is sent when the tasks that write it have finished.
  * Tasks that read a received handle wait for it. The submitting thread never waits. Both sides name a message by a
@@ -88,7 +88,7 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts);
  * SL_ENOMEM. */
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all);
 
-/* All-to-all exchange of lists. `to` holds a list of n_to[r] numbers for each rank r, list after list; `from`
+/* All-to-all exchange of lists. `to` has a list of n_to[r] numbers for each rank r, list after list; `from`
  * receives a list of n_from[r] numbers from each. sl_ranks_swap_counts exchanges the lengths first. SL_EIO,
  * SL_ENOMEM. */
 enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from);
@@ -126,7 +126,7 @@ enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t t
 enum sl_status sl_ranks_offer(starpu_data_handle_t handle, uint32_t to, int64_t tag);
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag);
 
-/* Register a vector of `room` uint32 at `memory`, which holds a list by PE of n_parts PEs (codelets/sample.h). A
+/* Register a vector of `room` uint32 at `memory`, which is a list by PE of n_parts PEs (codelets/sample.h). A
  * message carries only the used part of the list. Tasks see a vector. The caller unregisters the handle; `memory`
  * must outlive it. */
 void sl_list_register(void *memory, uint32_t room, uint32_t n_parts, starpu_data_handle_t *out);

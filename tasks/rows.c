@@ -373,6 +373,13 @@ void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
     return (char *)sl_buffer_data(buffer) + offset;
 }
 
+void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        out[c] = sl_buffer_data(buffers[c]);
+    }
+}
+
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
 {
     void **data;

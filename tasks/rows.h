@@ -4,7 +4,7 @@
  * Rows of one PE at one level, split into chunks. Each chunk is a StarPU handle, so several workers can serve one
  * PE.
  *
- * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Every frontier begins with
+ * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Every frontier begins with
  * the frontier before it, row by row: row r of level l and row r of level l + 1 are the same vertex. The
  * destinations of a block are therefore the first rows of its sources. The number of rows in a chunk is a power of
  * two that never shrinks from one level to the next. All rows of a chunk of level l therefore lie in one chunk of
@@ -22,7 +22,7 @@
 #include "support/status.h"
 #include "tasks/handle.h"
 
-/* A split of n_rows: chunk c holds rows c << shift .. min(n_rows, (c + 1) << shift) - 1. Without rows there is no
+/* A split of n_rows: chunk c has rows c << shift .. min(n_rows, (c + 1) << shift) - 1. Without rows there is no
  * chunk. */
 struct sl_split {
     uint32_t n_rows;
@@ -136,18 +136,21 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle);
 /* Bytes of one element. */
 size_t sl_handle_element(starpu_data_handle_t handle);
 
-/* Whether the elements of a handle, or of a buffer inside a task wrapper, are bf16 (support/bf16.h): they have two
+/* Whether the elements of a handle, or of a buffer inside a task, are bf16 (support/bf16.h): they have two
  * bytes. */
 bool sl_handle_is_bf16(starpu_data_handle_t handle);
 bool sl_buffer_is_bf16(void *buffer);
 
-/* Data, rows and columns of a buffer, inside a task wrapper. */
+/* Data, rows and columns of a buffer, inside a task. */
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
-/* First row of a slice, inside a task wrapper; NULL if the slice is empty. */
+/* First row of a slice, inside a task; NULL if the slice is empty. */
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
+
+/* The data pointers of n buffers of chunks. */
+void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out);
 
 /* The data pointers of n buffers, for kernels that take an array of pointers. The caller frees *out (sl_free).
  * Thread safe. SL_ENOMEM. */
@@ -177,7 +180,7 @@ static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32
     return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
-/* Prefetch a row into the second-level cache. It accepts many more outstanding lines than the first level. */
+/* Prefetch a row into the second-level cache. The second level accepts many more outstanding lines than the first. */
 SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
 {
     for (size_t offset = 0; offset < bytes; offset += 64) {
@@ -206,7 +209,7 @@ SL_INLINE size_t sl_dtype_bytes(enum sl_dtype dtype, size_t n)
     return n * (dtype == SL_DTYPE_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
 }
 
-/* dtype of a buffer of rows, inside a task wrapper. */
+/* dtype of a buffer of rows, inside a task. */
 static inline enum sl_dtype sl_buffer_dtype(void *buffer)
 {
     return sl_buffer_is_bf16(buffer) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;

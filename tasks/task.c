@@ -159,29 +159,13 @@ static struct sl_worker_log *own_log(const struct sl_run *run)
     return worker < 0 || (unsigned)worker >= run->n_workers ? NULL : &run->logs[worker];
 }
 
-static _Thread_local const char *codelet_in_hand;
-
-void sl_task_in_hand(const char *codelet_name)
-{
-    codelet_in_hand = codelet_name;
-}
-
-static const char *current_codelet(void)
-{
-    const struct starpu_task *task = starpu_task_get_current();
-    if (codelet_in_hand != NULL) {
-        return codelet_in_hand;
-    }
-    return task != NULL ? task->cl->name : "a task";
-}
-
 static void set_current(struct sl_current_task *current, const struct sl_task_args *args)
 {
     atomic_store_explicit(&current->step, args->step, memory_order_relaxed);
     atomic_store_explicit(&current->pe, args->pe, memory_order_relaxed);
     atomic_store_explicit(&current->stage, (uint32_t)args->stage, memory_order_relaxed);
     atomic_store_explicit(&current->args, args, memory_order_relaxed);
-    atomic_store_explicit(&current->name, current_codelet(), memory_order_release);
+    atomic_store_explicit(&current->name, args->operation->codelet.name, memory_order_release);
 }
 
 static void begin_work(const struct sl_task_args *args)
@@ -210,6 +194,15 @@ static void print_place(uint32_t pe, uint64_t step, enum sl_stage stage, char *o
     }
 }
 
+/* Put the codelet, the PE and the step before this thread's last message. */
+static enum sl_status with_place(const struct sl_operation *operation, const struct sl_task_args *args,
+                                 enum sl_status st)
+{
+    char place[48];
+    print_place(args->pe, args->step, args->stage, place, sizeof place);
+    return sl_fail(st, "%s, %s: %s", operation->codelet.name, place, sl_message());
+}
+
 bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
 {
     size_t used = 0;
@@ -235,11 +228,12 @@ enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *h
 {
     uint32_t n = sl_task_n_runs(head);
     if (sl_task_run(head, n_rows, n) != n_rows) {
-        return sl_fail(SL_EINVAL, "%s: runs of %u rows; expected %u", name, sl_task_run(head, n_rows, n), n_rows);
+        return sl_fail(SL_EINVAL, "%s: segments of %u rows; expected %u", name, sl_task_run(head, n_rows, n), n_rows);
     }
     if (sums != NULL && (sl_handle_rows(sums) != (uint64_t)n * n_rows_each || sl_handle_columns(sums) != n_columns)) {
-        return sl_fail(SL_EINVAL, "%s: sums [%u x %u] of rows [%u x %u] in %u runs; expected [%u x %u] of each", name,
-                       sl_handle_rows(sums), sl_handle_columns(sums), n_rows, n_columns, n, n_rows_each, n_columns);
+        return sl_fail(SL_EINVAL, "%s: sums [%u x %u] of rows [%u x %u] in %u segments; expected [%u x %u] of each",
+                       name, sl_handle_rows(sums), sl_handle_columns(sums), n_rows, n_columns, n, n_rows_each,
+                       n_columns);
     }
     return SL_OK;
 }
@@ -258,12 +252,10 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st)
 {
     struct sl_worker_log *log = own_log(args->run);
-    char place[48];
     if (log != NULL) {
         end_work(log, args);
     }
-    print_place(args->pe, args->step, args->stage, place, sizeof place);
-    sl_failure_set(&args->run->failure, sl_fail(st, "%s, %s: %s", current_codelet(), place, sl_message()));
+    sl_failure_set(&args->run->failure, with_place(args->operation, args, st));
 }
 
 static void count_span(const struct sl_task_args *args, struct sl_worker_log *log, struct sl_span span)
@@ -316,13 +308,6 @@ int sl_task_enter_cuda(struct sl_task_args *args)
     begin_work(args);
     count_on_device(args->run, 1, args->device_start_s);
     return sl_failure_seen(&args->run->failure);
-}
-
-void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st)
-{
-    if (st != SL_OK) {
-        sl_task_fail(args, st);
-    }
 }
 
 /* Callback of StarPU, on the worker that ran the task, after its end. */
@@ -442,9 +427,19 @@ uint32_t sl_task_footprint(struct starpu_task *task)
 
 /* ---- filling a task ---- */
 
-void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet)
+static bool is_fixed(const struct sl_buffer_role *role)
 {
-    task->codelet = codelet;
+    return role->name != NULL && (role->mode & (SL_OPTIONAL | SL_REPEATED)) == 0;
+}
+
+void sl_task_begin(struct sl_task *task, struct sl_operation *operation)
+{
+    task->operation = operation;
+    task->n_fixed = 0;
+    while (task->n_fixed < SL_MAX_ROLES && is_fixed(&operation->role[task->n_fixed])) {
+        task->n_fixed++;
+    }
+    task->given = 0;
     task->n_buffers = 0;
     task->capacity = SL_TASK_INLINE;
     task->status = SL_OK;
@@ -483,10 +478,47 @@ failed:
     return st;
 }
 
-void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+static const char *mode_name(unsigned mode)
 {
-    if (task->status == SL_OK && handle == NULL) {
-        task->status = sl_fail(SL_EINTERNAL, "%s: buffer %u has no handle", task->codelet->name, task->n_buffers);
+    static const char *const names[] = {"no access", "R", "W", "RW"};
+    return names[mode & STARPU_RW];
+}
+
+static bool allows(const struct sl_buffer_role *role, enum starpu_data_access_mode mode)
+{
+    return mode == (role->mode & ~(SL_OPTIONAL | SL_REPEATED | SL_OR_RW)) ||
+           (role->mode & SL_OR_RW && mode == STARPU_RW);
+}
+
+/* Check the next buffer against the operation. */
+static enum sl_status check_buffer(const struct sl_task *task, unsigned number, starpu_data_handle_t handle,
+                                   enum starpu_data_access_mode mode)
+{
+    const struct sl_buffer_role *role = &task->operation->role[number];
+    if (number >= SL_MAX_ROLES || role->name == NULL) {
+        return sl_fail(SL_EINTERNAL, "buffer %u has role %u, which the codelet lacks", task->n_buffers, number);
+    }
+    if (handle == NULL) {
+        return sl_fail(SL_EINTERNAL, "buffer '%s' has no handle", role->name);
+    }
+    if (!allows(role, mode)) {
+        return sl_fail(SL_EINTERNAL, "buffer '%s' was added with mode %s; expected %s%s", role->name, mode_name(mode),
+                       mode_name(role->mode), role->mode & SL_OR_RW ? " or RW" : "");
+    }
+    if (task->given >> number & 1 && (role->mode & SL_REPEATED) == 0) {
+        return sl_fail(SL_EINTERNAL, "buffer '%s' was added twice", role->name);
+    }
+    if (number < task->n_fixed && number != task->n_buffers) {
+        return sl_fail(SL_EINTERNAL, "buffer '%s' was added as buffer %u; expected %u", role->name, task->n_buffers,
+                       number);
+    }
+    return SL_OK;
+}
+
+void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+{
+    if (task->status == SL_OK) {
+        task->status = check_buffer(task, role, handle, mode);
     }
     if (task->status == SL_OK && task->n_buffers == task->capacity) {
         task->status = grow_lists(task);
@@ -496,7 +528,16 @@ void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_
     }
     task->handles[task->n_buffers] = handle;
     task->modes[task->n_buffers] = mode;
+    task->given |= 1u << role;
     task->n_buffers++;
+}
+
+void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
+                      enum starpu_data_access_mode mode)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(task, role, handles[i], mode);
+    }
 }
 
 /* StarPU's y counts the rows of a matrix. */
@@ -505,39 +546,31 @@ static bool has_rows(const struct sl_slice *slice)
     return (uint64_t)slice->row0 + slice->n_rows <= starpu_matrix_get_ny(slice->handle);
 }
 
-struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_slice *slice,
+struct sl_slice_args sl_task_add_slice(struct sl_task *task, unsigned role, const struct sl_slice *slice,
                                        enum starpu_data_access_mode mode)
 {
     if (slice->handle == NULL || slice->n_rows == 0) {
         return (struct sl_slice_args){0};
     }
     if (task->status == SL_OK && !has_rows(slice)) {
-        task->status = sl_fail(SL_EINVAL, "%s: rows %u to %llu of a matrix of %u", task->codelet->name, slice->row0,
+        task->status = sl_fail(SL_EINVAL, "rows %u to %llu of a matrix of %u", slice->row0,
                                (unsigned long long)slice->row0 + slice->n_rows, starpu_matrix_get_ny(slice->handle));
     }
     if (task->n_buffers == 0 || task->handles[task->n_buffers - 1] != slice->handle) {
-        sl_task_add(task, slice->handle, mode == STARPU_W && slice->row0 > 0 ? STARPU_RW : mode);
+        sl_task_add(task, role, slice->handle, mode == STARPU_W && slice->row0 > 0 ? STARPU_RW : mode);
     }
     return (struct sl_slice_args){task->n_buffers - 1, slice->row0, slice->n_rows};
 }
 
 /* ---- submitting it ---- */
 
-/* The added buffers must match the modes of a codelet with a fixed number of buffers. */
+/* Each buffer that is neither optional nor repeated must be there. */
 static enum sl_status check_buffers(const struct sl_task *task)
 {
-    const struct starpu_codelet *codelet = task->codelet;
-    if (codelet->nbuffers == STARPU_VARIABLE_NBUFFERS) {
-        return SL_OK;
-    }
-    if (codelet->nbuffers != (int)task->n_buffers) {
-        return sl_fail(SL_EINTERNAL, "%s: %u buffers were added, the codelet has %d", codelet->name, task->n_buffers,
-                       codelet->nbuffers);
-    }
-    for (unsigned i = 0; i < task->n_buffers; i++) {
-        if (codelet->modes[i] != task->modes[i]) {
-            return sl_fail(SL_EINTERNAL, "%s: buffer %u was added with mode %d, the codelet says %d", codelet->name, i,
-                           (int)task->modes[i], (int)codelet->modes[i]);
+    const struct sl_buffer_role *role = task->operation->role;
+    for (unsigned i = 0; i < SL_MAX_ROLES && role[i].name != NULL; i++) {
+        if ((task->given >> i & 1) == 0 && (role[i].mode & (SL_OPTIONAL | SL_REPEATED)) == 0) {
+            return sl_fail(SL_EINTERNAL, "buffer '%s' is missing", role[i].name);
         }
     }
     return SL_OK;
@@ -557,9 +590,7 @@ static void *copy_for_starpu(const void *data, size_t bytes)
 static int set_buffers(struct starpu_task *out, const struct sl_task *task)
 {
     unsigned n = task->n_buffers;
-    if (task->codelet->nbuffers == STARPU_VARIABLE_NBUFFERS) {
-        out->nbuffers = (int)n;
-    }
+    out->nbuffers = (int)n;
     if (n <= STARPU_NMAXBUFS) {
         memcpy(out->handles, task->handles, n * sizeof *task->handles);
         memcpy(out->modes, task->modes, n * sizeof *task->modes);
@@ -636,8 +667,9 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 }
 
 /* Copy the arguments. The name is stored behind them, so that StarPU frees both with the task. */
-static void set_arguments(struct starpu_task *out, const void *args, size_t args_bytes, const char *name)
+static void set_arguments(struct starpu_task *out, const void *args, size_t args_bytes)
 {
+    const char *name = out->cl->name;
     const struct sl_task_args *head = args;
     size_t name_bytes = head->run->traced ? SL_TASK_NAME_BYTES : 0;
     char *copy = malloc(args_bytes + name_bytes);
@@ -656,51 +688,57 @@ static void set_arguments(struct starpu_task *out, const void *args, size_t args
     }
 }
 
-static enum sl_status translate(int error, const char *name)
+static enum sl_status translate(int error)
 {
     if (error == -ENODEV) {
-        return sl_fail(SL_ENODEV, "%s: no worker can run this task; give StarPU at least one CPU worker", name);
+        return sl_fail(SL_ENODEV, "no worker can run this task; give StarPU at least one CPU worker");
     }
-    return sl_fail(SL_ESTARPU, "%s: StarPU refused the task: %s", name, strerror(-error));
+    return sl_fail(SL_ESTARPU, "StarPU refused the task: %s", strerror(-error));
 }
 
 static enum sl_status submit(const struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
-    const char *name = task->codelet->name;
     struct starpu_task *out = starpu_task_create();
     enum sl_status st;
-    out->cl = task->codelet;
-    set_arguments(out, args, args_bytes, name);
+    out->cl = &task->operation->codelet;
+    set_arguments(out, args, args_bytes);
     if (!set_buffers(out, task) || out->cl_arg == NULL) {
-        st = sl_fail(SL_ENOMEM, "%s: no memory for a task of %u buffers", name, task->n_buffers);
+        st = sl_fail(SL_ENOMEM, "no memory for a task of %u buffers", task->n_buffers);
         goto destroy_task;
     }
     set_options(out, args, priority);
     int error = starpu_task_submit(out);
     if (error != 0) {
-        st = translate(error, name);
+        st = translate(error);
         goto destroy_task;
     }
     return SL_OK;
 destroy_task:
     out->destroy = 0;
     starpu_task_destroy(out);
-    return st;
+    return with_place(task->operation, args, st);
 }
 
-enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
+enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority)
 {
     assert(args_bytes >= sizeof(struct sl_task_args));
-    const struct sl_run *run = ((const struct sl_task_args *)args)->run;
-    enum sl_status st;
-    SL_TRY(st, task->status, done);
-    SL_TRY(st, check_buffers(task), done);
-    if (run->holder == NULL) {
+    struct sl_task_args *head = args;
+    const struct sl_run *run = head->run;
+    enum sl_status st = task->status;
+    head->operation = task->operation;
+    if (task->operation->stage != SL_N_STAGES) {
+        head->stage = sl_task_stage(head, task->operation->stage);
+    }
+    if (st == SL_OK) {
+        st = check_buffers(task);
+    }
+    if (st != SL_OK) {
+        st = with_place(task->operation, args, st);
+    } else if (run->holder == NULL) {
         st = submit(task, args, args_bytes, priority);
     } else {
         st = run->holder->hold(run->holder, task, args, args_bytes, priority);
     }
-done:
     release_lists(task);
     return st;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Shared by all codelets: the run that a task belongs to, how a task is filled and submitted, and how its time is
- * counted.
+ * Shared by all codelets: the run that a task belongs to, operations, how a task is filled and submitted, and how its
+ * time is counted.
  *
- * A codelet file has kernels (plain functions), task wrappers, codelets and submissions, in this order. A wrapper
- * begins with sl_task_enter and ends with sl_task_leave. A submission fills a struct sl_task and ends with
- * sl_task_submit, the only code of the program that submits tasks to StarPU.
+ * A codelet file has kernels (plain functions), implementations, operations and submissions, in this order. StarPU
+ * runs all tasks through sl_task_cpu and sl_task_cuda (tasks/entry.c), which call the implementation of the task's
+ * operation. A submission fills a struct sl_task and ends with sl_task_submit, the only code of the program that
+ * submits tasks to StarPU.
  */
 #ifndef SL_TASKS_TASK_H
 #define SL_TASKS_TASK_H
@@ -88,6 +89,7 @@ struct sl_worker_log {
     struct sl_current_task current;
 };
 
+struct sl_operation;
 struct sl_task;
 
 /* Receives a run's tasks before StarPU does (tasks/bundle.h). */
@@ -148,7 +150,7 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes);
  * 0 without such tasks. No task may be running. SL_ENOMEM. */
 enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
 
-/* A task's rows in segments ("runs"): segment k holds rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
+/* A task's rows in segments (`runs`): segment k has rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
 struct sl_runs {
     uint32_t n;
     const uint32_t *first; /* [n + 1] */
@@ -157,7 +159,8 @@ struct sl_runs {
 /* The head of each codelet's argument struct, copied by value into the task. */
 struct sl_task_args {
     struct sl_run *run;
-    uint64_t step; /* counts over the whole run */
+    const struct sl_operation *operation; /* sl_task_submit sets it, and `stage` if the operation has one */
+    uint64_t step;                        /* counts over the whole run */
     uint32_t pe;
     uint32_t hop; /* 0 at the seeds */
     /* Flops, or bytes for sparse kernels: size base of the performance model. */
@@ -165,8 +168,8 @@ struct sl_task_args {
     enum sl_stage stage;
     /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment, and
      * a sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other.
-     * Results therefore do not depend on which segments one task holds. The segments cover all rows of the task and
-     * outlive it. */
+     * So the same segments give the same results, however tasks divide the segments. The segments cover all rows of the
+     * task and outlive it. */
     const struct sl_runs *runs;
     double device_start_s; /* time of the call of the CUDA implementation; 0: not called */
 };
@@ -196,43 +199,85 @@ static inline uint32_t sl_task_run(const struct sl_task_args *head, uint32_t n_r
 enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *head, uint32_t n_rows,
                                   starpu_data_handle_t sums, uint32_t n_rows_each, uint32_t n_columns);
 
-/* First call of a wrapper: starts the clock. Returns nonzero if the run has failed; the wrapper must then return at
- * once. */
+/* ---- operations ---- */
+
+/* Flags of a buffer's mode. SL_OPTIONAL: a task may lack the buffer. SL_REPEATED: a task has any number of such
+ * buffers. SL_OR_RW: a task may also use STARPU_RW. */
+#define SL_OPTIONAL (1u << 28)
+#define SL_REPEATED (1u << 29)
+#define SL_OR_RW (1u << 30)
+
+#define SL_MAX_ROLES 16
+
+/* A buffer of an operation. */
+struct sl_buffer_role {
+    const char *name; /* for messages; NULL: end of the list */
+    unsigned mode;    /* a StarPU mode and the flags above */
+};
+
+/* One kind of task. An implementation gets the task's buffers and a copy of the arguments. If an implementation fails,
+ * the run fails with the message of the implementation, the operation's name, the PE and the step. */
+struct sl_operation {
+    enum sl_stage stage; /* time category; SL_N_STAGES: each submission says it */
+    struct starpu_codelet codelet;
+    struct starpu_perfmodel model;
+    enum sl_status (*cpu)(void *buffers[], const void *args);
+#ifdef SL_CUDA
+    /* Start kernels on the stream and return. StarPU regards the task as ended when the stream has reached this point.
+     * With two implementations, a scheduler without performance models takes the first that can run the task; a
+     * scheduler with performance models takes the faster. */
+    enum sl_status (*cuda[2])(void *buffers[], const void *args, cudaStream_t stream);
+#endif
+    /* The buffers. Before the first optional or repeated buffer, roles are also indices in buffers[]. */
+    struct sl_buffer_role role[SL_MAX_ROLES];
+};
+
+/* First initialisers of an operation. The first form has no performance model. The model of the second form is a
+ * regression over `work`. The third form has a history of measurements, for work whose cost is no simple function. */
+#define SL_PLAIN_OPERATION(text, category)                                                                             \
+    .stage = category, .codelet.name = text, .codelet.cpu_funcs = {sl_task_cpu},                                       \
+    .codelet.nbuffers = STARPU_VARIABLE_NBUFFERS
+#define SL_OPERATION(object, text, category)                                                                           \
+    SL_PLAIN_OPERATION(text, category), .codelet.model = &(object).model, .model.symbol = text,                        \
+                                        .model.type = STARPU_REGRESSION_BASED, .model.size_base = sl_task_size_base
+#define SL_HISTORY_OPERATION(object, text, category)                                                                   \
+    SL_PLAIN_OPERATION(text, category), .codelet.model = &(object).model, .model.symbol = text,                        \
+                                        .model.type = STARPU_HISTORY_BASED, .model.footprint = sl_task_footprint
+
+/* Initialisers for one or two CUDA implementations. SL_CUDA: this build has them. */
+#ifndef SL_CUDA_FUNC
+#ifdef SL_CUDA
+#define SL_CUDA_FUNC(function)                                                                                         \
+    .cuda = {function}, .codelet.cuda_funcs = {sl_task_cuda}, .codelet.cuda_flags = {STARPU_CUDA_ASYNC}
+#define SL_CUDA_FUNCS(first, second)                                                                                   \
+    .cuda = {first, second}, .codelet.cuda_funcs = {sl_task_cuda, sl_task_cuda},                                       \
+    .codelet.cuda_flags = {STARPU_CUDA_ASYNC, STARPU_CUDA_ASYNC}
+#else
+#define SL_CUDA_FUNC(function) .codelet.cuda_funcs = {NULL}
+#define SL_CUDA_FUNCS(first, second) .codelet.cuda_funcs = {NULL}
+#endif
+#endif
+
+/* What StarPU calls for a task: sl_task_enter, the implementation, sl_task_fail if it failed, sl_task_leave. */
+void sl_task_cpu(void *buffers[], void *args);
+void sl_task_cuda(void *buffers[], void *args);
+
+/* ---- the start and the end of a task ---- */
+
+/* Starts the clock. Returns nonzero if the run has failed; the task must then not run. */
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out);
 
-/* Last call of a wrapper: adds the time to its category, and the span to the overlap. In a traced run, also writes
- * the task's mark (SL_TASK_MARK) into the trace. */
+/* Adds the time to its category, and the span to the overlap. In a traced run, also writes the task's mark
+ * (SL_TASK_MARK) into the trace. */
 void sl_task_leave(const struct sl_task_args *args, double start_s);
+
+/* The start of a CUDA task, like sl_task_enter. args: the task's own copy. The task's time is counted at its end. It
+ * begins with this call or, if the device was still busy, with the end of the previous task. */
+int sl_task_enter_cuda(struct sl_task_args *args);
 
 /* Make this thread's last sl_fail the run's failure. Adds the codelet, the PE, and the step or the evaluation to its
  * message. */
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st);
-
-/* ---- CUDA implementations; SL_CUDA: this build has them ----
- *
- * A CUDA implementation starts kernels on starpu_cuda_get_local_stream() and returns. StarPU regards the task as ended
- * when the stream has reached this point. A wrapper begins with sl_task_enter_cuda and ends with sl_task_leave_cuda.
- * The task's time is counted at its end. It begins with the call or, if the device was still busy, with the end of the
- * previous task. */
-
-/* Initialiser of a codelet for one or two CUDA implementations. With two, a scheduler without performance models
- * takes the first that can run the task; a scheduler with performance models takes the faster. */
-#ifndef SL_CUDA_FUNC
-#ifdef SL_CUDA
-#define SL_CUDA_FUNC(function) .cuda_funcs = {function}, .cuda_flags = {STARPU_CUDA_ASYNC}
-#define SL_CUDA_FUNCS(first, second) .cuda_funcs = {first, second}, .cuda_flags = {STARPU_CUDA_ASYNC, STARPU_CUDA_ASYNC}
-#else
-#define SL_CUDA_FUNC(function) .cuda_funcs = {NULL}
-#define SL_CUDA_FUNCS(first, second) .cuda_funcs = {NULL}
-#endif
-#endif
-
-/* First call of a CUDA wrapper. Returns nonzero if the run has failed; the wrapper must then return at once. args:
- * the task's own copy. */
-int sl_task_enter_cuda(struct sl_task_args *args);
-
-/* Last call of a CUDA wrapper. st: result of the launcher; an error becomes the run's failure. */
-void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st);
 
 /* Size base and footprint for performance models, from the head of the arguments. The footprint groups `work` into
  * classes of an eighth of a power of two, so that history models see few sizes. */
@@ -243,7 +288,9 @@ uint32_t sl_task_footprint(struct starpu_task *task);
 
 /* A task that is being filled. */
 struct sl_task {
-    struct starpu_codelet *codelet;
+    struct sl_operation *operation;
+    unsigned n_fixed; /* roles before the first optional or repeated role */
+    unsigned given;   /* a bit for each role that has a buffer */
     unsigned n_buffers;
     unsigned capacity;
     enum sl_status status; /* first error while filling; sl_task_submit returns it */
@@ -254,19 +301,24 @@ struct sl_task {
 };
 
 /* Begin a task. The struct must not move until sl_task_submit. */
-void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet);
+void sl_task_begin(struct sl_task *task, struct sl_operation *operation);
 
-/* Append a buffer. A codelet with a fixed number of buffers also states the modes; they must agree. */
-void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
+/* Append a buffer. sl_task_submit returns SL_EINTERNAL if the buffer does not fit the operation's roles: another mode, a
+ * second buffer of a role that is not repeated, or a wrong index. */
+void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
+
+/* Append n buffers of a repeated role. */
+void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
+                      enum starpu_data_access_mode mode);
 
 /* Append the matrix of a slice, unless it is the last buffer already. mode: STARPU_R or STARPU_W. A write to a slice
- * that does not begin with row 0 keeps the other rows (STARPU_RW). Add the slices of one matrix one after the other,
- * for writing the slice with the lowest rows first. SL_EINVAL, returned by sl_task_submit: the matrix has no such
+ * that does not begin with row 0 keeps the other rows (STARPU_RW). Add all slices of one matrix in succession. For
+ * writing, begin with the slice of the lowest rows. SL_EINVAL, returned by sl_task_submit: the matrix has no such
  * rows. */
-struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_slice *slice,
+struct sl_slice_args sl_task_add_slice(struct sl_task *task, unsigned role, const struct sl_slice *slice,
                                        enum starpu_data_access_mode mode);
 
-/* Name of a traced task: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
+/* Name of a traced task: "CATEGORY.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
  * allow them. DIRECTION: fwd, bwd (row and weight gradients) or upd (sum of gradients, and weights). OPERATION: the
  * codelet's name without "sl_" and without a direction. Longer names are cut at SL_TASK_NAME_BYTES. */
 #define SL_TASK_NAME_BYTES 96
@@ -278,15 +330,16 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
  * times. CUDA implementations leave no mark, because they end after the call that started them. */
 #define SL_TASK_MARK "sl_codelet."
 
-/* Submit a task. Copies `args`, whose head is a struct sl_task_args. Sets name, priority and placement; with GPUs, a
- * task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may hold the task back.
- * The struct sl_task is spent, also on failure. SL_ESTARPU, SL_ENODEV: no worker can run the task. SL_ENOMEM. */
-enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
+/* Submit a task. Completes the head of `args`, a struct sl_task_args, and copies `args`. Sets name, priority and
+ * placement; with GPUs, a task that uses a cache of feature rows runs on a GPU. If the run has a holder, the holder may
+ * hold the task back.
+ * The struct sl_task cannot be submitted again, even after a failure. SL_EINTERNAL: a buffer is missing or does not fit
+ * its role; the message names the codelet, the PE and the step. SL_ESTARPU, SL_ENODEV: no worker can run the task.
+ * SL_ENOMEM. */
+enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
 
-/* For holders. sl_task_hand_over: sl_task_submit, but to StarPU at once. sl_task_in_hand: set the codelet at work
- * inside a task that bundles several codelets, for this thread's messages; NULL: none. */
+/* For holders: sl_task_submit, but to StarPU at once. */
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
-void sl_task_in_hand(const char *codelet_name);
 
 #endif /* SL_KERNELS_ONLY */
 

@@ -44,8 +44,8 @@ uint64_t sl_waits_ask(uint32_t from, int64_t tag, double now_s);
 void sl_waits_written(uint64_t ticket, double now_s);
 void sl_waits_come(uint64_t ticket, double now_s);
 
-/* What other ranks must know of the messages sent to them: n_to[r] numbers for each rank r, list after list, in
- * *list_out, which the caller frees (sl_free). ahead_s: offset of this rank's clock to the common clock, in seconds.
+/* Make the lists of sent messages for the other ranks: n_to[r] numbers for each rank r, list after list, in *list_out.
+ * The caller frees *list_out (sl_free). ahead_s: offset of this rank's clock to the common clock, in seconds.
  * SL_ENOMEM. */
 enum sl_status sl_waits_list(double ahead_s, uint32_t n_ranks, uint32_t *n_to, uint32_t **list_out);
 

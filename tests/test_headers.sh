@@ -5,9 +5,8 @@
 # Each header compiles alone, and twice in a row, as C; starling.h compiles with nothing but what is installed, as C and C++.
 
 set -u
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 
 # compiles WHAT COMMAND ...: COMMAND reads a program from standard input.
 compiles()

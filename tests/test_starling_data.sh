@@ -5,22 +5,9 @@
 # apps/starling_data: its commands one after the other, what they print, and their exit codes.
 
 set -u
-program=${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-case $program in
-/*) ;;
-*) program=$OLDPWD/$program ;;
-esac
-failed=0
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$starling_data
 
 # expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
 # not 0, standard error must match.

@@ -7,9 +7,8 @@
 # Kernels that are compiled for several x86-64 levels are so with all of their parts.
 
 set -u
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 
 # strangers NM-OPTION ... FILE: the defined global symbols without our prefix; __ and DW.ref are the compiler's and the
 # sanitizers', and what CUDA sources instantiate of C++ headers has their namespaces (_ZN, _ZSt; _ZZN of variables in functions, _ZGV of their first use).

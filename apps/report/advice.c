@@ -160,7 +160,8 @@ static void kernel(const struct sl_analysis *a, struct sl_advice *out)
     double busy_s = a->stage[s].time.s[SL_TRACE_BUSY];
     double gain_s = KERNEL_SHARE * busy_s / a->data->n_workers;
     say(out, gain_s,
-        "kernel: '%s' is the largest stage, %.3f s of %.3f s busy (%.1f %%); each tenth off its kernels saves %.3f s",
+        "kernel: '%s' is the largest time category, %.3f s of %.3f s busy (%.1f %%); each tenth off its kernels saves "
+        "%.3f s",
         a->data->stage[s].name, busy_s, a->total.s[SL_TRACE_BUSY], percent(busy_s, a->total.s[SL_TRACE_BUSY]), gain_s);
 }
 

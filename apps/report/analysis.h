@@ -23,11 +23,11 @@ struct sl_shares {
     double s[SL_TRACE_N_KINDS];
 };
 
-/* One stage, over all workers. */
+/* One time category, over all workers. */
 struct sl_stage_time {
     uint64_t n_tasks;
     uint64_t n_tiny;       /* under SL_TINY_TASK_S */
-    struct sl_shares time; /* busy: in the stage's tasks; other kinds: before them */
+    struct sl_shares time; /* busy: in the category's tasks; other kinds: before them */
     /* The part of `time` that was StarPU's work before tiny tasks. */
     double tiny_starpu_s;
     double path_s; /* its tasks on the critical path */
@@ -50,7 +50,7 @@ struct sl_analysis {
     struct sl_shares total;   /* over all workers */
     uint64_t n_tasks, n_tiny;
     double overlap; /* as `overlap` of the metrics; NAN: no step is known */
-    /* Share of sampling and gathering with compute beside it. NAN: there was none. */
+    /* Fraction of sampling and gathering with compute beside it. NAN: there was none. */
     double hidden_sampling;
     double hidden_exchange; /* the same for packing and exchanging rows */
     /* The longest chain of dependent tasks, without the waits between them. */

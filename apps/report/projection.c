@@ -133,7 +133,7 @@ static double group_count(const struct sl_projection *p, uint32_t h, bool edges,
     return interpolate(&c, n);
 }
 
-/* Share of all_rows between PEs of groups with this size. */
+/* Fraction of all_rows between PEs of groups with this size. */
 static double row_share(const struct sl_projection *p, uint32_t group_size)
 {
     struct curve c = {.most = 1};

@@ -20,12 +20,13 @@
  * concave count with V(0) = 0. Beyond the last n it lies on the line through the last two points, or with one run
  * is proportional to n: the upper bound, since V(PB) <= P V(B). No count is above the graph's.
  *
- * Rows. Cooperating PEs send each other a share s(G) of one row per edge. s(G) is interpolated over G like the
+ * Rows. Cooperating PEs send each other a fraction s(G) of one row per edge. s(G) is interpolated over G like the
  * counts, and is at most 1. The bytes of ids and row gradients keep their proportion to the bytes of rows in the
  * run with the largest groups.
  *
- * Work, in seconds of a device like the first run's. A stage takes the first run's seconds per unit times the units
- * of the projected epoch. All stages are scaled alike, so that the first run's idle time is included. The units are
+ * Work, in seconds of a device like the first run's. A time category takes the first run's seconds per unit times
+ * the units of the projected epoch. All categories are scaled alike, so that the first run's idle time is included. The
+ * units are
  *
  *   sample              edges
  *   exchange            bytes between PEs (rate of the first run that exchanged)
@@ -48,7 +49,7 @@
  *   messages   the number of messages. A PE sends one request per hop to each other machine of its group. It sends
  *              o partners the rows of each hop, and the gradients of all hops but the input's. Without gossip it
  *              sends its counts to each other machine, and its machine sends its wish to stop.
- *   bytes      the group's bytes. The share o / (G - 1) goes over the machine's own link, the rest over the link
+ *   bytes      the group's bytes. The fraction o / (G - 1) goes over the machine's own link, the rest over the link
  *              inside.
  *   sums       a chain: each machine adds its gradients to the sum of the machine before it, array by array. The
  *              last machine sends each array to all other machines. Gossip: each PE sends its arrays to one partner;
@@ -106,12 +107,12 @@ struct sl_projection {
     double rate_s[SL_N_STAGES];      /* per unit */
     double fixed_s;                  /* per PE and step; 0: unknown */
     double id_share, gradient_share; /* relative to bytes of rows */
-    /* A run had groups of several PEs. Otherwise nothing is known about their exchange. */
+    /* A run had groups of several PEs. Otherwise the exchange between PEs is unknown. */
     bool exchanged;
 };
 
 /* Prepare from the runs; the caller has set run and n_runs. batch_size: B; 0: the first run's. SL_EINVAL: the first
- * run had several processes, so that its stage seconds contain waits for each other. */
+ * run had several processes, so that its task seconds contain waits for each other. */
 enum sl_status sl_projection_make(struct sl_projection *projection, uint32_t batch_size);
 
 /* Project one epoch on P devices. SL_EINVAL: P is not a multiple of per_machine; groups of several PEs were not

@@ -103,8 +103,8 @@ static void put_kind_names(const struct table *t)
 static void put_stages(const struct sl_analysis *a, const struct table *t)
 {
     const struct sl_trace_data *data = a->data;
-    start_table(t, "By stage, seconds of all workers (StarPU, transfers, idle: before its tasks)");
-    start_row(t, "stage", NULL);
+    start_table(t, "By time category, seconds of all workers (StarPU, transfers, idle: before its tasks)");
+    start_row(t, "time category", NULL);
     put_cell(t, "tasks");
     put_kind_names(t);
     put_cell(t, "under 20 us");
@@ -199,7 +199,7 @@ static void put_ranks(const struct sl_analysis *a, const struct table *t)
 static void put_busy(const struct sl_analysis *a, const struct table *t)
 {
     const struct sl_trace_data *data = a->data;
-    start_table(t, "By worker and stage, seconds busy");
+    start_table(t, "By worker and time category, seconds busy");
     start_row(t, "worker", NULL);
     for (uint32_t s = 0; s < data->n_stages; s++) {
         if (a->stage[s].n_tasks > 0) {
@@ -271,7 +271,7 @@ static void put_summary(const struct sl_analysis *a, const struct table *t)
 
 static void put_path(const struct sl_analysis *a, const struct table *t)
 {
-    start_table(t, "Critical path, by stage, seconds");
+    start_table(t, "Critical path, by time category, seconds");
     for (uint32_t s = 0; s < a->data->n_stages; s++) {
         if (a->stage[s].path_s > 0) {
             start_row(t, a->data->stage[s].name, &a->data->stage[s].colour);

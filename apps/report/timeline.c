@@ -296,7 +296,7 @@ static enum sl_status put_overview(struct view *v)
         return st;
     }
     fill_bins(v->data, bin);
-    put_text(v, LEFT, v->y - 6, "start", "The whole trace: all workers' time, shared among the stages");
+    put_text(v, LEFT, v->y - 6, "start", "The whole trace: all workers' time, by time category");
     put_box(v, LEFT, v->y, N_BINS * BIN, OVERVIEW, COLOUR_IDLE);
     fputs(" stroke=\"#888\"/>\n", v->stream);
     put_text(v, LEFT - 8, v->y + 10, "end", "100 %");

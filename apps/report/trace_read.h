@@ -35,7 +35,7 @@ struct sl_trace_task {
     uint64_t job;     /* StarPU's number with the rank above it; unique */
     const char *name; /* n_name bytes in the file, not NUL-terminated */
     uint32_t n_name;
-    uint32_t stage; /* in sl_trace_data.stage; undefined if the task did not run */
+    uint32_t stage; /* index in sl_trace_data.stage; undefined if the task did not run */
     /* True: the task has a worker, a start and an end. False: a task of StarPU's own, such as a wait for data. */
     bool ran;
     bool ours; /* hop, pe and step are known */
@@ -96,7 +96,7 @@ struct sl_trace_data {
     /* The states, ordered by worker, then time. The states of each worker fill 0 .. makespan_s. */
     size_t n_states;
     struct sl_trace_state *state;
-    void *file[2]; /* private: holds the names */
+    void *file[2]; /* private: the names */
 };
 
 /* The name of a worker in pictures and tables: "worker 3", or with several ranks "rank 1: 3". */

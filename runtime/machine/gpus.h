@@ -57,7 +57,7 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 /* Check a GPU, number `index`. SL_ENOTSUP: the driver has no memory pools, or the GPU does not support --precision. */
 enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision);
 
-/* Check $STARPU_NWORKER_PER_CUDA. Homes of PEs, stage times and working memory rely on a single worker, and so a
+/* Check $STARPU_NWORKER_PER_CUDA. Homes of PEs, times of tasks and working memory rely on a single worker, and so a
  * single stream, per GPU. SL_EINVAL: another number. */
 enum sl_status sl_gpus_check_workers(void);
 

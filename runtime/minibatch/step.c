@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A whole minibatch as task submissions, in the order of its stages. The submitting thread waits for the sizes of the
- * sample, and for rows that the slot's previous step still uses.
+ * A whole minibatch as task submissions, in the order of its operations. The submitting thread waits for the sizes of
+ * the sample, and for rows that the slot's previous step still uses.
  *
  *   sampling phase, `depth` steps ahead
  *      3  permute   the training ids, once an epoch
@@ -17,8 +17,8 @@
  *     10  backward  for each layer, last to first: the adjoints
  *  11-12  update    of this layer: sum the partial gradients, Adam
  *
- * Read from sl_step_submit at the end of the file. Stages 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
- * ring of slots is in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
+ * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
+ * ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
  * between PEs. */
 #include "runtime/minibatch/step.h"
 

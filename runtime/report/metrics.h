@@ -95,7 +95,7 @@ struct sl_metrics_epoch {
     struct sl_metrics_scores scores;
     double seconds; /* training only */
     double eval_seconds;
-    /* Share of sampling and gathering time during which an earlier minibatch computed, 0 .. 1. */
+    /* Fraction of sampling and gathering time during which an earlier minibatch computed, 0 .. 1. */
     double overlap;
     uint32_t layers; /* L */
     /* L + 1 sums over steps and PEs. [0]: the seeds, [L]: the input rows. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The progress of a run, for people. On a terminal: a bar per epoch with loss, accuracy and time left. Everywhere,
- * also after each bar: one line of fixed form per epoch.
+ * The progress of a run, for people. On a terminal: a bar per epoch with loss, accuracy and time left. On a
+ * terminal and elsewhere: one line of fixed form at the end of each epoch.
  *
  * Output goes to the given stream only. Only the submitting thread may call the functions. metrics.h is for
  * programs.

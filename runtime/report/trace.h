@@ -8,7 +8,7 @@
  *
  * FxT records from just before the first step's sampling is submitted. Recording stops when the tasks of the last
  * step, and the samples ahead of that step, have ended. No task runs when the window opens or closes, so each
- * recorded task is complete. With --depth 2 the window of steps 10:12 also holds the compute phases of steps 8 and
+ * recorded task is complete. With --depth 2 the window of steps 10:12 also has the compute phases of steps 8 and
  * 9, and the sampling of steps 13 and 14.
  *
  * Files of a traced folder:

@@ -187,7 +187,7 @@ done:
     return st;
 }
 
-/* Gradients are shares of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
+/* Gradients are terms of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
 static void scale_gradients(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     uint32_t n_seeds[SL_MAX_NODES] = {0};
