@@ -12,6 +12,9 @@
 #include "codelets/bf16.cuh"
 #include "codelets/sources.cuh"
 
+#include "codelets/aggregate.h"
+#include "codelets/sample.h"
+
 #define LONG 256   /* most terms that a group adds alone */
 #define UNROLL 4   /* rows in flight per lane */
 #define TARGETS 64 /* owners per launch of the backward kernel */

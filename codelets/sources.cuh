@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows of in-neighbours on a device, for sums over blocks and over whole parts (codelets/aggregate.h). In templates, S
+ * Rows of in-neighbours on a device, for sums over blocks and over whole parts (codelets/sources.h). In templates, S
  * is the stored type of the rows.
  */
 #ifndef SL_CODELETS_SOURCES_CUH
 #define SL_CODELETS_SOURCES_CUH
 
-#include "codelets/aggregate.h"
 #include "codelets/kernel.cuh"
 #include "codelets/sample.h"
+#include "codelets/sources.h"
 
 template <typename S>
 static inline __device__ const S *sl_chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
