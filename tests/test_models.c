@@ -220,8 +220,7 @@ static void test_agreement(void **state)
 static bool is_unbiased(const struct world *w)
 {
     const struct sl_layer *only = &w->model.layer[0];
-    return w->model.n_layers == 1 && !only->hidden &&
-           (only->kind == &sl_sage || only->kind->weigh == SL_WEIGH_SYMMETRIC);
+    return w->model.n_layers == 1 && !only->hidden && only->kind->sum != NULL && !only->kind->sum->whole_rows;
 }
 
 /* Every logit, and each class' sum over all vertices, which small errors of one sign add up in: of so many samples

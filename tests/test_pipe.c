@@ -39,13 +39,13 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
     memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
     expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
-    expect_ok(sl_shards_weigh(dataset, &b->shards));
+    expect_ok(sl_shards_weigh(dataset, sl_model_kind(s->model)->layer->sum->factor, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
     b->run.gpus_first = machine.gpus_first;
     b->run.bf16 = precision == SL_PRECISION_BF16;
     expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_classes, b->shards.is_sparse, &b->model));
-    expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->transport));
+    expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_MAX_PARAMETERS, &b->transport));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->transport, 0};
     expect_ok(sl_pipe_open(&work, &b->pipe));
 }
@@ -471,7 +471,7 @@ static void open_initial(json_t *root, const struct sl_dataset *dataset, uint32_
 
 static void copy_values(const struct sl_layer *from, struct sl_layer *to)
 {
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         if (sl_parameter_trained(&from->parameter[k])) {
             memcpy(to->parameter[k].value, from->parameter[k].value,
                    (size_t)to->parameter[k].n_rows * to->parameter[k].n_columns * sizeof(sl_real));

@@ -28,19 +28,10 @@ struct sl_parameter {
     starpu_data_handle_t spare_handle;
 };
 
-/* The parameters of a layer. The kind says which parameters exist. A kind with one weight matrix calls it SL_NEIGH.
- * SL_DERIVED is not trained: its value is computed once a step from the trained parameters. */
-enum {
-    SL_SELF,
-    SL_NEIGH,
-    SL_BIAS,
-    SL_NORM_WEIGHT,
-    SL_NORM_BIAS,
-    SL_ATTENTION_SOURCE,
-    SL_ATTENTION_TARGET,
-    SL_DERIVED,
-    SL_N_PARAMETERS
-};
+/* The parameters of a layer: those of its kind, which the kind lists, then those of a norm, which any layer may have. */
+enum { SL_MAX_OWN_PARAMETERS = 6, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
+
+#define SL_NO_PARAMETER (-1)
 
 /* Whether the layer has this parameter and trains it. */
 static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
@@ -52,6 +43,7 @@ static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
 
 struct sl_layer;
 struct sl_layer_pass; /* runtime/model/pass.h */
+struct sl_sum_kind;   /* runtime/model/sums.h */
 
 /* Shape and initial values of a parameter. */
 enum sl_parameter_shape {
@@ -79,24 +71,24 @@ struct sl_parameter_kind {
     enum sl_parameter_shape shape;
     /* Name in the state dicts of DGL's and of PyTorch Geometric's layers. */
     struct sl_parameter_name name[SL_N_NAMES];
-    /* The gradient is computed from SL_DERIVED's gradient. */
+    /* The key of the draws of initial values; different for all parameters of a layer. */
+    uint32_t key;
+    /* The gradient is computed from the derived parameter's gradient. */
     bool by_derived;
-};
-
-/* The edge weights of a sum over in-neighbours. */
-enum sl_weigh {
-    SL_WEIGH_MEAN,
-    /* The graph convolution's weights (`factors` in struct sl_shards): codelets/aggregate.h. */
-    SL_WEIGH_SYMMETRIC,
-    /* codelets/attend.h. */
-    SL_WEIGH_ATTENTION
+    /* Added to every row of the output, before the norm. */
+    bool is_output_bias;
 };
 
 struct sl_layer_kind {
     const char *name;
-    /* All parameters except the norm's; any hidden layer may have a norm. */
-    struct sl_parameter_kind parameter[SL_N_PARAMETERS];
-    enum sl_weigh weigh;
+    /* All parameters except the norm's. The file of the kind names their indices. */
+    struct sl_parameter_kind parameter[SL_MAX_OWN_PARAMETERS];
+    uint32_t n_parameters;
+    /* If the kind derives: the parameter of SL_SHAPE_DERIVED. It is not trained: its value is computed once a step from
+     * the trained parameters. */
+    int derived;
+    /* The sum over in-neighbours (runtime/model/sums.h). NULL: the layer does not aggregate. */
+    const struct sl_sum_kind *sum;
     /* No activation follows. */
     bool linear;
     /* Reads the first layer's output again. */
@@ -113,8 +105,8 @@ struct sl_layer_kind {
     enum sl_status (*forward)(const struct sl_layer_pass *lp);
     enum sl_status (*backward)(const struct sl_layer_pass *lp);
 
-    /* Submit, for one replica: SL_DERIVED from the parameters; the parameters' gradients from SL_DERIVED's gradient.
-     * NULL if the kind has no SL_DERIVED. */
+    /* Submit, for one replica: the derived parameter from the others; their gradients from its gradient. NULL if the
+     * kind derives nothing. */
     enum sl_status (*derive)(const struct sl_layer_pass *lp, uint32_t replica);
     enum sl_status (*derive_back)(const struct sl_layer_pass *lp, uint32_t replica);
 };
@@ -153,7 +145,7 @@ struct sl_layer {
     bool last;
     /* enum sl_norm of the activation. */
     int norm;
-    /* Batch norm subtracts whatever SL_BIAS adds, so the bias's gradient is zero and not computed. */
+    /* Batch norm subtracts whatever the output bias adds, so this bias's gradient is zero and not computed. */
     bool bias_vanishes;
     /* The layer applies activation and dropout to its input rows first. */
     bool activates_input;
@@ -170,8 +162,7 @@ struct sl_layer {
     uint32_t number;
     /* The layer is hidden, --residual is on, and n_in == n_out. */
     bool residual;
-    /* Matrices: n_in x n_out; all further parameters: 1 x n_out. */
-    struct sl_parameter parameter[SL_N_PARAMETERS];
+    struct sl_parameter parameter[SL_MAX_PARAMETERS];
     /* Batch norm: 2 x n_out, the row of means and the row of variances. Otherwise NULL. */
     sl_real *running;
     starpu_data_handle_t running_handle;

@@ -147,12 +147,18 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
                             sizeof(sl_real), out);
 }
 
-/* The next partial of the bias's gradient. NULL if it is not wanted, or always zero. */
-static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, bool wanted, starpu_data_handle_t *out)
+/* Whether a bias's gradient is wanted and may be other than zero. */
+static bool has_gradient(const struct sl_layer_pass *lp, int bias)
+{
+    return bias != SL_NO_PARAMETER && !(lp->layer->bias_vanishes && lp->layer->kind->parameter[bias].is_output_bias);
+}
+
+/* The next partial of a bias's gradient. NULL: has_gradient is false. */
+static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t *out)
 {
     *out = NULL;
-    if (wanted && !lp->layer->bias_vanishes) {
-        return sl_layer_pass_partial(lp, p, SL_BIAS, out);
+    if (has_gradient(lp, bias)) {
+        return sl_layer_pass_partial(lp, p, bias, out);
     }
     return SL_OK;
 }
@@ -191,7 +197,7 @@ enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t 
                                    bias, beta, z);
 }
 
-enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, bool with_bias,
+enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
                                 starpu_data_handle_t gz)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -202,12 +208,14 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
     int beta = sparse_input(lp) && row > 0;
     if (beta) {
         const struct sl_partials *weights = lp->pass->source->partials(lp, p, parameter);
-        const struct sl_partials *biases = lp->pass->source->partials(lp, p, SL_BIAS);
         gw = weights->handle[weights->n - 1];
-        gb = with_bias && !lp->layer->bias_vanishes ? biases->handle[biases->n - 1] : NULL;
+        if (has_gradient(lp, bias)) {
+            const struct sl_partials *biases = lp->pass->source->partials(lp, p, bias);
+            gb = biases->handle[biases->n - 1];
+        }
     } else {
         SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
-        SL_TRY(st, bias_partial(lp, p, with_bias, &gb), done);
+        SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
     }
     if (sparse_input(lp)) {
         struct sl_sparse x = sparse_rows(lp, p, &row);
@@ -256,7 +264,9 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
                done);
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
-        SL_TRY(st, sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, false, gy->chunk[c]),
+        SL_TRY(st,
+               sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, SL_NO_PARAMETER,
+                                gy->chunk[c]),
                done);
         if (lp->i > 0) {
             SL_TRY(st,
@@ -298,8 +308,7 @@ done:
 }
 
 /* One chunk of sl_sum_gradient. */
-static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int parameter,
-                                   bool with_bias)
+static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int parameter, int bias)
 {
     starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -307,18 +316,18 @@ static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, u
     starpu_data_handle_t gb = NULL;
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
-    SL_TRY(st, bias_partial(lp, p, with_bias, &gb), done);
+    SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
     st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb);
 done:
     return st;
 }
 
-enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, bool with_bias)
+enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, sum_gradient(lp, p, c, parameter, with_bias), done);
+            SL_TRY(st, sum_gradient(lp, p, c, parameter, bias), done);
         }
     }
 done:
@@ -427,22 +436,22 @@ done:
 
 /* ---- bias and residual ---- */
 
-enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t z)
+enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t z)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    return sl_bias_forward_submit(&head, sl_layer_pass_value(lp, p, SL_BIAS), z);
+    return sl_bias_forward_submit(&head, sl_layer_pass_value(lp, p, bias), z);
 }
 
-enum sl_status sl_bias_back(const struct sl_layer_pass *lp)
+enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias)
 {
     enum sl_status st = SL_OK;
-    if (!lp->layer->bias_vanishes) {
+    if (has_gradient(lp, bias)) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
             for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
                 starpu_data_handle_t gb;
-                SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
+                SL_TRY(st, sl_layer_pass_partial(lp, p, bias, &gb), done);
                 SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
             }
         }

@@ -248,11 +248,11 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
 enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
                            starpu_data_handle_t bias, int beta, starpu_data_handle_t z);
 
-/* The adjoint of sl_multiply by the weights, for one chunk gz: GW and, if with_bias, the gradient of SL_BIAS. Each
- * dense chunk writes a partial of its own. Sparse chunks add to one partial per PE, in order, because their matrices
- * are large. A gradient that vanishes (bias_vanishes in struct sl_layer) gets no partials, here and below: the empty
- * sum is zero. */
-enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, bool with_bias,
+/* The adjoint of sl_multiply by the weights, for one chunk gz: GW and the gradient of the bias. Each dense chunk writes
+ * a partial of its own. Sparse chunks add to one partial per PE, in order, because their matrices are large. bias,
+ * here and below: SL_NO_PARAMETER for none. A gradient that vanishes (bias_vanishes in struct sl_layer) gets no
+ * partials: the empty sum is zero. */
+enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
                                 starpu_data_handle_t gz);
 
 /* For a layer that projects first. sl_project: y = h W, all input rows of all PEs. sl_project_back, one PE: the
@@ -264,10 +264,10 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
 void sl_project_done(const struct sl_layer_pass *lp);
 
 /* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the
- * gradient of W (and of SL_BIAS) from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
+ * gradient of W and of the bias from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
  * gradients travel. */
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter);
-enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, bool with_bias);
+enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias);
 
 /* A layer's work on chunk c of PE p. The result, and SUM unless the layer projects first, have their shape by then. */
 typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p, uint32_t c);
@@ -281,9 +281,9 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
  * says so. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
-/* Set every row of chunk z to the layer's bias; the bias's gradient, one partial per chunk of gz, all PEs. */
-enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t z);
-enum sl_status sl_bias_back(const struct sl_layer_pass *lp);
+/* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */
+enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t z);
+enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias);
 
 /* The adjoint of a residual: GH of PE p's input rows += GH of its output rows. */
 enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p);

@@ -175,8 +175,8 @@ static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, b
                    sl_real *values)
 {
     size_t n = 0;
-    for (uint32_t k = first * SL_N_PARAMETERS; k < end * SL_N_PARAMETERS; k++) {
-        const struct sl_parameter *parameter = &model->layer[k / SL_N_PARAMETERS].parameter[k % SL_N_PARAMETERS];
+    for (uint32_t k = first * SL_MAX_PARAMETERS; k < end * SL_MAX_PARAMETERS; k++) {
+        const struct sl_parameter *parameter = &model->layer[k / SL_MAX_PARAMETERS].parameter[k % SL_MAX_PARAMETERS];
         size_t size = (size_t)parameter->n_rows * parameter->n_columns;
         sl_real *array[3];
         uint32_t n_arrays = sl_parameter_trained(parameter) ? arrays_of(parameter, checkpoint, array) : 0;

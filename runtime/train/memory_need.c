@@ -53,7 +53,7 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
             if (one > 0) {
@@ -291,8 +291,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                  .boundary = run->boundary,
                                  .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
-    bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* as in open_shards */
-    double weights = sl_if_so(weighed, 2 * n * sizeof(sl_real));
+    double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
@@ -488,8 +487,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
     double caches = sparse ? 0 : feature_caches(settings, n, dataset->features.n_columns);
     double all = (double)t.data - caches;
-    bool weighed = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    double weights = (pipe ? 6 : weighed ? 4 : 0) * n * sizeof(sl_real);
+    double weights = (pipe ? 6 : sl_if_so(sl_model_reads_factors(settings), 4)) * n * sizeof(sl_real);
     double tables = portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, all - edges - values);
     double data = tables + portion(s.pes, caches) + VERTEX_BYTES * n + weights;
     double halo = halo_bytes(&model, sl_settings_row_element(settings), n);

@@ -11,6 +11,7 @@
 #include "codelets/rows.h"
 #include "runtime/full/full.h"
 #include "runtime/minibatch/steps.h"
+#include "runtime/model/sums.h"
 #include "runtime/pipe/epoch.h"
 
 #define UNEVEN 1.05 /* a PE's rows relative to the average of its group: the balance of parts (partition/partition.h) */
@@ -152,7 +153,7 @@ static bool aggregates(const struct sl_layer *layer)
 
 static bool attends(const struct sl_layer *layer)
 {
-    return layer->kind->weigh == SL_WEIGH_ATTENTION;
+    return aggregates(layer) && layer->kind->sum->rereads;
 }
 
 /* Whether the first layer's sums need no weight. Such sums are computed as soon as the input rows are gathered. */
