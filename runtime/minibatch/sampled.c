@@ -358,7 +358,7 @@ static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_slice packed[SL_MAX_PES];
     struct sl_sum_chunk chunk = {.p = p, .block = block_of(lp, p), .sources = sources_of(lp, p, NULL, packed)};
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES, lp->level, 4 * lp->layer->n_heads), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES), done);
     for (; chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
         chunk.n_edges = chunk_edges(lp, p, chunk.c);
         SL_TRY(st, lp->layer->kind->sum->sides(lp, &chunk), done);

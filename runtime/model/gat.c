@@ -11,6 +11,7 @@
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };
@@ -59,7 +60,7 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
     enum sl_status st;
     SL_TRY(st, sl_project(lp, DERIVED), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SCALES, lp->level, lp->layer->n_heads), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SCALES), done);
     }
     st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
@@ -80,6 +81,15 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     }
 done:
     return st;
+}
+
+static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
+{
+    const uint32_t level = layer->level;
+    const uint32_t n = layer->n_heads;
+    sl_declare_projected(layer, SL_UNTIL_BACKWARD, order);
+    order->row[SL_ROWS_SCALES] = (struct sl_layer_row){level, n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
 }
 
 /* The last layer has one head. */
@@ -106,6 +116,7 @@ const struct sl_layer_kind sl_gat = {
     .derived = DERIVED,
     .sum = &sl_sum_attention,
     .shape = shape,
+    .rows = rows,
     .forward = forward,
     .backward = backward,
     .derive = derive,

@@ -11,6 +11,7 @@
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, N_PARAMETERS };
@@ -88,6 +89,7 @@ const struct sl_layer_kind sl_gcn = {
          [BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, .key = 2, .is_output_bias = true}},
     .n_parameters = N_PARAMETERS,
     .sum = &sl_sum_symmetric,
+    .rows = sl_declare_convolution,
     .forward = forward,
     .backward = backward,
 };

@@ -16,6 +16,7 @@
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, DERIVED, N_PARAMETERS };
@@ -184,6 +185,7 @@ const struct sl_layer_kind sl_gcnii = {
     .sum = &sl_sum_symmetric,
     .reads_first = true,
     .shape = shape,
+    .rows = sl_declare_sum,
     .forward = forward,
     .backward = backward,
     .derive = derive,

@@ -39,9 +39,85 @@ static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
     return parameter->moment1_handle != NULL;
 }
 
+/* ---- rows ---- */
+
+/* The row matrices that a layer may have per PE. A layer declares the roles that it needs. The letter G stands for
+ * "gradient of": the backward pass makes the rows from SL_ROWS_GH on, the forward pass all others. */
+enum sl_role {
+    /* The layer's output. */
+    SL_ROWS_H,
+    /* The output before the activation; the logits in the last layer. */
+    SL_ROWS_Z,
+    /* A byte per number: codelets/activate.h. */
+    SL_ROWS_GATE,
+    /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
+    SL_ROWS_SUM,
+    /* y = h W of the input rows, if the layer projects first. */
+    SL_ROWS_PROJECTED,
+    /* For a layer that activates its input: the activated input rows, and the gate. */
+    SL_ROWS_BEFORE,
+    SL_ROWS_GATE_BEFORE,
+    /* Attention, per destination and head: the logarithm of the sum of exponentials. */
+    SL_ROWS_SCALES,
+    /* Gradients of h, z, the sum, y, and the activated input rows. */
+    SL_ROWS_GH,
+    SL_ROWS_GZ,
+    SL_ROWS_GA,
+    SL_ROWS_GY,
+    SL_ROWS_GBEFORE,
+    /* Attention, per destination: the numbers of the backward pass. */
+    SL_ROWS_SIDES,
+    /* First layer only: the gradient of its output, as later layers that read this output again return it. */
+    SL_ROWS_GINITIAL,
+    /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
+    SL_ROWS_GBACK,
+    SL_N_ROLES,
+    /* The layer's input: H of the layer below, or the features; and the gradient of the input. */
+    SL_ROWS_INPUT = SL_N_ROLES,
+    SL_ROWS_GINPUT
+};
+
+enum sl_row_dtype {
+    /* sl_real: rows that tasks add to, rows before an activation, and gradients. */
+    SL_ROW_REAL,
+    /* The dtype of the features (--precision): rows that products or other PEs read. */
+    SL_ROW_STORED,
+    /* A byte: gates. */
+    SL_ROW_BYTE
+};
+
+/* Bytes of a number. stored: of SL_ROW_STORED. */
+static inline size_t sl_row_bytes(enum sl_row_dtype dtype, size_t stored)
+{
+    switch (dtype) {
+    case SL_ROW_STORED: return stored;
+    case SL_ROW_BYTE: return 1;
+    default: return sizeof(sl_real);
+    }
+}
+
+/* When rows die in training. */
+enum sl_row_end {
+    /* With the layer's forward pass. */
+    SL_UNTIL_FORWARD,
+    /* With the layer's backward pass. The output, and the gradient of the input, belong to two layers: the output dies
+     * with the backward pass of the layer above, the gradient with this layer's. */
+    SL_UNTIL_BACKWARD,
+    /* Chunk by chunk in the layer's backward pass. */
+    SL_UNTIL_CHUNK
+};
+
+/* The rows of a role. width 0: the layer has no such rows. */
+struct sl_layer_row {
+    uint32_t level, width;
+    enum sl_row_dtype dtype;
+    enum sl_row_end end;
+};
+
 /* ---- kinds ---- */
 
 struct sl_layer;
+struct sl_layer_order;
 struct sl_layer_pass; /* runtime/model/pass.h */
 struct sl_sum_kind;   /* runtime/model/sums.h */
 
@@ -96,6 +172,10 @@ struct sl_layer_kind {
     /* Applies layer norm and activation to its input rows first. */
     bool norms_input;
 
+    /* Declare the rows of this kind for an order of product and sum. The rows that other kinds have too, and the roles
+     * that travel and return, are there already (runtime/model/rows.h). May be NULL. */
+    void (*rows)(const struct sl_layer *layer, struct sl_layer_order *order);
+
     /* Set what else the settings imply for a layer with a known place: heads, scale, travelling width. May be NULL. */
     void (*shape)(const struct sl_settings *settings, struct sl_layer *layer);
 
@@ -132,6 +212,10 @@ struct sl_layer_order {
     bool in_place;
     /* Width of the travelling rows. */
     uint32_t travels;
+    /* The roles of the rows that travel to the aggregating PEs, and of the gradients that travel back. */
+    enum sl_role travelling, returning;
+    /* The rows, by role. */
+    struct sl_layer_row row[SL_N_ROLES];
 };
 
 struct sl_layer {
@@ -139,6 +223,8 @@ struct sl_layer {
     uint32_t n_in, n_out;
     /* Level of the input rows and of the output rows: L at the model's input, 0 at the seeds. */
     uint32_t from, level;
+    /* Reads the features. */
+    bool first;
     /* Ends in an activation. */
     bool hidden;
     /* Computes the logits. */
@@ -167,13 +253,6 @@ struct sl_layer {
     sl_real *running;
     starpu_data_handle_t running_handle;
 };
-
-/* Bytes of an output number: the rows' dtype after an activation, otherwise sl_real, because later layers add to such
- * rows. */
-static inline size_t sl_layer_element(const struct sl_layer *layer, size_t row_element)
-{
-    return layer->hidden ? row_element : sizeof(sl_real);
-}
 
 struct sl_model {
     uint32_t n_layers;

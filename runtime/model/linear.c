@@ -18,7 +18,7 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         const struct sl_rows *z = sl_layer_pass_rows(lp, p, sl_layer_pass_result(lp));
         starpu_data_handle_t bias = sl_layer_pass_value(lp, p, BIAS);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, sl_layer_pass_result(lp), lp->level, lp->layer->n_out), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, sl_layer_pass_result(lp)), done);
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
             SL_TRY(st, sl_multiply(lp, p, row, WEIGHT, bias, 0, z->chunk[c]), done);
@@ -34,7 +34,7 @@ static enum sl_status backward_rows(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
     if (lp->i > 0) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT, lp->from, lp->layer->n_in), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT), done);
     }
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
@@ -81,7 +81,7 @@ static enum sl_status forward_normed(const struct sl_layer_pass *lp)
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         const struct sl_rows *z = sl_layer_pass_rows(lp, p, SL_ROWS_Z);
         struct sl_task_args head = sl_layer_pass_head(lp, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_Z, lp->level, lp->layer->n_out), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_Z), done);
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             SL_TRY(st,
                    sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0,
@@ -116,7 +116,7 @@ static enum sl_status backward_normed(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GBEFORE, lp->from, lp->layer->n_in), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GBEFORE), done);
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
             SL_TRY(st, backward_normed_chunk(lp, p, c), done);
         }

@@ -12,6 +12,7 @@
 #include "partition/dataset.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/random.h"
@@ -136,6 +137,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     uint32_t before = model->first != NULL; /* layers that do not aggregate */
     uint32_t n_layers = sl_model_layers(settings);
     bool aggregates = i >= before && i < before + settings->layers;
+    layer->first = i == 0;
     layer->last = i + 1 == n_layers;
     layer->kind = model->last;
     layer->number = i - before;
@@ -168,6 +170,8 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     if (layer->kind->shape != NULL) {
         layer->kind->shape(settings, layer);
     }
+    sl_layer_declare_rows(layer, &layer->training);
+    sl_layer_declare_rows(layer, &layer->evaluation);
 }
 
 static void shape_parameters(struct sl_layer *layer)

@@ -68,47 +68,37 @@ const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp)
 
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p)
 {
-    enum sl_role input = lp->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->project_first ? SL_ROWS_PROJECTED : input);
+    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->travelling);
 }
 
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return sl_layer_pass_rows(lp, p,
-                              sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
+    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->returning);
 }
 
-/* Rows that products or other PEs read have the dtype of the features. All remaining rows are sl_real: rows that
- * tasks add to, rows before an activation (also the output of a layer without activation), and gradients. GBACK is
- * the exception among gradients. */
-static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
+const struct sl_layer_row *sl_layer_pass_row(const struct sl_layer_pass *lp, enum sl_role role)
 {
-    switch (role) {
-    case SL_ROWS_GATE:
-    case SL_ROWS_GATE_BEFORE: return 1;
-    case SL_ROWS_H: return sl_layer_element(lp->layer, lp->pass->shards->row_element);
-    case SL_ROWS_BEFORE:
-    case SL_ROWS_SUM:
-    case SL_ROWS_GBACK:
-    case SL_ROWS_PROJECTED: return lp->pass->shards->row_element;
-    default: return sizeof(sl_real);
+    if (role == SL_ROWS_INPUT || role == SL_ROWS_GINPUT) {
+        const struct sl_layer_pass below = sl_pass_layer(lp->pass, lp->i - 1);
+        return sl_layer_pass_row(&below, role == SL_ROWS_INPUT ? SL_ROWS_H : SL_ROWS_GH);
     }
+    return &sl_layer_pass_order(lp)->row[role];
 }
 
-enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
-                                   uint32_t width)
+enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
 {
-    const struct sl_split *split = &lp->pass->pe[p].split[level];
+    const struct sl_layer_row *row = sl_layer_pass_row(lp, role);
+    const struct sl_split *split = &lp->pass->pe[p].split[row->level];
     struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
-    size_t element = element_of(lp, role);
+    size_t element = sl_row_bytes(row->dtype, lp->pass->shards->row_element);
     if (lp->pass->keeps) {
-        return sl_rows_reshape(split, width, element, rows);
+        return sl_rows_reshape(split, row->width, element, rows);
     }
     bool there = rows->chunk != NULL; /* the layer runs again */
     if (there) {
         return SL_OK;
     }
-    return sl_rows_register(split, width, element, rows);
+    return sl_rows_register(split, row->width, element, rows);
 }
 
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
@@ -233,7 +223,7 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED, lp->from, sl_layer_pass_order(lp)->travels), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED), done);
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
         SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]),
                done);
@@ -281,7 +271,8 @@ done:
 
 void sl_project_done(const struct sl_layer_pass *lp)
 {
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+    bool read_again = lp->pass->training && sl_layer_pass_row(lp, SL_ROWS_PROJECTED)->end != SL_UNTIL_FORWARD;
+    for (uint32_t k = 0, p = 0; !read_again && sl_layer_pass_pe(lp, k, &p); k++) {
         sl_layer_pass_done(lp, p, SL_ROWS_PROJECTED);
     }
 }
@@ -294,7 +285,7 @@ enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
             const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
             const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
-            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
+            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA), done);
             for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
                 SL_TRY(st,
                        sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
@@ -351,9 +342,9 @@ static bool next_slice(struct sl_layer_pass *lp)
 static enum sl_status shape_sums(const struct sl_layer_pass *lp, uint32_t p, enum sl_role result)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, result, lp->level, lp->layer->n_out), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, result), done);
     if (!sl_layer_pass_order(lp)->project_first) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SUM, lp->level, lp->layer->n_in), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SUM), done);
     }
 done:
     return st;

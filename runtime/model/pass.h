@@ -22,43 +22,6 @@
 #include "runtime/store/partials.h"
 #include "runtime/store/shards.h"
 
-/* The row matrices that a layer may have per PE. A kind uses the roles that it needs. The letter G stands for
- * "gradient of". */
-enum sl_role {
-    /* The layer's output. */
-    SL_ROWS_H,
-    /* The output before the activation; the logits in the last layer. */
-    SL_ROWS_Z,
-    /* A byte per number: codelets/activate.h. */
-    SL_ROWS_GATE,
-    /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
-    SL_ROWS_SUM,
-    /* y = h W of the input rows, if the layer projects first. */
-    SL_ROWS_PROJECTED,
-    /* Gradients of h, z, the sum and y. */
-    SL_ROWS_GH,
-    SL_ROWS_GZ,
-    SL_ROWS_GA,
-    SL_ROWS_GY,
-    /* For a layer that activates its input: the activated input rows, the gate, and the gradient of the activated
-     * rows. */
-    SL_ROWS_BEFORE,
-    SL_ROWS_GATE_BEFORE,
-    SL_ROWS_GBEFORE,
-    /* Attention, per destination and head: the logarithm of the sum of exponentials; the numbers of the backward
-     * pass. */
-    SL_ROWS_SCALES,
-    SL_ROWS_SIDES,
-    /* First layer only: the gradient of its output, as later layers that read this output again return it. */
-    SL_ROWS_GINITIAL,
-    /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
-    SL_ROWS_GBACK,
-    SL_N_ROLES,
-    /* The layer's input: H of the layer below, or the features; and the gradient of the input. */
-    SL_ROWS_INPUT = SL_N_ROLES,
-    SL_ROWS_GINPUT
-};
-
 /* The rows of one PE. A matrix keeps its handle for the next step that uses it: sl_rows_keep right after the last
  * reader has been submitted, sl_rows_reshape before the next writer. */
 struct sl_pass_pe {
@@ -219,11 +182,12 @@ const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp)
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p);
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p);
 
-/* Give the rows of a role the shape [rows of the level x width]. Elements are bytes (gates), of the features' dtype
- * (BEFORE, SUM, PROJECTED, GBACK, and H after an activation) or sl_real. Rows that exist because a layer runs again
+/* The declaration of a role's rows in this pass. */
+const struct sl_layer_row *sl_layer_pass_row(const struct sl_layer_pass *lp, enum sl_role role);
+
+/* Give PE p's rows of a role the shape and dtype that the layer declares. Rows that exist because a layer runs again
  * (runtime/pipe/recompute.h) keep their handles. */
-enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
-                                   uint32_t width);
+enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
 
 /* Call after the last reader has been submitted: keeps the rows for the next step, or drops the rows if the pass
  * keeps nothing. */
@@ -260,7 +224,8 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter);
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
-/* All readers of y have been submitted. Block sources whose rows travel only forward call this in `arrived`. */
+/* All readers of y in the forward pass have been submitted: release y, unless the backward pass reads it. Block sources
+ * whose rows travel only forward call this in `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
 /* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the

@@ -11,6 +11,7 @@
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, N_PARAMETERS };
@@ -72,6 +73,7 @@ const struct sl_layer_kind sl_resgcn = {
     .sum = &sl_sum_symmetric,
     .linear = true,
     .norms_input = true,
+    .rows = sl_declare_sum,
     .forward = forward,
     .backward = backward,
 };

@@ -11,6 +11,7 @@
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { SELF, NEIGH, BIAS, N_PARAMETERS };
@@ -150,6 +151,7 @@ const struct sl_layer_kind sl_sage = {
                    .is_output_bias = true}},
     .n_parameters = N_PARAMETERS,
     .sum = &sl_sum_mean,
+    .rows = sl_declare_convolution,
     .forward = forward,
     .backward = backward,
 };

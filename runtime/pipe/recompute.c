@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "codelets/handle.h"
+#include "runtime/model/rows.h"
 #include "runtime/model/run.h"
 
 struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)
@@ -29,13 +30,12 @@ struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)
 
 bool sl_pipe_aggregates(const struct sl_layer_pass *lp)
 {
-    return lp->layer->from != lp->layer->level;
+    return sl_layer_aggregates(lp->layer);
 }
 
 enum sl_role sl_pipe_travelling(const struct sl_layer_pass *lp)
 {
-    enum sl_role input = lp->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return lp->layer->training.project_first ? SL_ROWS_PROJECTED : input;
+    return lp->layer->training.travelling;
 }
 
 bool sl_pipe_rounds(const struct sl_layer_pass *lp)
@@ -45,10 +45,7 @@ bool sl_pipe_rounds(const struct sl_layer_pass *lp)
 
 enum sl_role sl_pipe_returning(const struct sl_layer_pass *lp)
 {
-    if (sl_pipe_rounds(lp)) {
-        return SL_ROWS_GBACK;
-    }
-    return sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA;
+    return sl_pipe_rounds(lp) ? SL_ROWS_GBACK : lp->layer->training.returning;
 }
 
 /* ---- segments ---- */

@@ -147,7 +147,7 @@ static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
     const struct sl_rows *rounded = sl_layer_pass_rows(lp, q, SL_ROWS_GBACK);
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GBACK, lp->level, gradient->n_columns), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GBACK), done);
     if (gradient->split.n_chunks > 0) {
         st = sl_blend_submit(&head, SL_STAGE_BACKWARD, gradient->split.n_rows, 1,
                              (struct sl_blend_rows){gradient->chunk[0], 0}, 0,

@@ -465,7 +465,7 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
         }
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
-    double crossing = (double)(sl_layer_element(&model->layer[0], row) + sizeof(sl_real));
+    double crossing = (double)(sl_row_bytes(model->layer[0].training.row[SL_ROWS_H].dtype, row) + sizeof(sl_real));
     double stages = sl_if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
     return CLASS_SHARE * n * (ways * (double)row + stages);
 }

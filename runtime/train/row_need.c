@@ -341,7 +341,7 @@ static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *l
     const size_t real = sizeof(sl_real);
     const size_t row = row_element(basis);
     bool sums = aggregates(layer) && !layer->training.project_first;
-    add_parts(basis, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
+    add_parts(basis, layer->n_out, (layer->hidden ? row : real), shares->outputs, to);
     add_parts(basis, sl_if_so(layer->training.project_first, layer->training.travels), row, shares->sent, to);
     add_parts(basis, sl_if_so(layer->activates_input, layer->n_in), row,
               aggregates(layer) ? shares->sent : shares->back, to);
