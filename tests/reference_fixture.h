@@ -57,18 +57,19 @@ static MAYBE_UNUSED void print_worst(const char *name, const char *spread)
 static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int k)
 {
     static const char *const sage[] = {"w_self", "w_neigh", "bias"};
+    static const char *const gin[] = {"eps", "w1", "b1", "w2", "b2"};
     static const char *const others[] = {"w", "bias", "attn_src", "attn_dst", NULL};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
     }
-    return layer->kind == &sl_sage ? sage[k] : others[k];
+    return layer->kind == &sl_sage ? sage[k] : layer->kind == &sl_gin ? gin[k] : others[k];
 }
 
 /* The last weight matrix of a layer. */
 static MAYBE_UNUSED int last_matrix(const struct sl_layer *layer)
 {
     int k = (int)layer->kind->n_parameters - 1;
-    while (layer->kind->parameter[k].shape != SL_SHAPE_MATRIX) {
+    while (layer->kind->parameter[k].shape != SL_SHAPE_MATRIX && layer->kind->parameter[k].shape != SL_SHAPE_SQUARE) {
         k--;
     }
     return k;

@@ -91,6 +91,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->model = model;
     out->heads = model == SL_MODEL_GAT ? v->heads : out->heads;
     out->alpha = model == SL_MODEL_GCNII ? 0.3 : out->alpha;
+    out->learn_epsilon = model == SL_MODEL_GIN;
     out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
     out->layers = 3;
     out->hidden = v->hidden;
@@ -313,6 +314,12 @@ static void test_resgcn(void **state)
     check_model(SL_MODEL_RESGCN);
 }
 
+static void test_gin(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_GIN);
+}
+
 /* A third of the vertices have more in-neighbours than any fanout. */
 static void expect_sampled(const struct sl_graph *graph)
 {
@@ -345,9 +352,9 @@ static int free_sets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage), cmocka_unit_test(test_gcn),
-                                       cmocka_unit_test(test_gat), cmocka_unit_test(test_gcnii),
-                                       cmocka_unit_test(test_resgcn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage),   cmocka_unit_test(test_gcn),
+                                       cmocka_unit_test(test_gat),    cmocka_unit_test(test_gcnii),
+                                       cmocka_unit_test(test_resgcn), cmocka_unit_test(test_gin)};
     assert_int_equal(sizeof tests / sizeof tests[0], n_models());
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

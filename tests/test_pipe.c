@@ -97,6 +97,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->gradient_factor = option(root, "gradient_factor");
     option_of(options, "alpha", &out->alpha);
     option_of(options, "lam", &out->lambda);
+    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
     out->dropout = 0;
     out->lr = json_number_value(member(member(root, "adam"), "lr"));
     out->weight_decay = 0;
@@ -340,6 +341,13 @@ static void test_resgcn(void **state)
     check_case("pipe_resgcn_w2_none");
 }
 
+static void test_gin(void **state)
+{
+    (void)state;
+    check_case("pipe_gin_w1");
+    check_case("pipe_gin_w2");
+}
+
 static void test_bf16(void **state)
 {
     needs_bf16();
@@ -348,6 +356,7 @@ static void test_bf16(void **state)
     test_sage(state);
     test_gcnii(state);
     test_resgcn(state);
+    test_gin(state);
 }
 
 static void test_measure(void **state)
@@ -509,13 +518,10 @@ static void test_initial_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn),
-                                       cmocka_unit_test(test_sage),
-                                       cmocka_unit_test(test_gcnii),
-                                       cmocka_unit_test(test_resgcn),
-                                       cmocka_unit_test(test_deal),
-                                       cmocka_unit_test(test_stages_cut),
-                                       cmocka_unit_test(test_initial_rows),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn),        cmocka_unit_test(test_sage),
+                                       cmocka_unit_test(test_gcnii),      cmocka_unit_test(test_resgcn),
+                                       cmocka_unit_test(test_gin),        cmocka_unit_test(test_deal),
+                                       cmocka_unit_test(test_stages_cut), cmocka_unit_test(test_initial_rows),
                                        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
                                        cmocka_unit_test(test_measure)};
     return cmocka_run_group_tests(tests, group_up, group_down);

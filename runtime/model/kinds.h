@@ -22,6 +22,7 @@ extern const struct sl_layer_kind sl_sage;   /* Hamilton et al. 2017, mean aggre
 extern const struct sl_layer_kind sl_gcn;    /* Kipf, Welling 2017 */
 extern const struct sl_layer_kind sl_gat;    /* Velickovic et al. 2018 */
 extern const struct sl_layer_kind sl_gcnii;  /* Chen et al. 2020 */
+extern const struct sl_layer_kind sl_gin;    /* Xu et al. 2019 */
 extern const struct sl_layer_kind sl_resgcn; /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.

@@ -59,6 +59,10 @@ enum sl_role {
     SL_ROWS_GATE_BEFORE,
     /* Attention, per destination and head: the logarithm of the sum of exponentials. */
     SL_ROWS_SCALES,
+    /* For a layer of two products: the output of the first product, the gate of its ReLU, and the result. */
+    SL_ROWS_T,
+    SL_ROWS_GATE_INNER,
+    SL_ROWS_INNER,
     /* Gradients of h, z, the sum, y, and the activated input rows. */
     SL_ROWS_GH,
     SL_ROWS_GZ,
@@ -67,6 +71,9 @@ enum sl_role {
     SL_ROWS_GBEFORE,
     /* Attention, per destination: the numbers of the backward pass. */
     SL_ROWS_SIDES,
+    /* Gradients of t and of the inner rows. */
+    SL_ROWS_GT,
+    SL_ROWS_GINNER,
     /* First layer only: the gradient of its output, as later layers that read this output again return it. */
     SL_ROWS_GINITIAL,
     /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
@@ -127,8 +134,12 @@ enum sl_parameter_shape {
     SL_SHAPE_NONE,
     /* n_in x n_out, Xavier uniform with gain sqrt 2. */
     SL_SHAPE_MATRIX,
+    /* n_out x n_out, initialised likewise. */
+    SL_SHAPE_SQUARE,
     /* 1 x n_out, zero. */
     SL_SHAPE_VECTOR,
+    /* 1 x 1, zero. Trained if the layer learns epsilon. */
+    SL_SHAPE_NUMBER,
     /* 1 x n_out, heads side by side, Xavier uniform by head. */
     SL_SHAPE_HEADS,
     /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. */
@@ -212,6 +223,8 @@ struct sl_layer_order {
     bool in_place;
     /* Width of the travelling rows. */
     uint32_t travels;
+    /* The role of the gradient of the first product's output. */
+    enum sl_role product;
     /* The roles of the rows that travel to the aggregating PEs, and of the gradients that travel back. */
     enum sl_role travelling, returning;
     /* The rows, by role. */
@@ -240,6 +253,8 @@ struct sl_layer {
     struct sl_layer_order training, evaluation;
     /* GCNII's beta. */
     double identity;
+    /* GIN's epsilon is trained. */
+    bool learns_epsilon;
     /* Attention heads. */
     uint32_t n_heads;
     /* Factor of symmetric sums. */

@@ -98,14 +98,8 @@ static enum sl_status backward_normed_chunk(const struct sl_layer_pass *lp, uint
 {
     starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t gw = NULL;
-    starpu_data_handle_t gb = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_partial(lp, p, WEIGHT, &gw), done);
-    SL_TRY(st, sl_layer_pass_partial(lp, p, BIAS, &gb), done);
-    SL_TRY(st,
-           sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0, gz, gw, gb),
-           done);
+    SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_BEFORE, SL_ROWS_GZ, WEIGHT, BIAS), done);
     st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
                                         sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)->chunk[c], 0);
 done:

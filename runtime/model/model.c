@@ -30,8 +30,8 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
     return st;
 }
 
-/* Allocate and register a parameter's arrays; its shape is set. A derived parameter has no moments. */
-static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
+/* Allocate and register a parameter's arrays; its shape is set. A parameter that is not trained has no moments. */
+static enum sl_status open_parameter(bool trained, struct sl_parameter *p)
 {
     uint32_t n_rows = p->n_rows;
     uint32_t n_columns = p->n_columns;
@@ -42,7 +42,7 @@ static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
     }
     SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
     SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
-    if (derived) {
+    if (!trained) {
         return SL_OK;
     }
     SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
@@ -78,8 +78,8 @@ static enum sl_status open_norm(struct sl_layer *layer)
 {
     uint32_t width = layer->parameter[SL_NORM_WEIGHT].n_columns;
     enum sl_status st;
-    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_WEIGHT]), done);
-    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_BIAS]), done);
+    SL_TRY(st, open_parameter(true, &layer->parameter[SL_NORM_WEIGHT]), done);
+    SL_TRY(st, open_parameter(true, &layer->parameter[SL_NORM_BIAS]), done);
     for (uint32_t c = 0; c < width; c++) {
         layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
     }
@@ -97,9 +97,10 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
 {
     const struct sl_parameter_kind *kind = &layer->kind->parameter[k];
     struct sl_parameter *p = &layer->parameter[k];
+    bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
     enum sl_status st;
-    SL_TRY(st, open_parameter(kind->shape == SL_SHAPE_DERIVED, p), done);
-    if (kind->shape == SL_SHAPE_MATRIX) {
+    SL_TRY(st, open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p), done);
+    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE) {
         initialise_matrix(seed, i, kind->key, p);
     }
     if (kind->shape == SL_SHAPE_HEADS) {
@@ -177,11 +178,19 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
 static void shape_parameters(struct sl_layer *layer)
 {
     for (uint32_t k = 0; k < layer->kind->n_parameters; k++) {
-        enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
         struct sl_parameter *p = &layer->parameter[k];
-        p->n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
-        p->n_columns =
-            shape == SL_SHAPE_DERIVED && layer->training.project_first ? layer->training.travels : layer->n_out;
+        p->n_rows = 1;
+        p->n_columns = layer->n_out;
+        switch (layer->kind->parameter[k].shape) {
+        case SL_SHAPE_MATRIX: p->n_rows = layer->n_in; break;
+        case SL_SHAPE_SQUARE: p->n_rows = layer->n_out; break;
+        case SL_SHAPE_NUMBER: p->n_columns = 1; break;
+        case SL_SHAPE_DERIVED:
+            p->n_rows = layer->n_in;
+            p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+            break;
+        default: break;
+        }
     }
     for (int k = SL_NORM_WEIGHT; layer->norm != SL_NORM_NONE && k <= SL_NORM_BIAS; k++) {
         layer->parameter[k].n_rows = 1;
@@ -309,6 +318,7 @@ static const struct sl_parameter_kind *kind_of(const struct sl_layer *layer, int
 static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names names, bool state)
 {
     switch (kind->shape) {
+    case SL_SHAPE_SQUARE:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
     default: return VECTOR;
@@ -324,8 +334,8 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     enum sl_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
-    uint32_t n = state ? 3 : 1;
-    if (!sl_parameter_trained(p)) {
+    uint32_t n = state && sl_parameter_trained(p) ? 3 : 1;
+    if (p->n_rows == 0 || kind->shape == SL_SHAPE_DERIVED) {
         return 0;
     }
     for (uint32_t j = 0; j < n; j++) {

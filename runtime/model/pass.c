@@ -280,9 +280,9 @@ void sl_project_done(const struct sl_layer_pass *lp)
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
 {
     enum sl_status st = SL_OK;
-    if (lp->i > 0) {
+    if (sl_layer_pass_row(lp, SL_ROWS_GA)->width > 0) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
             const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
             SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA), done);
@@ -298,17 +298,17 @@ done:
     return st;
 }
 
-/* One chunk of sl_sum_gradient. */
-static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int parameter, int bias)
+enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
+                                  enum sl_role gradient, int parameter, int bias)
 {
-    starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
     SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
-    st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb);
+    st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, input)->chunk[c], 0,
+                                         sl_layer_pass_rows(lp, p, gradient)->chunk[c], gw, gb);
 done:
     return st;
 }
@@ -318,7 +318,8 @@ enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, in
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, sum_gradient(lp, p, c, parameter, bias), done);
+            SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_SUM, sl_layer_pass_order(lp)->product, parameter, bias),
+                   done);
         }
     }
 done:
@@ -438,7 +439,7 @@ enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias)
     enum sl_status st = SL_OK;
     if (has_gradient(lp, bias)) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
             for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
                 starpu_data_handle_t gb;

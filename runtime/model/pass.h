@@ -228,7 +228,11 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
  * whose rows travel only forward call this in `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
-/* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the
+/* One chunk: the gradients of W and of the bias in G = X W + b, from the rows of X and of G's gradient. */
+enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
+                                  enum sl_role gradient, int parameter, int bias);
+
+/* For a layer that sums first. sl_sum_back: ga = gz W^T, if the layer declares ga. sl_sum_gradient: the
  * gradient of W and of the bias from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
  * gradients travel. */
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter);

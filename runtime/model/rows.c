@@ -39,6 +39,7 @@ void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *
 {
     memset(order->row, 0, sizeof order->row);
     declare_output(layer, order->row);
+    order->product = layer->hidden || layer->last ? SL_ROWS_GZ : SL_ROWS_GH;
     order->travelling = SL_ROWS_INPUT;
     if (layer->activates_input) {
         declare_activated_input(layer, order->row);
@@ -65,7 +66,7 @@ void sl_declare_sum(const struct sl_layer *layer, struct sl_layer_order *order)
 void sl_declare_projected(const struct sl_layer *layer, enum sl_row_end end, struct sl_layer_order *order)
 {
     order->travelling = SL_ROWS_PROJECTED;
-    order->returning = layer->hidden || layer->last ? SL_ROWS_GZ : SL_ROWS_GH;
+    order->returning = order->product;
     order->row[SL_ROWS_PROJECTED] = (struct sl_layer_row){layer->from, order->travels, SL_ROW_STORED, end};
     order->row[SL_ROWS_GY] = (struct sl_layer_row){layer->from, order->travels, SL_ROW_REAL, SL_UNTIL_BACKWARD};
 }

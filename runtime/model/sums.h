@@ -80,6 +80,7 @@ struct sl_sum_kind {
 
 extern const struct sl_sum_kind sl_sum_mean;      /* the mean */
 extern const struct sl_sum_kind sl_sum_symmetric; /* the graph convolution's weights, with the vertex itself */
+extern const struct sl_sum_kind sl_sum_plain;     /* the sum, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_attention; /* codelets/attend.h */
 
 /* For the tables of sums by codelets/aggregate.h. */
