@@ -68,7 +68,7 @@ struct epsilon_args {
     int beta;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
 /* Row `row` of a buffer. */
 static void *row_of(void *buffer, uint32_t row)
@@ -81,136 +81,100 @@ static size_t n_entries(void *buffer)
     return (size_t)sl_buffer_rows(buffer) * sl_buffer_columns(buffer);
 }
 
-static void forward_cpu_task(void *buffers[], void *cl_arg)
+enum { E, X, OUT };
+enum { G_OF, X_OF, GE };
+enum { E_BACK, G_BACK, GX };
+
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct epsilon_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    const sl_real *e = sl_buffer_data(buffers[0]);
-    sl_epsilon_forward_cpu(n_entries(buffers[2]), *e, sl_buffer_dtype(buffers[1]), row_of(buffers[1], args->row0),
-                           args->beta, sl_buffer_dtype(buffers[2]), sl_buffer_data(buffers[2]));
-    sl_task_leave(&args->head, start_s);
+    const sl_real *e = sl_buffer_data(buffers[E]);
+    sl_epsilon_forward_cpu(n_entries(buffers[OUT]), *e, sl_buffer_dtype(buffers[X]), row_of(buffers[X], args->row0),
+                           args->beta, sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
+    return SL_OK;
 }
 
-static void gradient_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct epsilon_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_real *ge = sl_buffer_data(buffers[2]);
+    sl_real *ge = sl_buffer_data(buffers[GE]);
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1);
-        ge[k] = sl_epsilon_gradient_cpu(end - row, sl_buffer_columns(buffers[0]), row_of(buffers[0], row),
-                                        sl_buffer_dtype(buffers[1]), row_of(buffers[1], args->row0 + row));
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
+        ge[k] = sl_epsilon_gradient_cpu(end - row, sl_buffer_columns(buffers[G_OF]), row_of(buffers[G_OF], row),
+                                        sl_buffer_dtype(buffers[X_OF]), row_of(buffers[X_OF], args->row0 + row));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct epsilon_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    const sl_real *e = sl_buffer_data(buffers[0]);
-    sl_epsilon_forward_cpu(n_entries(buffers[1]), *e, SL_DTYPE_REAL, sl_buffer_data(buffers[1]), 1, SL_DTYPE_REAL,
-                           row_of(buffers[2], args->row0));
-    sl_task_leave(&args->head, start_s);
+    const sl_real *e = sl_buffer_data(buffers[E_BACK]);
+    sl_epsilon_forward_cpu(n_entries(buffers[G_BACK]), *e, SL_DTYPE_REAL, sl_buffer_data(buffers[G_BACK]), 1,
+                           SL_DTYPE_REAL, row_of(buffers[GX], args->row0));
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct epsilon_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_epsilon_forward_cuda(
-        starpu_cuda_get_local_stream(), n_entries(buffers[2]), sl_buffer_data(buffers[0]), sl_buffer_dtype(buffers[1]),
-        row_of(buffers[1], args->row0), args->beta, sl_buffer_dtype(buffers[2]), sl_buffer_data(buffers[2]));
-    sl_task_leave_cuda(&args->head, st);
+    const struct epsilon_args *args = cl_arg;
+    return sl_epsilon_forward_cuda(stream, n_entries(buffers[OUT]), sl_buffer_data(buffers[E]),
+                                   sl_buffer_dtype(buffers[X]), row_of(buffers[X], args->row0), args->beta,
+                                   sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
 }
 
-static void gradient_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status gradient_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct epsilon_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    sl_real *ge = sl_buffer_data(buffers[2]);
+    const struct epsilon_args *args = cl_arg;
+    sl_real *ge = sl_buffer_data(buffers[GE]);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1);
-        st = sl_epsilon_gradient_cuda(starpu_cuda_get_local_stream(), end - row, sl_buffer_columns(buffers[0]),
-                                      row_of(buffers[0], row), sl_buffer_dtype(buffers[1]),
-                                      row_of(buffers[1], args->row0 + row), ge + k);
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
+        st = sl_epsilon_gradient_cuda(stream, end - row, sl_buffer_columns(buffers[G_OF]), row_of(buffers[G_OF], row),
+                                      sl_buffer_dtype(buffers[X_OF]), row_of(buffers[X_OF], args->row0 + row), ge + k);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct epsilon_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_epsilon_forward_cuda(starpu_cuda_get_local_stream(), n_entries(buffers[1]),
-                                                sl_buffer_data(buffers[0]), SL_DTYPE_REAL, sl_buffer_data(buffers[1]),
-                                                1, SL_DTYPE_REAL, row_of(buffers[2], args->row0));
-    sl_task_leave_cuda(&args->head, st);
+    const struct epsilon_args *args = cl_arg;
+    return sl_epsilon_forward_cuda(stream, n_entries(buffers[G_BACK]), sl_buffer_data(buffers[E_BACK]), SL_DTYPE_REAL,
+                                   sl_buffer_data(buffers[G_BACK]), 1, SL_DTYPE_REAL, row_of(buffers[GX], args->row0));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel forward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_epsilon_forward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel gradient_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_epsilon_gradient", .size_base = sl_task_size_base};
-static struct starpu_perfmodel backward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_epsilon_backward", .size_base = sl_task_size_base};
-
-static struct starpu_codelet forward_cl = {
-    .name = "sl_epsilon_forward",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_epsilon_forward", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
-    .nbuffers = 3, /* e, x, out */
-    .modes = {STARPU_R, STARPU_R, STARPU_W},
-    .model = &forward_model,
+    .role = {{"e", STARPU_R}, {"x", STARPU_R}, {"out", STARPU_W}},
 };
 
-static struct starpu_codelet forward_add_cl = {
-    .name = "sl_epsilon_forward_add",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_add_op = {
+    SL_OPERATION(forward_add_op, "sl_epsilon_forward_add", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
-    .nbuffers = 3, /* e, x, out */
-    .modes = {STARPU_R, STARPU_R, STARPU_RW},
-    .model = &forward_model,
+    .role = {{"e", STARPU_R}, {"x", STARPU_R}, {"out", STARPU_RW}},
 };
 
-static struct starpu_codelet gradient_cl = {
-    .name = "sl_epsilon_gradient",
-    .cpu_funcs = {gradient_cpu_task},
+static struct sl_operation gradient_op = {
+    SL_OPERATION(gradient_op, "sl_epsilon_gradient", SL_STAGE_BACKWARD),
+    .cpu = gradient_cpu_task,
     SL_CUDA_FUNC(gradient_cuda_task),
-    .nbuffers = 3, /* g, x, ge */
-    .modes = {STARPU_R, STARPU_R, STARPU_W},
-    .model = &gradient_model,
+    .role = {{"g", STARPU_R}, {"x", STARPU_R}, {"ge", STARPU_W}},
 };
 
-static struct starpu_codelet backward_cl = {
-    .name = "sl_epsilon_backward",
-    .cpu_funcs = {backward_cpu_task},
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_epsilon_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
-    .nbuffers = 3, /* e, g, gx */
-    .modes = {STARPU_R, STARPU_R, STARPU_RW},
-    .model = &backward_model,
+    .role = {{"e", STARPU_R}, {"g", STARPU_R}, {"gx", STARPU_RW}},
 };
 
 /* ---- submissions ---- */
@@ -226,14 +190,14 @@ static enum sl_status check_rows(const char *name, starpu_data_handle_t part, st
     return SL_OK;
 }
 
-static enum sl_status submit(struct epsilon_args *args, struct starpu_codelet *codelet,
+static enum sl_status submit(struct epsilon_args *args, struct sl_operation *operation,
                              starpu_data_handle_t const handles[3], starpu_data_handle_t rows)
 {
     struct sl_task task;
     args->head.work = 3 * (uint64_t)sl_handle_rows(rows) * sl_handle_columns(rows) * sizeof(sl_real);
-    sl_task_begin(&task, codelet);
+    sl_task_begin(&task, operation);
     for (int i = 0; i < 3; i++) {
-        sl_task_add(&task, handles[i], codelet->modes[i]);
+        sl_task_add(&task, (uint32_t)i, handles[i], operation->role[i].mode);
     }
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
 }
@@ -249,8 +213,7 @@ enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
-    return submit(&args, beta == 0 ? &forward_cl : &forward_add_cl, (starpu_data_handle_t[]){e, x, out}, out);
+    return submit(&args, beta == 0 ? &forward_op : &forward_add_op, (starpu_data_handle_t[]){e, x, out}, out);
 }
 
 enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g,
@@ -264,8 +227,7 @@ enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starp
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    return submit(&args, &gradient_cl, (starpu_data_handle_t[]){g, x, ge}, g);
+    return submit(&args, &gradient_op, (starpu_data_handle_t[]){g, x, ge}, g);
 }
 
 enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
@@ -276,6 +238,5 @@ enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starp
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    return submit(&args, &backward_cl, (starpu_data_handle_t[]){e, g, gx}, g);
+    return submit(&args, &backward_op, (starpu_data_handle_t[]){e, g, gx}, g);
 }

@@ -13,12 +13,12 @@
 #ifndef SL_CODELETS_EPSILON_H
 #define SL_CODELETS_EPSILON_H
 
-#include "codelets/handle.h"
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/handle.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* ---- kernels, CPU: no argument aliases another ---- */
 

@@ -6,28 +6,28 @@
  * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/full.c), and over the
  * full graph in training (runtime/pipe/source.c).
  *
- * Level l of a PE is its frontier S_p^l (codelets/rows.h): level 0 holds the seeds, level L the input rows. A layer
+ * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 has the seeds, level L the input rows. A layer
  * turns rows of level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other
- * layer has level = from. In a pass over all in-edges a PE is a part, and every level holds all rows of the part.
+ * layer has level = from. In a pass over all in-edges a PE is a part, and every level has all rows of the part.
  *
  * Throughout the code a variable named `lp` is the struct sl_layer_pass of the layer in hand.
  */
 #ifndef SL_RUNTIME_MODEL_PASS_H
 #define SL_RUNTIME_MODEL_PASS_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "runtime/model/layer.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/partials.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* The rows of one PE. A matrix keeps its handle for the next step that uses it: sl_rows_keep right after the last
  * reader has been submitted, sl_rows_reshape before the next writer. */
 struct sl_pass_pe {
     /* By level. */
     struct sl_split split[SL_MAX_LAYERS + 1];
-    /* Input of the first layer. May hold only the destinations' rows: the first rows. Empty if features are sparse. */
+    /* Input of the first layer. May have only the destinations' rows: the first rows. Empty if features are sparse. */
     struct sl_rows features;
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
@@ -44,7 +44,7 @@ struct sl_pass_moments {
     struct sl_partials moments, sums;
     /* Unbiased statistics, one entry per group. */
     struct sl_partials unbiased;
-    /* Rows behind each entry of `moments`. */
+    /* The number of rows that each entry of `moments` sums. */
     uint32_t *chunk_rows;
 };
 
@@ -114,9 +114,9 @@ struct sl_ids_of {
     uint32_t base;
 };
 
-/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials` only
- * look up. All other functions submit tasks, from one thread and in order; they return SL_EINVAL, SL_ESTARPU or
- * SL_ENOMEM on failure. */
+/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials`
+ * return information only. All other functions submit tasks, from one thread and in order; they return SL_EINVAL,
+ * SL_ESTARPU or SL_ENOMEM on failure. */
 struct sl_block_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
@@ -196,7 +196,7 @@ void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role
 /* The first row of chunk c of a level. The row has the same number at every higher level. */
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c);
 
-/* The chunk of the input level that holds a row, and the row's index in this chunk. */
+/* The chunk of the input level with a given row, and the row's index in this chunk. */
 struct sl_layer_pass_place {
     uint32_t chunk, row;
 };
@@ -246,8 +246,8 @@ typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p,
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
                              sl_chunk_work *combine);
 
-/* sl_sum_chunks into Z for a layer that can multiply before or after it sums. Projects first if the layer's order
- * says so. */
+/* Multiply and sum into Z, for a layer that can multiply before or after its sum. The layer's order decides which comes
+ * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
 /* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */
