@@ -158,9 +158,11 @@ static void test_submissions(void **state)
     sl_real ge[2] = {0, 0};
     const uint32_t ends[] = {0, 4, ROWS};
     struct sl_runs runs = {2, ends};
-    struct sl_task_args in_runs = head;
+    struct sl_task_args in_runs;
+    fixture_start(2);
     starpu_data_handle_t handles[] = {rows_of(&e, 1, 1), rows_of(x, X_ROWS, F), rows_of(out, ROWS, F),
                                       rows_of(gx, X_ROWS, F), rows_of(ge, 2, 1)};
+    in_runs = head;
     in_runs.runs = &runs;
     expect_ok(sl_epsilon_forward_submit(&head, handles[0], handles[1], ROW0, 1, handles[2]));
     expect_ok(sl_epsilon_gradient_submit(&in_runs, handles[2], handles[1], ROW0, handles[4]));
@@ -172,6 +174,8 @@ static void test_submissions(void **state)
     assert_true(ge[1] == sl_epsilon_gradient_cpu(ROWS - 4, F, out + 4 * F, SL_DTYPE_REAL, x + (ROW0 + 4) * F));
     sl_epsilon_forward_cpu(ROWS * F, e, SL_DTYPE_REAL, out, 1, SL_DTYPE_REAL, x + ROW0 * F);
     expect_same("GX", X_ROWS * F, sizeof *gx, gx, x);
+    expect_no_failure();
+    fixture_stop();
     free(x);
     free(out);
     free(wanted);
@@ -183,10 +187,12 @@ static void test_refused(void **state)
     (void)state;
     sl_real *x = noisy(X_ROWS * F, 1);
     sl_real e = E;
+    fixture_start(1);
     starpu_data_handle_t handles[] = {rows_of(&e, 1, 1), rows_of(x, X_ROWS, F), rows_of(x, ROWS, F)};
     assert_int_equal(sl_epsilon_forward_submit(&head, handles[0], handles[1], X_ROWS - ROWS + 1, 0, handles[2]),
                      SL_EINVAL);
     UNREGISTER(handles);
+    fixture_stop();
     free(x);
 }
 
@@ -199,5 +205,5 @@ int main(void)
 #endif
         cmocka_unit_test(test_submissions), cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, group_up, group_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
