@@ -87,7 +87,7 @@ static enum sl_status clear_moments(struct sl_model *model)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *parameter = &model->layer[i].parameter[k];
             size_t n = (size_t)parameter->n_rows * parameter->n_columns;
             if (sl_parameter_trained(parameter)) {

@@ -20,7 +20,7 @@
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
-_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
+_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
@@ -69,10 +69,11 @@ static const struct sl_option options[] = {
      .help = "Folder for the binary copies of datasets and partitions. none: keep no copies"},
 
     {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
+     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. The sampled sums of gcn, gcnii and resgcn estimate the exact sums without bias"},
+             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, gcnii, "
+             "resgcn and gin estimate the exact sums without bias"},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)"},
@@ -81,6 +82,9 @@ static const struct sl_option options[] = {
     {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
      .argument = "X",
      .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
+    {.name = "learn-epsilon", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(learn_epsilon),
+     .help = "Learn epsilon, the extra weight of a vertex in its own sum. Without it epsilon stays 0, or as loaded "
+             "(gin only)"},
     {.name = "layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(layers), .initial = "3", .min = 1,
      .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers",
      .help = "Layers that aggregate; also the hops that are sampled"},
@@ -476,16 +480,20 @@ static enum sl_status check_model(const struct sl_settings *s)
     bool gcnii = s->model == SL_MODEL_GCNII;
     bool resgcn = s->model == SL_MODEL_RESGCN;
     const char *other = NULL;
+    const char *owner = "gcnii";
     if (!gat && s->heads != HEADS) {
+        owner = "gat";
         other = "heads";
     } else if (!gcnii && s->alpha != ALPHA) {
         other = "alpha";
     } else if (!gcnii && s->lambda != LAMBDA) {
         other = "lambda";
+    } else if (s->model != SL_MODEL_GIN && s->learn_epsilon) {
+        owner = "gin";
+        other = "learn-epsilon";
     }
     if (other != NULL) {
-        return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other,
-                       other[0] == 'h' ? "gat" : "gcnii");
+        return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other, owner);
     }
     if (gat && s->hidden % s->heads != 0) {
         return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,

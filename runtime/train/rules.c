@@ -34,6 +34,7 @@ const struct sl_rule sl_rules[SL_N_RULES] = {
     {"heads", NEVER, EQUAL},
     {"alpha", NEVER, EQUAL},
     {"lambda", NEVER, EQUAL},
+    {"learn-epsilon", NEVER, EQUAL},
     {"layers", NEVER, EQUAL},
     {"hidden", NEVER, EQUAL},
     {"dropout", NEVER, EQUAL},
