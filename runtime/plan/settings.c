@@ -757,11 +757,12 @@ static enum sl_status check_written(const struct sl_settings *s)
                            "that name)",
                            option->name);
         }
-        for (size_t j = 0; path != NULL && strncmp(path, "/dev/", 5) != 0 && j < i; j++) {
+        bool is_file = path != NULL && strcmp(option->argument, "FILE") == 0 && strncmp(path, "/dev/", 5) != 0;
+        for (size_t j = 0; is_file && j < i; j++) {
             const struct sl_option *before = &table->options[j];
             if (before->written && path_of(before, s) != NULL && strcmp(path_of(before, s), path) == 0) {
-                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another %s",
-                               option->name, path, before->name, option->argument);
+                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
+                               option->name, path, before->name);
             }
         }
     }
