@@ -14,7 +14,7 @@
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
-#define VERSION 3 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION 4 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
 #define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "runtime/full/full.h"
 #include "runtime/full/halo.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 {

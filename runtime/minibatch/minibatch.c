@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/minibatch/sampled.h"
 #include "runtime/report/metrics.h"
 #include "support/lines.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 /* ---- sums ---- */
 

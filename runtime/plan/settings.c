@@ -76,14 +76,14 @@ static const struct sl_option options[] = {
      .change = FREELY, .spread = OWN, .of_data = true,
      .peers = "root,data-dir,data-root,dataset-dir,dataset-path,datapath"},
     {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),
-     .shown = "the only one there is", .argument = "NAME",
+     .shown = "the only split of the dataset", .argument = "NAME",
      .help = "Split into training, validation and test vertices",
      .change = DATA, .spread = OWN, .of_data = true, .peers = "split-name"},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
      .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder",
      .change = DATA, .spread = OWN, .of_data = true},
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
-     .help = "Keep edges as they are. Without it the reverse of each edge is added",
+     .help = "Keep the edges of the file. By default the reverse of each edge is added",
      .of_data = true},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
      .choices = "none,row", .initial = "none",
@@ -119,7 +119,7 @@ static const struct sl_option options[] = {
      .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat",
      .peers = "num-heads,n-heads,nheads,num-attention-heads,attention-heads"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
-     .argument = "X", .help = "Share of the first layer's output in the sums of all later layers (gcnii only)",
+     .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},
     {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
      .argument = "X",
@@ -157,8 +157,8 @@ static const struct sl_option options[] = {
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
              "and epochs, and the factors of products. bf16: half the bytes, and at least twice the rate on "
-             "processors and GPUs that multiply bf16. Sums are added up in float. Weights stay float, and so do "
-             "gradients while they are added up. tf32: rows are float; GPUs round the factors of products to 10 bits",
+             "processors and GPUs that multiply bf16. Sums are added up in float. Weights and sums of "
+             "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits",
      .of_shape = true, .common = true, .brief = "Element type of rows; weights stay float",
      .synonyms = "float32=float,fp32=float,f32=float,bfloat16=bf16", .peers = "dtype,dt,data-type"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
@@ -189,8 +189,8 @@ static const struct sl_option options[] = {
      .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
-     .help = "neighbor: uniform without replacement. labor: LABOR-0, whose destinations share sources. full: all "
-             "in-neighbours",
+     .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
+             "share. full: all in-neighbours",
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor",
      .peers = "sampling,sampling-method,sampler-type,sample-type"},
@@ -199,21 +199,22 @@ static const struct sl_option options[] = {
      .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
-     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples for ever",
+     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all "
+             "steps",
      .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "batch-dependency"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
-     .help = "Minibatches that are sampled ahead of the minibatch that computes",
+     .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended",
      .programs = COOP, .change = FREELY, .peers = "prefetch,prefetch-factor,prefetch-depth"},
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
-     .shown = "so that all workers have some", .argument = "N",
-     .help = "Chunks of rows that the work of each PE is split into",
+     .shown = "enough for all workers", .argument = "N",
+     .help = "Chunks of rows for each PE. One task computes one chunk",
      .programs = COOP, .peers = "num-chunks,n-chunks"},
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
      .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
      .help = "Keep the feature table in main memory, and a cache of N rows for each PE on its device. 0: each device "
-             "holds the whole table of its parts. auto: as 0, unless the table is too large for the GPUs; then they "
-             "cache as many rows as fit",
+             "has the whole table of its parts. auto: as 0, but if the table is too large for the GPUs, each GPU "
+             "caches as many rows as fit",
      .programs = COOP, .change = FREELY, .peers = "cache-size,gpu-cache-size,num-gpu-cached-features"},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
      .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
@@ -273,8 +274,8 @@ static const struct sl_option options[] = {
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",
-     .help = "How the groups' gradients are combined. allreduce: summed in every step. The others are gossip "
-             "(GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
+     .help = "How the groups' gradients are combined. allreduce: summed in every step. dissemination and cube are "
+             "gossip (GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
              "--save, --predict and --embed are then of the average of all replicas",
      .programs = COOP, .leads = true, .synonyms = "all-reduce=allreduce"},
     {.name = "gossip-what", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(gossip_what),
@@ -303,7 +304,8 @@ static const struct sl_option options[] = {
      .common = true, .peers = "learning-rate,learn-rate,base-lr"},
     {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
      .choices = "none,cosine,step", .initial = "none",
-     .help = "Learning rate over the epochs. cosine: down to 0. step: a tenth of it after each third",
+     .help = "Learning rate over the epochs. cosine: goes down to 0. step: is divided by ten after each third of the "
+             "epochs",
      .leads = true, .synonyms = "constant=none", .peers = "scheduler,lr-scheduler,lr-policy"},
     {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
      .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients",
@@ -336,12 +338,12 @@ static const struct sl_option options[] = {
      .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both",
      .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the class scores of all vertices at the end, as .npy; of the best epoch, as --save",
+     .help = "Write the class scores of all vertices at the end, as .npy. The scores are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
      .brief = "Write the class scores of all vertices, as .npy",
      .peers = "predictions,save-predictions,save-pred,pred-file"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
-     .help = "Write the last hidden rows of all vertices at the end, as .npy; of the best epoch, as --save",
+     .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .peers = "embedding,embeddings,save-embeddings,save-embed"},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
      .argument = "DIR",
@@ -379,8 +381,8 @@ static const struct sl_option options[] = {
      .peers = "num-workers,n-workers,workers,num-threads,n-threads,nthreads,threads,num-cpus,num-cores"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
-     .help = "GPUs. all: those that CUDA finds (none in a build without CUDA); several processes on a machine divide "
-             "them. 0: only CPUs",
+     .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "
+             "divide the GPUs. 0: only CPUs",
      .change = FREELY, .spread = OWN, .common = true, .brief = "GPUs. 0: only CPUs",
      .peers = "num-gpus,n-gpus,ngpus,ngpu,num-devices"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched),
@@ -516,9 +518,8 @@ static struct sl_option_table tables[2] = {
             "given.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
             "signal "
-            "ends at once. The exit code is 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. It is 1 "
-            "after "
-            "a failure, and 2 if an option is wrong.",
+            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
+            "It is 1 after a failure, and 2 if an option is wrong.",
         .env_prefix = PREFIX,
         .examples = coop_examples,
         .n_examples = N_NOTES(coop_examples),
@@ -540,9 +541,8 @@ static struct sl_option_table tables[2] = {
             "changes no figure. The chunks and their order do.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second "
             "signal "
-            "ends at once. The exit code is 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. It is 1 "
-            "after "
-            "a failure, and 2 if an option is wrong.",
+            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
+            "It is 1 after a failure, and 2 if an option is wrong.",
         .env_prefix = PREFIX,
         .examples = pipe_examples,
         .n_examples = N_NOTES(pipe_examples),

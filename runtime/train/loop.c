@@ -6,7 +6,6 @@
 
 #include <math.h>
 
-#include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
@@ -18,6 +17,7 @@
 #include "support/clock.h"
 #include "support/lines.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 /* ---- reports ---- */
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "codelets/ranks.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -16,6 +15,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
 
 /* A file's metadata has the options `of_model` as option.NAME, as checkpoints have. */
 #define KEY_BYTES 48

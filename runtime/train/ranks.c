@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "config.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/real.h"
+#include "tasks/ranks.h"
 
 /* ---- limits ---- */
 

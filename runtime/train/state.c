@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/text.h"
+#include "tasks/ranks.h"
 
 #define N_NUMBERS 8
 #define KEY_BYTES 48
