@@ -368,7 +368,7 @@ HWLOC_SYNTHETIC='NUMANode:1(memory=1048576) core:2 pu:1' HWLOC_THISSYSTEM=1 STAR
 
 export STARPU_NCPU=1
 # shellcheck disable=SC2086
-expect 0 '^machine +1 workers' ${run/--cpus 2/} --epochs 1
+expect 0 '^machine +1 worker,' ${run/--cpus 2/} --epochs 1
 unset STARPU_NCPU
 for home in /dev/null /dev/full /proc/none; do
     # shellcheck disable=SC2086
