@@ -79,7 +79,7 @@ struct sl_option {
     const char *help;  /* sentences without a final full stop */
     const char *brief; /* the text in --help; NULL: `help` */
 
-    /* Properties. support/option.c reads `programs` and `common`, the programs' other parts read the rest. */
+    /* Properties. support/option.c reads `programs` and `common`. Other files of a program read the rest. */
     unsigned programs; /* bits of the programs that have the option; 0: all (sl_option_select) */
     enum sl_option_change change;
     enum sl_option_spread spread;

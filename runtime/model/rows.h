@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Declarations of a layer's rows. Passes shape and release rows by these declarations (runtime/model/pass.h); the
- * estimate of memory counts them (runtime/train/memory_need.c).
+ * Declarations of a layer's rows. They tell a pass when to shape and release rows (runtime/model/pass.h). The memory
+ * estimate counts the declared rows (runtime/train/memory_need.c).
  */
 #ifndef SL_RUNTIME_MODEL_ROWS_H
 #define SL_RUNTIME_MODEL_ROWS_H
