@@ -12,7 +12,8 @@
 /* Fill order->row, product, travelling and returning. All other members of the layer and of the order are set. */
 void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *order);
 
-/* For sl_layer_kind.rows, which may set order->product before. Rows of a layer that sums its input rows, then multiplies: the sum and its gradient. */
+/* For sl_layer_kind.rows, which may set order->product before. Rows of a layer that sums its input rows, then
+ * multiplies: the sum and its gradient. */
 void sl_declare_sum(const struct sl_layer *layer, struct sl_layer_order *order);
 
 /* Rows of a layer that multiplies first: y, which dies at `end`, and its gradient. */
