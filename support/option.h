@@ -25,7 +25,7 @@
 
 #include "support/status.h"
 
-#define SL_MAX_OPTIONS 64     /* in one table */
+#define SL_MAX_OPTIONS 96     /* in one table */
 #define SL_MAX_OPTION_LIST 64 /* entries of one list */
 
 /* How an option's text is read, and the type of its field. */

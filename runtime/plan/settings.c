@@ -31,6 +31,8 @@ _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-sc
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
+_Static_assert(SL_OBJECTIVE_AUTO == 0 && SL_OBJECTIVE_CLASS == 1 && SL_OBJECTIVE_LABELS == 2, "--objective");
+_Static_assert(SL_OBJECTIVE_REGRESSION == 3 && SL_LOSS_SQUARED == 0 && SL_LOSS_ABSOLUTE == 1, "--loss");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
 #define PREFIX "STARLING_" /* of environment variables */
@@ -163,6 +165,24 @@ static const struct sl_option options[] = {
     {.name = "gossip-ring", .group = "gradients", .kind = SL_OPTION_FLAG, .offset = FIELD(gossip_ring),
      .help = "Pass the seeds of a minibatch to the next group after use, instead of shuffling all seeds every epoch"},
 
+    {.name = "objective", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(objective),
+     .choices = "auto,class,labels,regression", .initial = "auto",
+     .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
+             "regression: columns of numbers. auto: by the targets (raw/node-label). A single column of whole numbers "
+             "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out"},
+    {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
+     .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)"},
+    {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
+     .argument = "balanced|FILE",
+     .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
+             "more. FILE: one number a line"},
+    {.name = "label-smoothing", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(label_smoothing),
+     .initial = "0", .max = 0.9999, .argument = "X",
+     .help = "Share of a vertex's target that is spread over all classes (class only)"},
+    {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
+     .shown = "acc, ap or mse", .argument = "NAME",
+     .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)"},
     {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
@@ -191,7 +211,8 @@ static const struct sl_option options[] = {
      .choices = "dgl,pyg", .initial = "dgl",
      .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both"},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the class scores of all vertices at the end, as .npy; of the best epoch, as --save"},
+     .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers; "
+             "of the best epoch, as --save"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
      .help = "Write the last hidden rows of all vertices at the end, as .npy; of the best epoch, as --save"},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
@@ -249,7 +270,7 @@ static const struct sl_option options[] = {
 /* ---- Man pages ---- */
 
 #define DATASET_FILES                                                                                                  \
-    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, labels; the split into training, "         \
+    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, targets; the split into training, "        \
                            "validation and test vertices."},                                                           \
         {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},      \
         {"~/.cache/starling", "The same, if the dataset's folder is read-only."},                                      \
@@ -271,7 +292,7 @@ static const struct sl_option_note coop_examples[] = {
     {"coop_sage --dataset ./mine --layers 2 --hidden 128 --fanout 10,5 --epochs 20 --save model.safetensors",
      "Train on the dataset in the folder mine, and save the best weights."},
     {"coop_sage --dataset ./mine --layers 2 --hidden 128 --load model.safetensors --epochs 0 --predict scores.npy",
-     "Write the class scores of all vertices, without training."},
+     "Write the outputs for all vertices, without training."},
     {"coop_sage --dataset ./mine --checkpoint state --resume=auto",
      "Continue from the last checkpoint, or begin if there is none."},
     {"coop_sage --dataset ./mine --pes 4 --batch-size 512 --sampler labor --precision bf16",
@@ -286,14 +307,16 @@ const struct sl_option_table sl_settings_table = {
     .program = "coop_sage",
     .summary = "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
     .description =
-        "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut into "
-        "parts. The processing elements (PEs) of a group expand one minibatch together: each PE works on the vertices "
+        "coop_sage trains a graph neural network (--model) for the vertices of a graph: to classify them, or to "
+        "answer label sets or numbers (--objective). The graph is cut into parts. The processing elements (PEs) of a "
+        "group expand one minibatch together: each PE works on the vertices "
         "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
         "minibatches are sampled while earlier minibatches compute.\n\n"
-        "Accuracy is always measured with all in-neighbours, without sampling. The same seed gives the same losses for "
+        "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same losses for "
         "every partition and every number of workers.\n\n"
-        "--save, --predict and --embed write the best epoch: the epoch with the highest validation accuracy, the "
-        "earliest of equals, or the last epoch if nothing was evaluated. An option with an empty value counts as not "
+        "--save, --predict and --embed write the best epoch: the epoch with the best validation score "
+        "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an empty "
+        "value counts as not "
         "given.\n\n"
         "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second signal "
         "ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 "

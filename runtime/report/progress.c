@@ -35,7 +35,7 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
         .epochs = epochs,
         .steps_per_epoch = steps_per_epoch,
         .start_s = sl_clock_s(),
-        .valid_acc = NAN,
+        .score = {.valid = NAN, .is_fraction = true},
     };
 }
 
@@ -80,6 +80,16 @@ static void print_percent(double fraction, char *out, size_t bytes)
     }
 }
 
+/* A score in the same width: "67.12 %", or "0.1234". */
+static void print_score(const struct sl_score *score, double value, char *out, size_t bytes)
+{
+    if (score->is_fraction || !isfinite(value)) {
+        print_percent(value, out, bytes);
+    } else {
+        snprintf(out, bytes, "%8.4g", value);
+    }
+}
+
 /* "[######......] " in the width left on the line; nothing if that is too narrow. */
 static void print_bar(FILE *stream, int width, uint32_t step, uint32_t steps)
 {
@@ -101,7 +111,7 @@ static void draw(struct sl_progress *p, uint32_t epoch, uint32_t step, double lo
     char tail[128];
     char valid[16];
     char left[16];
-    print_percent(p->valid_acc, valid, sizeof valid);
+    print_score(&p->score, p->score.valid, valid, sizeof valid);
     print_duration(time_left_s(p, epoch, step), left, sizeof left);
     snprintf(head, sizeof head, "epoch %u/%u ", epoch, p->epochs);
     snprintf(tail, sizeof tail, "%u/%u  loss %.4f  valid %s  left %s", step, p->steps_per_epoch, loss,
@@ -149,15 +159,16 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
     char valid[16];
     char test[16];
     char loss[32];
+    const struct sl_score *score = &e->scores.score[e->scores.best_by];
     sl_progress_clear(progress);
     if (e->evaluated) {
-        progress->valid_acc = e->scores.valid_acc;
+        progress->score = *score;
     }
     if (progress->mode == SL_PROGRESS_NONE) {
         return;
     }
-    print_percent(e->evaluated ? e->scores.valid_acc : NAN, valid, sizeof valid);
-    print_percent(e->evaluated ? e->scores.test_acc : NAN, test, sizeof test);
+    print_score(score, e->evaluated ? score->valid : NAN, valid, sizeof valid);
+    print_score(score, e->evaluated ? score->test : NAN, test, sizeof test);
     snprintf(loss, sizeof loss, isfinite(e->train_loss) ? "%7.4f" : "      -", e->train_loss);
     fprintf(progress->stream, "epoch %*u/%u  loss %s  valid %s  test %s  time %8.3f s  eval %7.3f s\n",
             digits(progress->epochs), e->epoch, progress->epochs, loss, valid, test, e->seconds, e->eval_seconds);
@@ -183,8 +194,9 @@ void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_s
     if (progress->mode == SL_PROGRESS_NONE || !summary->evaluated) {
         return;
     }
-    print_percent(summary->best_valid_acc, valid, sizeof valid);
-    print_percent(summary->test_acc_at_best, test, sizeof test);
+    const struct sl_score *score = &summary->best.score[summary->best.best_by];
+    print_score(score, score->valid, valid, sizeof valid);
+    print_score(score, score->test, test, sizeof test);
     fprintf(progress->stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch,
             valid + strspn(valid, " "), test + strspn(test, " "), summary->seconds);
     fflush(progress->stream);

@@ -48,9 +48,8 @@ static void describe_data(const struct sl_session *t, FILE *stream)
         fprintf(stream, "warning   no feature is larger than %.3g: scale each column to mean 0 and deviation 1\n",
                 (double)largest[0]);
     }
-    if (t->settings->epochs > 0 && t->n_empty_classes > 0) {
-        fprintf(stream, "warning   %u of %u classes have no vertex: classes are numbered from 0 to the largest label\n",
-                t->n_empty_classes, t->shards.n_classes);
+    if (t->settings->epochs > 0) {
+        sl_objective_warn(&t->objective, stream);
     }
 }
 
@@ -59,11 +58,11 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     const struct sl_settings *s = t->settings;
     uint64_t n_edges = t->partition.graph.n_edges;
     uint64_t batch = t->plan.batch;
-    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n", t->name,
+    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u %s, split %s %u/%u/%u\n", t->name,
             t->synthetic ? " (SYNTHETIC: generated, not the real data)" : "", t->shards.n_vertices,
             (unsigned long long)n_edges, t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
-            t->shards.n_classes, t->split[0] != '\0' ? t->split : "none", t->shards.n_train, t->shards.n_valid,
-            t->shards.n_test);
+            t->shards.n_outputs, t->objective.kind->outputs, t->split[0] != '\0' ? t->split : "none", t->shards.n_train,
+            t->shards.n_valid, t->shards.n_test);
     t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",

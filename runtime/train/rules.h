@@ -29,7 +29,7 @@ struct sl_rule {
 };
 
 /* All options are compared in this order: an option that fills in others stands before them. */
-#define SL_N_RULES 70
+#define SL_N_RULES 75
 extern const struct sl_rule sl_rules[SL_N_RULES];
 
 /* The rule of an option; NULL: no option has this name. */
