@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the Starling authors
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
- * clusters. One function per command; partition/ and runtime/report do the work. */
+ * clusters. One function per command; partition/ and apps/report/ do the work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/report/report.h"
+#include "apps/report/scaling.h"
 #include "apps/start.h"
-#include "codelets/ranks.h"
 #include "config.h"
 #include "partition/generate.h"
 #include "partition/load.h"
@@ -20,13 +21,12 @@
 #include "runtime/machine/messages.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
-#include "runtime/report/report.h"
-#include "runtime/report/scaling.h"
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/option.h"
+#include "tasks/ranks.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -86,9 +86,9 @@ struct settings {
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \
          .offset = FIELD(split),                                                                                       \
-         .shown = "the only one there is",                                                                             \
+         .shown = "the only split of the dataset",                                                                     \
          .argument = "NAME",                                                                                           \
-         .help = "Which of the dataset's splits to use"},                                                              \
+         .help = "Split into training, validation and test vertices"},                                                 \
         {.name = "features",                                                                                           \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \
@@ -179,7 +179,7 @@ static const struct sl_option generate_options[] = {
      .shown = "NAME's, else 0.65",
      .max = 1,
      .argument = "X",
-     .help = "Approximate share of the edges within a class"},
+     .help = "Approximate fraction of the edges within a class"},
     {.name = "sparse",
      .group = "graph",
      .kind = SL_OPTION_FLAG,
@@ -256,7 +256,7 @@ static const struct sl_option project_options[] = {
      .offset = FIELD(processors),
      .shown = "one for each device",
      .argument = "N",
-     .help = "Processors that all devices share, as ranks on one machine share its cores"},
+     .help = "Number of processors, if all devices share them, as ranks on one machine share its cores"},
     {.name = "batch-size",
      .group = "cluster",
      .kind = SL_OPTION_U32,
@@ -264,7 +264,7 @@ static const struct sl_option project_options[] = {
      .shown = "the first run's",
      .min = 1,
      .argument = "B",
-     .help = "Seeds per PE and step. If the training set has fewer, a step takes all of it"},
+     .help = "Seeds per PE and step. If the training set has fewer seeds, a step takes the whole set"},
     {.name = "latency",
      .group = "messages",
      .kind = SL_OPTION_REAL,
@@ -285,7 +285,7 @@ static const struct sl_option project_options[] = {
      .offset = FIELD(bandwidth_gb_s),
      .shown = "measured between ranks",
      .argument = "X",
-     .help = "GB/s of long messages that a machine sends, and as many that it receives"},
+     .help = "GB/s that a machine sends in long messages; it receives as much at the same time"},
     {.name = "inside-latency",
      .group = "messages",
      .kind = SL_OPTION_REAL,
@@ -297,9 +297,9 @@ static const struct sl_option project_options[] = {
      .group = "messages",
      .kind = SL_OPTION_REAL,
      .offset = FIELD(inside_bandwidth_gb_s),
-     .shown = "bytes take no time, as in one memory",
+     .shown = "bytes take no time",
      .argument = "X",
-     .help = "GB/s that the devices of one machine send each other, all together"},
+     .help = "GB/s between the devices of one machine, all devices together"},
 };
 
 #define N_OPTIONS(table) (sizeof(table) / sizeof(table)[0])
@@ -308,9 +308,8 @@ static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "info",
      .summary = "Describe a dataset; without a dataset, this build and this machine",
-     .description = "If several ranks start it (mpirun starling_data info), it lists the ranks, the machine of each "
-                    "rank, and what "
-                    "the rank may use there.",
+     .description = "Under mpirun, the command lists the ranks, the machine of each rank, and the cores, memory and "
+                    "GPUs that the rank may use.",
      .arguments = "[DATASET]",
      .max_arguments = 1,
      .env_prefix = "STARLING_",
@@ -332,15 +331,15 @@ static const struct sl_option_table commands[] = {
      .command = "generate",
      .summary = "Make a synthetic dataset",
      .description =
-         "NAME is arxiv-synthetic or products-synthetic. Other options change single properties of it. Without NAME, a "
-         "small graph is made.",
+         "NAME is arxiv-synthetic or products-synthetic. The options below change single properties of the graph. "
+         "Without NAME, the command makes a small graph.",
      .arguments = "[NAME]",
      .max_arguments = 1,
      .options = generate_options,
      .n_options = N_OPTIONS(generate_options)},
     {.program = "starling_data",
      .command = "partition",
-     .summary = "Cut a graph into parts, and say how good they are",
+     .summary = "Cut a graph into parts, and print the cut and the balance",
      .description = "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph).",
      .arguments = "DATASET",
      .min_arguments = 1,
@@ -350,30 +349,29 @@ static const struct sl_option_table commands[] = {
      .n_options = N_OPTIONS(partition_options)},
     {.program = "starling_data",
      .command = "report",
-     .summary = "Say where the time of a traced run went",
+     .summary = "Show how a traced run spent its time",
      .description =
-         "DIR is a folder that coop_sage --trace has filled. A folder with the tasks.rec and trace.rec of another "
-         "StarPU "
-         "program, as starpu_fxt_tool -d makes it, is read too. The command prints the report, and writes report.txt, "
+         "DIR is a folder that coop_sage --trace has filled. It may also be a folder that starpu_fxt_tool -d has made "
+         "from the trace of another StarPU program. The command prints the report, and writes report.txt, "
          "report.html, timeline.svg and dag.dot into DIR again. If ViTE is installed, it also writes vite.svg.",
      .arguments = "DIR",
      .min_arguments = 1,
      .max_arguments = 1},
     {.program = "starling_data",
      .command = "project",
-     .summary = "Say how long an epoch would take on a cluster, from runs on this machine",
+     .summary = "Project the time of an epoch on a cluster, from runs on this machine",
      .description =
-         "RUN is a file that coop_sage --metrics has written. The first run gives the rates of work, all runs give the "
-         "counts of vertices, edges and bytes. Give runs with --pes P --group-size P for several P. Give also a run "
-         "with many PEs of few seeds: it shows the time of a step that does not shrink with its size. For more seeds "
-         "than the runs had, or fewer, counts follow a law that is their upper, or lower, bound "
-         "(runtime/report/projection.h). Such counts are marked with >.\n\n"
-         "For each number of devices the command prints the seconds of an epoch, and the largest share of them: work; "
-         "fixed, the time of a PE's step that does not shrink; links, latencies of messages that wait for each other; "
-         "messages, which leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is "
-         "assumed to be hidden behind work.\n\n"
-         "The times of messages between machines are given by options, or measured: if several ranks start the command "
-         "(mpirun -np 2 starling_data project ..), they send each other messages as runs do.",
+         "RUN is a file that coop_sage --metrics has written. The first run gives the rates of work. All runs give "
+         "counts of vertices, edges and bytes. Give runs with --pes P --group-size P for several P. Add a run with "
+         "many PEs of few seeds: it shows the fixed time of a step. For more seeds than in any run, the counts are "
+         "upper bounds. For fewer seeds they are lower bounds. A > marks times from bounds "
+         "(apps/report/projection.h).\n\n"
+         "For each number of devices the command prints the seconds of an epoch, and their largest part: work; "
+         "fixed (the fixed time of a step); links (latencies of messages that wait for each other); messages (which "
+         "leave one after the other); bytes; sums (of gradients, or the exchange of gossip). No message is assumed to "
+         "be hidden behind work.\n\n"
+         "Options give the times of messages between machines. Without these options, start the command under mpirun "
+         "(mpirun -np 2 starling_data project ..): it then measures messages between its ranks.",
      .arguments = "RUN [RUN ...]",
      .min_arguments = 1,
      .max_arguments = SL_MAX_MEASURED,
@@ -407,7 +405,7 @@ static const struct sl_option_note examples[] = {
      "Make a small dataset in the folder mine."},
     {"starling_data convert ./mine --to metis --out mine.graph", "Write the graph as a file for METIS."},
     {"starling_data partition ./mine --parts 8 --out parts.txt",
-     "Cut the graph into 8 parts, say how good they are, and write the part of each vertex."},
+     "Cut the graph into 8 parts, print the cut and the balance, and write the part of each vertex."},
     {"starling_data report out", "Report again on the run that coop_sage --trace out has traced."},
     {"starling_data project one.jsonl four.jsonl --latency 2 --message-time 1 --bandwidth 12",
      "Project two measured runs onto a cluster with the given network."},

@@ -330,7 +330,32 @@ struct activate_args {
     int has_residual;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum {
+    FORWARD_Z,
+    FORWARD_GATE,
+    FORWARD_H,
+    FORWARD_WEIGHT,
+    FORWARD_BIAS,
+    FORWARD_STATISTICS,
+    FORWARD_RESIDUAL,
+    FORWARD_FRONTIER,
+    FORWARD_IDS
+};
+enum {
+    BACKWARD_GATE,
+    BACKWARD_GH,
+    BACKWARD_GZ,
+    BACKWARD_Z,
+    BACKWARD_WEIGHT,
+    BACKWARD_GW,
+    BACKWARD_GB,
+    BACKWARD_STATISTICS,
+    BACKWARD_SUMS
+};
+enum { SUMS_Z, SUMS_GATE, SUMS_GH, SUMS_STATISTICS, SUMS_OUT };
+enum { RESIDUAL_GH, RESIDUAL_GR };
 
 /* Two rows of F: mean and 1 / standard deviation. */
 static void set_statistics(struct sl_activate *a, void *buffer)
@@ -355,8 +380,8 @@ static struct sl_activate operands(const struct activate_args *args, void *rows)
 static const void *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
 {
     const char *residual = NULL;
-    void **next = buffers + 3;
-    *a = operands(args, buffers[0]);
+    void **next = buffers + FORWARD_WEIGHT;
+    *a = operands(args, buffers[FORWARD_Z]);
     if (a->norm != SL_ACTIVATE_PLAIN) {
         a->weight = sl_buffer_data(*next++);
         a->bias = sl_buffer_data(*next++);
@@ -380,19 +405,19 @@ static struct sl_activate_sums backward_operands(const struct activate_args *arg
                                                  struct sl_activate *a, const sl_real **z)
 {
     struct sl_activate_sums sums = {.n_group = args->n_group};
-    *a = operands(args, buffers[0]);
+    *a = operands(args, buffers[BACKWARD_GATE]);
     *z = NULL;
     if (a->norm != SL_ACTIVATE_PLAIN) {
-        *z = sl_buffer_data(buffers[3]);
-        a->weight = sl_buffer_data(buffers[4]);
+        *z = sl_buffer_data(buffers[BACKWARD_Z]);
+        a->weight = sl_buffer_data(buffers[BACKWARD_WEIGHT]);
     }
     if (a->norm == SL_ACTIVATE_LAYER) {
-        sums.gw = sl_buffer_data(buffers[5]);
-        sums.gb = sl_buffer_data(buffers[6]);
+        sums.gw = sl_buffer_data(buffers[BACKWARD_GW]);
+        sums.gb = sl_buffer_data(buffers[BACKWARD_GB]);
     }
     if (a->norm == SL_ACTIVATE_BATCH) {
-        set_statistics(a, buffers[5]);
-        sums.group = sl_buffer_data(buffers[6]);
+        set_statistics(a, buffers[BACKWARD_WEIGHT + 1]);
+        sums.group = sl_buffer_data(buffers[BACKWARD_WEIGHT + 2]);
     }
     return sums;
 }
@@ -416,9 +441,9 @@ static struct backward_run backward_run(const struct activate_args *args, void *
     const size_t base = (size_t)row * run.a.n_columns;
     run.a.n_rows = end - row;
     run.z = run.z == NULL ? NULL : run.z + base;
-    run.gate = (const uint8_t *)sl_buffer_data(buffers[0]) + base;
-    run.gh = (const sl_real *)sl_buffer_data(buffers[1]) + base;
-    run.gz = (sl_real *)sl_buffer_data(buffers[2]) + base;
+    run.gate = (const uint8_t *)sl_buffer_data(buffers[BACKWARD_GATE]) + base;
+    run.gh = (const sl_real *)sl_buffer_data(buffers[BACKWARD_GH]) + base;
+    run.gz = (sl_real *)sl_buffer_data(buffers[BACKWARD_GZ]) + base;
     if (args->norm == SL_ACTIVATE_LAYER) {
         run.sums.gw += (size_t)k * run.a.n_columns;
         run.sums.gb += (size_t)k * run.a.n_columns;
@@ -471,175 +496,139 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
     return SL_OK;
 }
 
-static void forward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
     struct sl_activate a;
     enum sl_status st = SL_OK;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const void *residual = forward_operands(args, buffers, &a);
-    void *z = sl_buffer_data(buffers[0]);
-    if (sl_buffer_is_bf16(buffers[2])) {
-        st =
-            forward_rounded(a, (struct rows_read){z, sl_buffer_is_bf16(buffers[0])}, (struct rows_read){residual, true},
-                            sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+    void *z = sl_buffer_data(buffers[FORWARD_Z]);
+    if (sl_buffer_is_bf16(buffers[FORWARD_H])) {
+        st = forward_rounded(a, (struct rows_read){z, sl_buffer_is_bf16(buffers[FORWARD_Z])},
+                             (struct rows_read){residual, true}, sl_buffer_data(buffers[FORWARD_GATE]),
+                             sl_buffer_data(buffers[FORWARD_H]));
     } else {
-        sl_activate_forward_cpu(&a, z, residual, sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+        sl_activate_forward_cpu(&a, z, residual, sl_buffer_data(buffers[FORWARD_GATE]),
+                                sl_buffer_data(buffers[FORWARD_H]));
     }
-    if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-    }
-    sl_task_leave(&args->head, start_s);
+    return st;
 }
 
-static void backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
         struct backward_run run = backward_run(args, buffers, k);
         sl_activate_backward_cpu(&run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void batch_sums_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status batch_sums_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
-    struct sl_activate a = operands(args, buffers[0]);
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    set_statistics(&a, buffers[3]);
-    sl_activate_batch_sums_cpu(&a, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                               sl_buffer_data(buffers[4]));
-    sl_task_leave(&args->head, start_s);
+    struct sl_activate a = operands(args, buffers[SUMS_Z]);
+    set_statistics(&a, buffers[SUMS_STATISTICS]);
+    sl_activate_batch_sums_cpu(&a, sl_buffer_data(buffers[SUMS_Z]), sl_buffer_data(buffers[SUMS_GATE]),
+                               sl_buffer_data(buffers[SUMS_GH]), sl_buffer_data(buffers[SUMS_OUT]));
+    return SL_OK;
 }
 
-static void residual_backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status residual_backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
-    uint32_t n_columns = sl_buffer_columns(buffers[0]);
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_activate_residual_backward_cpu(sl_buffer_rows(buffers[0]), n_columns, sl_buffer_data(buffers[0]),
-                                      (sl_real *)sl_buffer_data(buffers[1]) + (size_t)args->row0 * n_columns);
-    sl_task_leave(&args->head, start_s);
+    uint32_t n_columns = sl_buffer_columns(buffers[RESIDUAL_GH]);
+    sl_activate_residual_backward_cpu(sl_buffer_rows(buffers[RESIDUAL_GH]), n_columns,
+                                      sl_buffer_data(buffers[RESIDUAL_GH]),
+                                      (sl_real *)sl_buffer_data(buffers[RESIDUAL_GR]) + (size_t)args->row0 * n_columns);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct activate_args *args = cl_arg;
+    const struct activate_args *args = cl_arg;
     struct sl_activate a;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     const void *residual = forward_operands(args, buffers, &a);
-    enum sl_status st = sl_activate_forward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_dtype(buffers[0]),
-                                                 sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
-                                                 sl_buffer_dtype(buffers[2]), sl_buffer_data(buffers[2]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_activate_forward_cuda(stream, &a, sl_buffer_dtype(buffers[FORWARD_Z]), sl_buffer_data(buffers[FORWARD_Z]),
+                                    residual, sl_buffer_data(buffers[FORWARD_GATE]),
+                                    sl_buffer_dtype(buffers[FORWARD_H]), sl_buffer_data(buffers[FORWARD_H]));
 }
 
-static void backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct activate_args *args = cl_arg;
+    const struct activate_args *args = cl_arg;
     enum sl_status st = SL_OK;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct backward_run run = backward_run(args, buffers, k);
-        st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &run.a, run.z, run.gate, run.gh, &run.sums,
-                                       run.gz);
+        st = sl_activate_backward_cuda(stream, &run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void batch_sums_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status batch_sums_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct activate_args *args = cl_arg;
-    struct sl_activate a = operands(args, buffers[0]);
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    set_statistics(&a, buffers[3]);
-    enum sl_status st =
-        sl_activate_batch_sums_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
-                                    sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[4]));
-    sl_task_leave_cuda(&args->head, st);
+    const struct activate_args *args = cl_arg;
+    struct sl_activate a = operands(args, buffers[SUMS_Z]);
+    set_statistics(&a, buffers[SUMS_STATISTICS]);
+    return sl_activate_batch_sums_cuda(stream, &a, sl_buffer_data(buffers[SUMS_Z]), sl_buffer_data(buffers[SUMS_GATE]),
+                                       sl_buffer_data(buffers[SUMS_GH]), sl_buffer_data(buffers[SUMS_OUT]));
 }
 
-static void residual_backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status residual_backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct activate_args *args = cl_arg;
-    uint32_t n_columns = sl_buffer_columns(buffers[0]);
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_activate_residual_backward_cuda(
-        starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), n_columns, sl_buffer_data(buffers[0]),
-        (sl_real *)sl_buffer_data(buffers[1]) + (size_t)args->row0 * n_columns);
-    sl_task_leave_cuda(&args->head, st);
+    const struct activate_args *args = cl_arg;
+    uint32_t n_columns = sl_buffer_columns(buffers[RESIDUAL_GH]);
+    return sl_activate_residual_backward_cuda(
+        stream, sl_buffer_rows(buffers[RESIDUAL_GH]), n_columns, sl_buffer_data(buffers[RESIDUAL_GH]),
+        (sl_real *)sl_buffer_data(buffers[RESIDUAL_GR]) + (size_t)args->row0 * n_columns);
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel forward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_forward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel backward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_backward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel batch_sums_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_batch_sums", .size_base = sl_task_size_base};
-static struct starpu_perfmodel residual_backward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_residual_backward", .size_base = sl_task_size_base};
-
-static struct starpu_codelet forward_cl = {
-    .name = "sl_activate_forward",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_activate_forward", SL_STAGE_DENSE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
-    /* R z; W gate, h; with a norm R weight, bias; batch R statistics; with a residual R residual; with dropout
-     * R frontier, dataset ids */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &forward_model,
+    .role = {{"z", STARPU_R},
+             {"gate", STARPU_W},
+             {"h", STARPU_W},
+             {"weight", STARPU_R | SL_OPTIONAL},
+             {"bias", STARPU_R | SL_OPTIONAL},
+             {"statistics", STARPU_R | SL_OPTIONAL},
+             {"residual", STARPU_R | SL_OPTIONAL},
+             {"frontier", STARPU_R | SL_OPTIONAL},
+             {"dataset ids", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet backward_cl = {
-    .name = "sl_activate_backward",
-    .cpu_funcs = {backward_cpu_task},
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_activate_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R gate, gh; W gz; layer R z, weight, W gw, gb; batch R z, weight, statistics, sums */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &backward_model,
+    .role = {{"gate", STARPU_R},
+             {"gh", STARPU_R},
+             {"gz", STARPU_W},
+             {"z", STARPU_R | SL_OPTIONAL},
+             {"weight", STARPU_R | SL_OPTIONAL},
+             {"gw", STARPU_W | SL_OPTIONAL},
+             {"gb", STARPU_W | SL_OPTIONAL},
+             {"statistics", STARPU_R | SL_OPTIONAL},
+             {"sums", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet batch_sums_cl = {
-    .name = "sl_activate_batch_sums",
-    .cpu_funcs = {batch_sums_cpu_task},
+static struct sl_operation batch_sums_op = {
+    SL_OPERATION(batch_sums_op, "sl_activate_batch_sums", SL_STAGE_BACKWARD),
+    .cpu = batch_sums_cpu_task,
     SL_CUDA_FUNC(batch_sums_cuda_task),
-    .nbuffers = 5, /* z, gate, gh, statistics, sums */
-    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_R, STARPU_W},
-    .model = &batch_sums_model,
+    .role = {{"z", STARPU_R}, {"gate", STARPU_R}, {"gh", STARPU_R}, {"statistics", STARPU_R}, {"sums", STARPU_W}},
 };
 
-static struct starpu_codelet residual_backward_cl = {
-    .name = "sl_activate_residual_backward",
-    .cpu_funcs = {residual_backward_cpu_task},
+static struct sl_operation residual_backward_op = {
+    SL_OPERATION(residual_backward_op, "sl_activate_residual_backward", SL_STAGE_BACKWARD),
+    .cpu = residual_backward_cpu_task,
     SL_CUDA_FUNC(residual_backward_cuda_task),
-    .nbuffers = 2, /* gh, gr */
-    .modes = {STARPU_R, STARPU_RW},
-    .model = &residual_backward_model,
+    .role = {{"gh", STARPU_R}, {"gr", STARPU_RW}},
 };
 
 /* ---- submissions ---- */
@@ -669,12 +658,11 @@ static enum sl_status check_rows(const char *name, const char *label, starpu_dat
 
 /* Fill *args, and check the handles that norm and dropout need. */
 static enum sl_status prepare(const char *name, const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                              enum sl_stage stage, starpu_data_handle_t z, struct activate_args *args)
+                              starpu_data_handle_t z, struct activate_args *args)
 {
     uint32_t n_columns = sl_handle_columns(z);
     enum sl_status st;
     *args = (struct activate_args){.head = *head, .norm = layer->norm};
-    args->head.stage = sl_task_stage(head, stage);
     args->draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     SL_TRY(st, sl_dropout_check(name, layer->dropout, &args->threshold), failed);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
@@ -740,29 +728,29 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
     struct activate_args args;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_forward", head, layer, SL_STAGE_DENSE, z, &args), failed);
+    SL_TRY(st, prepare("sl_activate_forward", head, layer, z, &args), failed);
     args.row0 = row0;
     args.residual_row0 = residual_row0;
     args.has_residual = residual != NULL;
     SL_TRY(st, check_forward(&args, layer, z, residual, gate, h), failed);
     args.head.work = bytes_of(z, residual == NULL ? 2 : 3);
-    sl_task_begin(&task, &forward_cl);
-    sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, gate, STARPU_W);
-    sl_task_add(&task, h, STARPU_W);
+    sl_task_begin(&task, &forward_op);
+    sl_task_add(&task, FORWARD_Z, z, STARPU_R);
+    sl_task_add(&task, FORWARD_GATE, gate, STARPU_W);
+    sl_task_add(&task, FORWARD_H, h, STARPU_W);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        sl_task_add(&task, layer->weight, STARPU_R);
-        sl_task_add(&task, layer->bias, STARPU_R);
+        sl_task_add(&task, FORWARD_WEIGHT, layer->weight, STARPU_R);
+        sl_task_add(&task, FORWARD_BIAS, layer->bias, STARPU_R);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        sl_task_add(&task, layer->statistics, STARPU_R);
+        sl_task_add(&task, FORWARD_STATISTICS, layer->statistics, STARPU_R);
     }
     if (residual != NULL) {
-        sl_task_add(&task, residual, STARPU_R);
+        sl_task_add(&task, FORWARD_RESIDUAL, residual, STARPU_R);
     }
     if (args.threshold > 0) {
-        sl_task_add(&task, layer->frontier, STARPU_R);
-        sl_task_add(&task, layer->dataset_ids, STARPU_R);
+        sl_task_add(&task, FORWARD_FRONTIER, layer->frontier, STARPU_R);
+        sl_task_add(&task, FORWARD_IDS, layer->dataset_ids, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
@@ -805,25 +793,25 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
     struct activate_args args;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, gh, &args), failed);
+    SL_TRY(st, prepare("sl_activate_backward", head, layer, gh, &args), failed);
     SL_TRY(st, check_backward(head, layer, z, gate, gh, sums, gz), failed);
     args.n_group = sums->n_group;
     args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
-    sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, gate, STARPU_R);
-    sl_task_add(&task, gh, STARPU_R);
-    sl_task_add(&task, gz, STARPU_W);
+    sl_task_begin(&task, &backward_op);
+    sl_task_add(&task, BACKWARD_GATE, gate, STARPU_R);
+    sl_task_add(&task, BACKWARD_GH, gh, STARPU_R);
+    sl_task_add(&task, BACKWARD_GZ, gz, STARPU_W);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        sl_task_add(&task, z, STARPU_R);
-        sl_task_add(&task, layer->weight, STARPU_R);
+        sl_task_add(&task, BACKWARD_Z, z, STARPU_R);
+        sl_task_add(&task, BACKWARD_WEIGHT, layer->weight, STARPU_R);
     }
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        sl_task_add(&task, sums->gw, STARPU_W);
-        sl_task_add(&task, sums->gb, STARPU_W);
+        sl_task_add(&task, BACKWARD_GW, sums->gw, STARPU_W);
+        sl_task_add(&task, BACKWARD_GB, sums->gb, STARPU_W);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        sl_task_add(&task, layer->statistics, STARPU_R);
-        sl_task_add(&task, sums->group, STARPU_R);
+        sl_task_add(&task, BACKWARD_STATISTICS, layer->statistics, STARPU_R);
+        sl_task_add(&task, BACKWARD_SUMS, sums->group, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
@@ -843,17 +831,17 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     if (layer->norm != SL_ACTIVATE_BATCH) {
         return sl_fail(SL_EINVAL, "%s: expected a layer with batch norm, found norm %d", name, (int)layer->norm);
     }
-    SL_TRY(st, prepare(name, head, layer, SL_STAGE_BACKWARD, z, &args), failed);
+    SL_TRY(st, prepare(name, head, layer, z, &args), failed);
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
     SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
     SL_TRY(st, check_sums(name, sums, n_columns), failed);
     args.head.work = bytes_of(z, 2);
-    sl_task_begin(&task, &batch_sums_cl);
-    sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, gate, STARPU_R);
-    sl_task_add(&task, gh, STARPU_R);
-    sl_task_add(&task, layer->statistics, STARPU_R);
-    sl_task_add(&task, sums, STARPU_W);
+    sl_task_begin(&task, &batch_sums_op);
+    sl_task_add(&task, SUMS_Z, z, STARPU_R);
+    sl_task_add(&task, SUMS_GATE, gate, STARPU_R);
+    sl_task_add(&task, SUMS_GH, gh, STARPU_R);
+    sl_task_add(&task, SUMS_STATISTICS, layer->statistics, STARPU_R);
+    sl_task_add(&task, SUMS_OUT, sums, STARPU_W);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -869,10 +857,9 @@ enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *h
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = bytes_of(gh, 3);
-    sl_task_begin(&task, &residual_backward_cl);
-    sl_task_add(&task, gh, STARPU_R);
-    sl_task_add(&task, gr, STARPU_RW);
+    sl_task_begin(&task, &residual_backward_op);
+    sl_task_add(&task, RESIDUAL_GH, gh, STARPU_R);
+    sl_task_add(&task, RESIDUAL_GR, gr, STARPU_RW);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 8, activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
+ * Activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
  *   before: codelets/dense.h gives Z        after: the layer above (pack, aggregate, dense), or codelets/loss.h
  *
  *   none    y = z
@@ -14,8 +14,8 @@
  *   GY
  *   residual: GR += GH (sl_activate_residual_backward_submit)
  *
- * Batch norm sums in double from the first addition on. A row that dropout cleared gets its gradient from these sums
- * alone. In sl_real the digits of the sums would depend on the cut into chunks.
+ * Batch norm sums in double from the first addition on. In sl_real the digits of the sums would depend on the cut into
+ * chunks. This matters for a row that dropout cleared, because its gradient comes from these sums alone.
  *
  * Rows are [D x F], row-major. The gate has one byte per entry: forward writes it, backward reads it.
  */
@@ -24,10 +24,10 @@
 
 #include <math.h>
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/random.h"
 #include "support/real.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 #define SL_NORM_EPSILON 1e-5
 
@@ -121,7 +121,7 @@ struct sl_activate_sums {
 void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
                               const struct sl_activate_sums *sums, sl_real *gz_out);
 
-/* BATCH: overwrites sums_out, 2 F, with the chunk's share of [sum GY * zhat | sum GY]. */
+/* BATCH: overwrites sums_out, 2 F, with the chunk's part of [sum GY * zhat | sum GY]. */
 void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
                                 double *sums_out);
 

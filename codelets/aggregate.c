@@ -459,15 +459,12 @@ struct full_args {
     uint32_t width[SL_MAX_PES];       /* of each part's rows */
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-/* Addresses of n chunks, in consecutive buffers. */
-static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
-{
-    for (uint32_t c = 0; c < n; c++) {
-        bases_out[c] = sl_buffer_data(buffers[c]);
-    }
-}
+enum { FORWARD_OFFSETS, FORWARD_SOURCES, FORWARD_INVERSE, FORWARD_M, FORWARD_ROWS, FORWARD_PACKED, FORWARD_FACTORS };
+enum { BACK_EDGE_OFFSETS, BACK_OFFSETS, BACK_ROWS, BACK_GM, BACK_PACKED, BACK_FACTORS };
+enum { SUM_G = BACK_ROWS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_FACTORS };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_M, FULL_ROWS, FULL_FACTORS };
 
 /* The weights from the buffers, in *room. NULL: the mean. */
 static const struct sl_weights *weights_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
@@ -488,18 +485,18 @@ static const struct sl_weights *weights_of(const struct weight_args *args, void 
 static struct sl_edges edges_of(const struct forward_args *args, void *buffers[], struct sl_weights *room)
 {
     return (struct sl_edges){.row0 = args->row0,
-                             .n_rows = sl_buffer_rows(buffers[3]),
-                             .offsets = sl_buffer_data(buffers[0]),
-                             .sources = sl_buffer_data(buffers[1]),
+                             .n_rows = sl_buffer_rows(buffers[FORWARD_M]),
+                             .offsets = sl_buffer_data(buffers[FORWARD_OFFSETS]),
+                             .sources = sl_buffer_data(buffers[FORWARD_SOURCES]),
                              .weights = weights_of(&args->weights, buffers, room)};
 }
 
 /* The block by source of a backward or accumulate task: its first buffers. */
 static struct sl_transposed transposed_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
 {
-    return (struct sl_transposed){.edge_offsets = sl_buffer_data(buffers[0]),
-                                  .back_offsets = sl_buffer_data(buffers[1]),
-                                  .back_rows = sl_buffer_data(buffers[2]),
+    return (struct sl_transposed){.edge_offsets = sl_buffer_data(buffers[BACK_EDGE_OFFSETS]),
+                                  .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                  .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
                                   .weights = weights_of(args, buffers, room)};
 }
 
@@ -595,15 +592,6 @@ static enum sl_status backward_rounded(const struct sl_transposed *block, const 
     return SL_OK;
 }
 
-/* End a task that may have failed to get memory for rounding. */
-static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
-{
-    if (st != SL_OK) {
-        sl_task_fail(head, st);
-    }
-    sl_task_leave(head, start_s);
-}
-
 static enum sl_status forward_by_precision(const struct forward_args *args, const struct sl_edges *edges,
                                            const struct sl_sources *x, void *m)
 {
@@ -619,39 +607,31 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
     return SL_OK;
 }
 
-static void forward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *own[SL_MAX_CHUNKS];
     const sl_real *packed[SL_MAX_PES];
     struct sl_view view[SL_MAX_PES];
-    chunk_bases(buffers + 4, args->n_chunks, own);
+    sl_chunks_data(buffers + FORWARD_ROWS, args->n_chunks, own);
     for (uint32_t q = 0; q < args->n_owners; q++) {
         packed[q] = sl_slice_data(buffers, &args->packed[q]);
         view[q] = (struct sl_view){&packed[q], 31, NULL};
     }
-    view[args->own] =
-        (struct sl_view){own, args->shift, sl_list_of(sl_buffer_data(buffers[2]), args->n_owners, args->own)};
+    view[args->own] = (struct sl_view){own, args->shift,
+                                       sl_list_of(sl_buffer_data(buffers[FORWARD_INVERSE]), args->n_owners, args->own)};
     struct sl_view rows = {own, args->shift, NULL};
     struct sl_sources sources = {args->n_owners, args->first, view, &rows};
     struct sl_weights weights;
     struct sl_edges edges = edges_of(args, buffers, &weights);
-    leave(&args->head, forward_by_precision(args, &edges, &sources, buffers[3]), start_s);
+    return forward_by_precision(args, &edges, &sources, buffers[FORWARD_M]);
 }
 
-static void backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct backward_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *bases[SL_MAX_CHUNKS];
-    chunk_bases(buffers + 3, args->n_chunks, bases);
+    sl_chunks_data(buffers + BACK_GM, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
@@ -666,7 +646,7 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
                                       sl_slice_data(buffers, &to->rows));
         }
     }
-    leave(&args->head, st, start_s);
+    return st;
 }
 
 /* Add all shares in PE order. */
@@ -675,14 +655,14 @@ static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *b
     const sl_real *bases[SL_MAX_CHUNKS];
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
-    struct sl_gradient g = gradient_of(args, buffers[3]);
-    const uint32_t *inverse = sl_buffer_data(buffers[4]);
+    struct sl_gradient g = gradient_of(args, buffers[SUM_G]);
+    const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
     struct sl_view gm = {bases, args->shift, NULL};
     enum sl_status st = sl_alloc_zero(((size_t)g.n_rows + 63) / 64, sizeof *g.begun, "marks of rows", &g.begun);
     if (st != SL_OK) {
         return st;
     }
-    chunk_bases(buffers + 5, args->n_chunks, bases);
+    sl_chunks_data(buffers + SUM_GM, args->n_chunks, bases);
     if (block.weights != NULL) {
         sl_accumulate_self_cpu(block.weights, args->n_gm, &gm, &g);
     }
@@ -702,14 +682,10 @@ static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *b
     return SL_OK;
 }
 
-static void accumulate_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct accumulate_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    leave(&args->head, accumulate_cpu(args, buffers), start_s);
+    return accumulate_cpu(args, buffers);
 }
 
 /* Addresses of the current columns of all parts' chunks, which are buffers 4 and on. */
@@ -718,18 +694,15 @@ static void full_bases(const struct full_args *args, void *buffers[], const sl_r
     const size_t bytes = sl_dtype_bytes(args->dtype, 1);
     for (uint32_t q = 0, next = 0; q < args->n_parts; q++) {
         for (uint32_t c = 0; c < args->chunks[q]; c++, next++) {
-            bases_out[next] = (const void *)((const char *)sl_buffer_data(buffers[4 + next]) + args->column[q] * bytes);
+            bases_out[next] =
+                (const void *)((const char *)sl_buffer_data(buffers[FULL_ROWS + next]) + args->column[q] * bytes);
         }
     }
 }
 
-static void full_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct full_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *bases[SL_MAX_FULL_CHUNKS];
     struct sl_view view[SL_MAX_PES];
     uint32_t next = 0;
@@ -738,26 +711,29 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
         next += args->chunks[q];
     }
     full_bases(args, buffers, bases);
-    struct full_edges edges = {
-        args->row0,  sl_buffer_rows(buffers[3]),   sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
-        args->width, sl_buffer_columns(buffers[3])};
-    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view, NULL};
+    struct full_edges edges = {args->row0,
+                               sl_buffer_rows(buffers[FULL_M]),
+                               sl_buffer_data(buffers[FULL_OFFSETS]),
+                               sl_buffer_data(buffers[FULL_SOURCES]),
+                               args->width,
+                               sl_buffer_columns(buffers[FULL_M])};
+    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[FULL_FIRST]), view, NULL};
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
     enum sl_status st = SL_OK;
-    if (sl_buffer_is_bf16(buffers[3])) {
+    if (sl_buffer_is_bf16(buffers[FULL_M])) {
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
-                          (sl_bf16 *)sl_buffer_data(buffers[3]) + args->first_column);
+                          (sl_bf16 *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
     } else {
         if (args->dtype == SL_DTYPE_BF16) {
             aggregate_full_bf16(&edges, weights, args->n_columns, &x, args->beta,
-                                (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+                                (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
         } else {
             aggregate_full(&edges, weights, args->n_columns, &x, args->beta,
-                           (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+                           (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
         }
     }
-    leave(&args->head, st, start_s);
+    return st;
 }
 
 #ifdef SL_CUDA
@@ -765,7 +741,7 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
 static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
 {
     struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
-    chunk_bases(buffers, n_chunks, rows.chunk);
+    sl_chunks_data(buffers, n_chunks, rows.chunk);
     return rows;
 }
 
@@ -773,8 +749,8 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
 {
     struct sl_device_sources x = {.n_owners = args->n_owners,
                                   .own = args->own,
-                                  .inverse = sl_buffer_data(buffers[2]),
-                                  .rows = device_rows(buffers + 4, args->n_chunks, args->shift),
+                                  .inverse = sl_buffer_data(buffers[FORWARD_INVERSE]),
+                                  .rows = device_rows(buffers + FORWARD_ROWS, args->n_chunks, args->shift),
                                   .dtype = args->dtype};
     for (uint32_t q = 0; q < args->n_owners; q++) {
         x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
@@ -783,34 +759,25 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
     return x;
 }
 
-static void forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct forward_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct forward_args *args = cl_arg;
     struct sl_device_sources x = device_sources(args, buffers);
     struct sl_weights weights;
     struct sl_edges edges = edges_of(args, buffers, &weights);
-    enum sl_status st =
-        sl_aggregate_forward_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]), &x, args->beta,
-                                  sl_buffer_dtype(buffers[3]), sl_buffer_data(buffers[3]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_aggregate_forward_cuda(stream, &edges, sl_buffer_columns(buffers[FORWARD_M]), &x, args->beta,
+                                     sl_buffer_dtype(buffers[FORWARD_M]), sl_buffer_data(buffers[FORWARD_M]));
 }
 
-static void forward_cusparse_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cusparse_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct forward_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct forward_args *args = cl_arg;
     struct sl_device_sources x = device_sources(args, buffers);
     struct sl_weights none;
     struct sl_edges edges = edges_of(args, buffers, &none);
-    enum sl_status st =
-        sl_aggregate_forward_cusparse(starpu_cuda_get_local_stream(), starpu_cusparse_get_local_handle(), &edges,
-                                      sl_buffer_columns(buffers[3]), &x, args->beta, sl_buffer_data(buffers[3]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_aggregate_forward_cusparse(stream, starpu_cusparse_get_local_handle(), &edges,
+                                         sl_buffer_columns(buffers[FORWARD_M]), &x, args->beta,
+                                         sl_buffer_data(buffers[FORWARD_M]));
 }
 
 /* A copy takes at most 1 / COPY_SHARE of the GPU memory for data. Launchers have a fifteenth
@@ -828,18 +795,15 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
         return implementation == 0;
     }
     uint64_t n_sources = args->first[args->n_owners];
-    uint64_t copy_bytes = n_sources * sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 3)) * sizeof(sl_real);
-    return sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 1)) <= INT32_MAX && n_sources <= INT32_MAX &&
+    uint64_t copy_bytes = n_sources * sl_handle_columns(STARPU_TASK_GET_HANDLE(task, FORWARD_M)) * sizeof(sl_real);
+    return sl_handle_columns(STARPU_TASK_GET_HANDLE(task, FORWARD_SOURCES)) <= INT32_MAX && n_sources <= INT32_MAX &&
            (run->gpu_bytes == 0 || copy_bytes <= run->gpu_bytes / COPY_SHARE);
 }
 
-static void backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct backward_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    struct sl_device_rows gm = device_rows(buffers + 3, args->n_chunks, args->shift);
+    const struct backward_args *args = cl_arg;
+    struct sl_device_rows gm = device_rows(buffers + BACK_GM, args->n_chunks, args->shift);
     sl_real *packed[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
@@ -852,9 +816,8 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
-    enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), &block, &gm,
-                                                   sl_buffer_columns(buffers[3]), args->n_owners, t0, n, dtype, packed);
-    sl_task_leave_cuda(&args->head, st);
+    return sl_aggregate_backward_cuda(stream, &block, &gm, sl_buffer_columns(buffers[BACK_GM]), args->n_owners, t0, n,
+                                      dtype, packed);
 }
 
 /* The share of PE p. */
@@ -863,9 +826,9 @@ static enum sl_status add_share(const struct accumulate_args *args, void *buffer
 {
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
-    struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
-    struct sl_gradient g = gradient_of(args, buffers[3]);
-    struct sl_asked asked = {sl_buffer_data(buffers[4]), args->n_peers, p};
+    struct sl_device_rows gm = device_rows(buffers + SUM_GM, args->n_chunks, args->shift);
+    struct sl_gradient g = gradient_of(args, buffers[SUM_G]);
+    struct sl_asked asked = {sl_buffer_data(buffers[SUM_INVERSE]), args->n_peers, p};
     const struct sl_slice_args *sent = &args->sent[p];
     if (p == args->own) {
         return sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g);
@@ -879,8 +842,8 @@ static enum sl_status begin_gradient(const struct accumulate_args *args, void *b
 {
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
-    struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
-    struct sl_gradient g = gradient_of(args, buffers[3]);
+    struct sl_device_rows gm = device_rows(buffers + SUM_GM, args->n_chunks, args->shift);
+    struct sl_gradient g = gradient_of(args, buffers[SUM_G]);
     enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
     if (st == SL_OK && weights != NULL) {
         st = sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g);
@@ -902,21 +865,15 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
     return st;
 }
 
-static void accumulate_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct accumulate_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    sl_task_leave_cuda(&args->head, accumulate_cuda(args, buffers, starpu_cuda_get_local_stream()));
+    const struct accumulate_args *args = cl_arg;
+    return accumulate_cuda(args, buffers, stream);
 }
 
-static void full_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct full_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct full_args *args = cl_arg;
     const sl_real *bases[SL_MAX_FULL_CHUNKS];
     struct sl_device_part parts[SL_MAX_PES];
     uint32_t next = 0;
@@ -927,93 +884,95 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
     full_bases(args, buffers, bases);
     struct sl_weights weights;
     struct sl_full_edges edges = {.row0 = args->row0,
-                                  .n_rows = sl_buffer_rows(buffers[3]),
-                                  .offsets = sl_buffer_data(buffers[0]),
-                                  .sources = sl_buffer_data(buffers[1]),
+                                  .n_rows = sl_buffer_rows(buffers[FULL_M]),
+                                  .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
+                                  .sources = sl_buffer_data(buffers[FULL_SOURCES]),
                                   .n_parts = args->n_parts,
-                                  .first = sl_buffer_data(buffers[2]),
+                                  .first = sl_buffer_data(buffers[FULL_FIRST]),
                                   .weights = weights_of(&args->weights, buffers, &weights)};
-    void *m = buffers[3];
+    void *m = buffers[FULL_M];
     const size_t skipped = sl_dtype_bytes(sl_buffer_dtype(m), args->first_column);
-    enum sl_status st =
-        sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, args->n_columns, args->dtype, parts, args->beta,
-                               sl_buffer_columns(m), sl_buffer_dtype(m), (char *)sl_buffer_data(m) + skipped);
-    sl_task_leave_cuda(&args->head, st);
+    return sl_aggregate_full_cuda(stream, &edges, args->n_columns, args->dtype, parts, args->beta, sl_buffer_columns(m),
+                                  sl_buffer_dtype(m), (char *)sl_buffer_data(m) + skipped);
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel forward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_aggregate_forward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel backward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_aggregate_backward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel accumulate_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_accumulate", .size_base = sl_task_size_base};
-static struct starpu_perfmodel full_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_aggregate_full", .size_base = sl_task_size_base};
-
-static struct starpu_codelet forward_cl = {
-    .name = "sl_aggregate_forward",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_aggregate_forward", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNCS(forward_cuda_task, forward_cusparse_task),
 #ifdef SL_CUDA
-    .can_execute = forward_can_execute,
+    .codelet.can_execute = forward_can_execute,
 #endif
-    /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the other
-     * owners; with weights also factors, frontier, request */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &forward_model,
+    .role = {{"edge offsets", STARPU_R},
+             {"edge sources", STARPU_R},
+             {"own inverse", STARPU_R},
+             {"mean", STARPU_W | SL_OR_RW},
+             {"own rows", STARPU_R | SL_REPEATED},
+             {"packed rows", STARPU_R | SL_REPEATED},
+             {"factors", STARPU_R | SL_OPTIONAL},
+             {"frontier", STARPU_R | SL_OPTIONAL},
+             {"request", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet backward_cl = {
-    .name = "sl_aggregate_backward",
-    .cpu_funcs = {backward_cpu_task},
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_aggregate_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R edge offsets, back offsets, back rows, chunks of the mean's gradient; W or RW packed; with weights also
-     * factors, frontier, request */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &backward_model,
+    .role = {{"edge offsets", STARPU_R},
+             {"back offsets", STARPU_R},
+             {"back rows", STARPU_R},
+             {"the mean's gradient", STARPU_R | SL_REPEATED},
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED},
+             {"factors", STARPU_R | SL_OPTIONAL},
+             {"frontier", STARPU_R | SL_OPTIONAL},
+             {"request", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet accumulate_cl = {
-    .name = "sl_accumulate",
-    .cpu_funcs = {accumulate_cpu_task},
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_accumulate", SL_STAGE_BACKWARD),
+    .cpu = accumulate_cpu_task,
     SL_CUDA_FUNC(accumulate_cuda_task),
-    /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then the
-     * packed gradients of other PEs; with weights also factors, frontier, request */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &accumulate_model,
+    .role = {{"edge offsets", STARPU_R},
+             {"back offsets", STARPU_R},
+             {"back rows", STARPU_R},
+             {"gradient", STARPU_W},
+             {"own inverse", STARPU_R},
+             {"the mean's gradient", STARPU_R | SL_REPEATED},
+             {"packed gradients", STARPU_R | SL_REPEATED},
+             {"factors", STARPU_R | SL_OPTIONAL},
+             {"frontier", STARPU_R | SL_OPTIONAL},
+             {"request", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet full_cl = {
-    .name = "sl_aggregate_full",
-    .cpu_funcs = {full_cpu_task},
+static struct sl_operation full_op = {
+    SL_OPERATION(full_op, "sl_aggregate_full", SL_STAGE_AGGREGATE),
+    .cpu = full_cpu_task,
     SL_CUDA_FUNC(full_cuda_task),
-    /* R offsets, sources, first; W or RW mean; R all chunks of all parts; with weights also factors */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &full_model,
+    .role = {{"offsets", STARPU_R},
+             {"sources", STARPU_R},
+             {"first", STARPU_R},
+             {"mean", STARPU_W | SL_OR_RW},
+             {"rows", STARPU_R | SL_REPEATED},
+             {"factors", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
 
-static void add_chunks(struct sl_task *task, const struct sl_rows *rows)
-{
-    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-        sl_task_add(task, rows->chunk[c], STARPU_R);
-    }
-}
-
-/* Append the weights of a sampled block to a task's buffers. The request has entries for n_parts PEs. */
-static struct weight_args add_weights(struct sl_task *task, const struct sl_edge_weights *weights, uint32_t n_parts)
+/* Append the weights of a sampled block to a task's buffers. role: the role of the factors. The request has entries for
+ * n_parts PEs. */
+static struct weight_args add_weights(struct sl_task *task, unsigned role, const struct sl_edge_weights *weights,
+                                      uint32_t n_parts)
 {
     if (weights == NULL) {
         return (struct weight_args){0};
     }
     struct weight_args args = {.scale = weights->scale, .factors = task->n_buffers, .n_parts = n_parts};
-    sl_task_add(task, weights->factors, STARPU_R);
-    sl_task_add(task, weights->frontier, STARPU_R);
-    sl_task_add(task, weights->request, STARPU_R);
+    sl_task_add(task, role, weights->factors, STARPU_R);
+    sl_task_add(task, role + 1, weights->frontier, STARPU_R);
+    sl_task_add(task, role + 2, weights->request, STARPU_R);
     return args;
 }
 
@@ -1024,7 +983,7 @@ static struct weight_args add_factors(struct sl_task *task, const struct sl_edge
         return (struct weight_args){0};
     }
     struct weight_args args = {.scale = weights->scale, .factors = task->n_buffers, .first = first};
-    sl_task_add(task, weights->factors, STARPU_R);
+    sl_task_add(task, FULL_FACTORS, weights->factors, STARPU_R);
     return args;
 }
 
@@ -1101,20 +1060,19 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     args.shift = sources->rows->split.shift;
     args.beta = beta;
     memcpy(args.first, sources->first, (sources->n_owners + 1) * sizeof *args.first);
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(m), n_columns);
-    sl_task_begin(&task, &forward_cl);
-    sl_task_add(&task, edge_offsets, STARPU_R);
-    sl_task_add(&task, edge_sources, STARPU_R);
-    sl_task_add(&task, sources->inverse, STARPU_R);
-    sl_task_add(&task, m, beta ? STARPU_RW : STARPU_W);
-    add_chunks(&task, sources->rows);
+    sl_task_begin(&task, &forward_op);
+    sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
+    sl_task_add(&task, FORWARD_SOURCES, edge_sources, STARPU_R);
+    sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
+    sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
+    sl_task_add_each(&task, FORWARD_ROWS, sources->rows->split.n_chunks, sources->rows->chunk, STARPU_R);
     for (uint32_t q = 0; q < sources->n_owners; q++) {
         if (q != sources->own) {
-            args.packed[q] = sl_task_add_slice(&task, &sources->packed[q], STARPU_R);
+            args.packed[q] = sl_task_add_slice(&task, FORWARD_PACKED, &sources->packed[q], STARPU_R);
         }
     }
-    args.weights = add_weights(&task, sources->weights, sources->n_owners);
+    args.weights = add_weights(&task, FORWARD_FACTORS, sources->weights, sources->n_owners);
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 done:
     return st;
@@ -1138,17 +1096,16 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
         }
         n_rows += packed[q].n_rows;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(returned->n_edges, n_rows, gm->n_columns);
-    sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, returned->edge_offsets, STARPU_R);
-    sl_task_add(&task, returned->back_offsets, STARPU_R);
-    sl_task_add(&task, returned->back_rows, STARPU_R);
-    add_chunks(&task, gm);
+    sl_task_begin(&task, &backward_op);
+    sl_task_add(&task, BACK_EDGE_OFFSETS, returned->edge_offsets, STARPU_R);
+    sl_task_add(&task, BACK_OFFSETS, returned->back_offsets, STARPU_R);
+    sl_task_add(&task, BACK_ROWS, returned->back_rows, STARPU_R);
+    sl_task_add_each(&task, BACK_GM, gm->split.n_chunks, gm->chunk, STARPU_R);
     for (uint32_t q = 0; q < n_owners; q++) {
-        args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, &packed[q], STARPU_W)};
+        args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
     }
-    args.weights = add_weights(&task, returned->weights, returned->n_parts);
+    args.weights = add_weights(&task, BACK_FACTORS, returned->weights, returned->n_parts);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1169,21 +1126,20 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     args.n_gm = shares->gm->split.n_rows;
     args.n_peers = shares->n_peers;
     args.own = shares->own;
-    sl_task_begin(&task, &accumulate_cl);
-    sl_task_add(&task, shares->edge_offsets, STARPU_R);
-    sl_task_add(&task, shares->back_offsets, STARPU_R);
-    sl_task_add(&task, shares->back_rows, STARPU_R);
-    sl_task_add(&task, g, STARPU_W);
-    sl_task_add(&task, shares->inverse, STARPU_R);
-    add_chunks(&task, shares->gm);
+    sl_task_begin(&task, &accumulate_op);
+    sl_task_add(&task, BACK_EDGE_OFFSETS, shares->edge_offsets, STARPU_R);
+    sl_task_add(&task, BACK_OFFSETS, shares->back_offsets, STARPU_R);
+    sl_task_add(&task, BACK_ROWS, shares->back_rows, STARPU_R);
+    sl_task_add(&task, SUM_G, g, STARPU_W);
+    sl_task_add(&task, SUM_INVERSE, shares->inverse, STARPU_R);
+    sl_task_add_each(&task, SUM_GM, shares->gm->split.n_chunks, shares->gm->chunk, STARPU_R);
     for (uint32_t p = 0; p < shares->n_peers; p++) {
         if (p != shares->own) {
-            args.sent[p] = sl_task_add_slice(&task, &shares->sent[p], STARPU_R);
+            args.sent[p] = sl_task_add_slice(&task, SUM_SENT, &shares->sent[p], STARPU_R);
             n_terms += args.sent[p].n_rows;
         }
     }
-    args.weights = add_weights(&task, shares->weights, shares->n_peers);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->n_peers);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1231,20 +1187,19 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     SL_TRY(st, check_full(sources, m), done);
     SL_TRY(st, sl_parts_dtype("sl_aggregate_full", sources->n_parts, rows, &args.dtype), done);
     SL_TRY(st, check_sums("sl_aggregate_full", args.dtype, m), done);
-    sl_task_begin(&task, &full_cl);
-    sl_task_add(&task, sources->offsets, STARPU_R);
-    sl_task_add(&task, sources->sources, STARPU_R);
-    sl_task_add(&task, sources->first, STARPU_R);
-    sl_task_add(&task, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
+    sl_task_begin(&task, &full_op);
+    sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
+    sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
+    sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
+    sl_task_add(&task, FULL_M, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
     for (uint32_t q = 0; q < sources->n_parts; q++) {
         args.chunks[q] = rows[q].split.n_chunks;
         args.shift[q] = rows[q].split.shift;
         args.column[q] = columns->start[q];
         args.width[q] = rows[q].n_columns;
-        add_chunks(&task, &rows[q]);
+        sl_task_add_each(&task, FULL_ROWS, rows[q].split.n_chunks, rows[q].chunk, STARPU_R);
     }
     args.weights = add_factors(&task, sources->weights, sources->first_id);
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 7, aggregate: a weighted sum over the sampled in-neighbours of each destination, and its adjoint.
+ * Aggregate: a weighted sum over the sampled in-neighbours of each destination, and its adjoint.
  *   before: codelets/exchange.h packs rows of other PEs      after: codelets/dense.h, or activate if it projects first
  *
  * Mean (GraphSAGE):
@@ -15,7 +15,7 @@
  *   backward    GX[t]   = s f_t^2 GM[t] (t a destination) + sum over edges e with source(e) = t of w(e) GM[dest(e)]
  *   w(e)        = s f_d list_d / deg(d) f_u for an edge e from u to d, and 0 if u is d
  * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
- * d itself. Frontiers nest (codelets/rows.h): row r of the block's destinations is row r of the level below.
+ * d itself. Frontiers nest (tasks/rows.h): row r of the block's destinations is row r of the level below.
  *
  * A position is an index into the block's T distinct sources, ordered by owner (codelets/sample.h). The PE's own
  * sources are rows of its next frontier or of its part's table; the inverse that merge wrote maps a position to the
@@ -30,8 +30,8 @@
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 #ifdef SL_CUDA
 #include <cusparse.h>
 #endif
@@ -100,7 +100,7 @@ struct sl_gradient {
     uint32_t row0, n_rows, n_columns;
     /* [n_rows x n_columns], from row row0 on. */
     sl_real *rows;
-    /* CPU: one bit per row, 64 to a word; 1: the row holds a sum, 0: its memory is undefined. NULL: every row holds a
+    /* CPU: one bit per row, 64 to a word; 1: the row is a sum, 0: its memory is undefined. NULL: every row is a
      * sum. */
     uint64_t *begun;
 };
@@ -112,7 +112,8 @@ struct sl_sources {
     uint32_t n_owners;
     const uint32_t *first; /* n_owners + 1 */
     const struct sl_view *view;
-    /* Own rows, by row, for the self terms of symmetric sums. NULL: the sources at the ids of the destinations. */
+    /* Own rows, by row, for the self terms of symmetric sums. NULL: the self term of a destination is the source with
+     * the same id. */
     const struct sl_view *own;
 };
 
@@ -129,7 +130,7 @@ void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_colu
 void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
                                const struct sl_view *gm, sl_real *out);
 
-/* Clear the rows that hold no sum yet. Call it last: the kernels below initialise only the rows that they add to. */
+/* Clear the rows that have no sum yet. Call it last: the kernels below initialise only the rows that they add to. */
 void sl_accumulate_end_cpu(const struct sl_gradient *g);
 
 /* Symmetric weights: add the self term to each row of g that is a destination, that is, a row below n_gm. */
@@ -149,9 +150,9 @@ void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint3
 /* ---- launchers. Arrays are in the memory of the stream's device. Structs, and arrays of structs or pointers, are the
  * host's; the call reads them before it returns. SL_ECUDA.
  *
- * Sums run along the list, as on the CPU, up to 256 terms. A longer list is added in slices, then slice by slice; the
- * number of slices depends on the width alone. Rows are sl_real unless an enum sl_dtype says bf16; then a pointer to
- * sl_real points to bf16 rows. ---- */
+ * Sums of up to 256 terms run along the list, as on the CPU. A longer list is cut into slices: each slice is summed,
+ * then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are sl_real
+ * unless an enum sl_dtype says bf16; then a pointer to sl_real points to bf16 rows. ---- */
 
 /* Rows in chunks, as a kernel parameter. */
 struct sl_device_rows {
@@ -197,7 +198,7 @@ struct sl_asked {
     uint32_t n_parts, requester;
 };
 
-/* Steps of accumulate: clear g; with symmetric weights overwrite the destinations by their self terms; add the share of
+/* Steps of accumulate: clear g; with symmetric weights overwrite the destinations by their self terms; add the terms of
  * each PE in turn. beta 0 overwrites the rows that get a sum, and saves a read if they are known to be zero. */
 SL_EXTERN_C enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                     sl_real *g_out);
@@ -286,12 +287,12 @@ struct sl_returned {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* One task for n_owners owners. For each owner: gradients of n positions from t0[k] on into packed[k], n rows of width
- * F, sl_real or bf16. */
+/* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
+ * t0[k] on, into the n rows of packed[k]. A row has F columns of sl_real or bf16. */
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 
-/* The shares that an owner adds up: from its own block, and from the other PEs of the group. */
+/* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_accumulate {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
     /* Own sources: positions t0 .. t0 + n_own - 1. */
@@ -306,7 +307,7 @@ struct sl_accumulate {
 };
 
 /* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the
- * shares in PE order. */
+ * terms of all PEs in PE order. */
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
 

@@ -577,15 +577,13 @@ static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows
     return sl_min_u32(n, n_rows);
 }
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-/* Addresses of n chunks, in consecutive buffers. */
-static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
-{
-    for (uint32_t c = 0; c < n; c++) {
-        bases_out[c] = sl_buffer_data(buffers[c]);
-    }
-}
+enum { EDGE_OFFSETS, EDGE_SOURCES, INVERSE, FORWARD_Z, FORWARD_LSE, FORWARD_ROWS, FORWARD_PACKED };
+enum { SIDES_GZ = INVERSE + 1, SIDES_LSE, SIDES, SIDES_ROWS, SIDES_PACKED };
+enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U };
+enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS };
 
 /* The sources of a block, with the arrays that they point to. */
 struct sources {
@@ -598,8 +596,8 @@ struct sources {
 /* The chunks are the buffers from first_chunk on. */
 static void take_sources(const struct forward_args *args, void *buffers[], uint32_t first_chunk, struct sources *out)
 {
-    const uint32_t *inverse = sl_buffer_data(buffers[2]);
-    chunk_bases(buffers + first_chunk, args->n_chunks, out->own);
+    const uint32_t *inverse = sl_buffer_data(buffers[INVERSE]);
+    sl_chunks_data(buffers + first_chunk, args->n_chunks, out->own);
     for (uint32_t q = 0; q < args->n_owners; q++) {
         out->packed[q] = sl_slice_data(buffers, &args->packed[q]);
         out->view[q] = (struct sl_view){&out->packed[q], 31, NULL};
@@ -611,7 +609,7 @@ static void take_sources(const struct forward_args *args, void *buffers[], uint3
 /* Buffers 0 .. 4: edge offsets, edge sources, own inverse, and matrices of the destinations of width H and K. */
 static struct sl_heads heads_of(void *buffers[])
 {
-    return (struct sl_heads){sl_buffer_columns(buffers[3]), sl_buffer_columns(buffers[4])};
+    return (struct sl_heads){sl_buffer_columns(buffers[FORWARD_Z]), sl_buffer_columns(buffers[FORWARD_LSE])};
 }
 
 static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[], const struct sources *sources)
@@ -619,48 +617,43 @@ static struct sl_attend_rows rows_of(const struct forward_args *args, void *buff
     struct sl_view own = {sources->own, args->shift, NULL};
     struct sl_heads heads = heads_of(buffers);
     return (struct sl_attend_rows){.heads = heads,
-                                   .n_rows = sl_buffer_rows(buffers[3]),
-                                   .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
-                                   .sources = sl_buffer_data(buffers[1]),
+                                   .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
+                                   .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
+                                   .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
                                    .x = &sources->x,
                                    .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
 }
 
-static void forward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sources sources;
     take_sources(args, buffers, 5, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
     if (args->dtype == SL_DTYPE_BF16) {
-        sl_attend_forward_bf16_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+        sl_attend_forward_bf16_cpu(&rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
+                                   sl_buffer_data(buffers[FORWARD_LSE]));
     } else {
-        sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+        sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
+                              sl_buffer_data(buffers[FORWARD_LSE]));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void sides_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status sides_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sources sources;
     take_sources(args, buffers, 6, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
     if (args->dtype == SL_DTYPE_BF16) {
-        sl_attend_sides_bf16_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
-                                 sl_buffer_data(buffers[5]));
+        sl_attend_sides_bf16_cpu(&rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
+                                 sl_buffer_data(buffers[SIDES]));
     } else {
-        sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+        sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
+                            sl_buffer_data(buffers[SIDES]));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 /* H and K of rows of U. They follow from the widths of gz and sides. */
@@ -700,24 +693,20 @@ static enum sl_status backward_rounded(const struct sl_attend_back *block, uint3
     return SL_OK;
 }
 
-static void backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct backward_args *args = cl_arg;
     enum sl_status st = SL_OK;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *gz[SL_MAX_CHUNKS];
     const sl_real *sides[SL_MAX_CHUNKS];
-    void **gz_buffers = buffers + 2;
+    void **gz_buffers = buffers + BACK_GZ;
     void **sides_buffers = gz_buffers + args->n_chunks;
-    chunk_bases(gz_buffers, args->n_chunks, gz);
-    chunk_bases(sides_buffers, args->n_chunks, sides);
+    sl_chunks_data(gz_buffers, args->n_chunks, gz);
+    sl_chunks_data(sides_buffers, args->n_chunks, sides);
     struct sl_attend_back block = {
         .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz_buffers, sides_buffers),
-        .offsets = sl_buffer_data(buffers[0]),
-        .rows = sl_buffer_data(buffers[1]),
+        .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+        .rows = sl_buffer_data(buffers[BACK_ROWS]),
         .gz = {gz, args->shift, NULL},
         .sides = {sides, args->shift, NULL}};
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
@@ -729,10 +718,7 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
             sl_attend_backward_cpu(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
         }
     }
-    if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-    }
-    sl_task_leave(&args->head, start_s);
+    return st;
 }
 
 /* Add the terms that the owner's rows get from its own block. */
@@ -750,9 +736,9 @@ static void add_own_terms(const struct accumulate_args *args, const struct sl_at
 static void add_shares(const struct accumulate_args *args, const struct sl_attend_back *block, void *buffers[],
                        const struct sl_gradient *g)
 {
-    const uint32_t *inverse = sl_buffer_data(buffers[2]);
-    const void *u = sl_buffer_data(buffers[4]);
-    bool u_is_bf16 = sl_buffer_is_bf16(buffers[4]);
+    const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
+    const void *u = sl_buffer_data(buffers[SUM_U]);
+    bool u_is_bf16 = sl_buffer_is_bf16(buffers[SUM_U]);
     uint32_t n_selves = destinations(args, g->n_rows);
     memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof *g->rows);
     if (u_is_bf16) {
@@ -773,61 +759,53 @@ static void add_shares(const struct accumulate_args *args, const struct sl_atten
     }
 }
 
-static void accumulate_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct accumulate_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *gz[SL_MAX_CHUNKS];
     const sl_real *sides[SL_MAX_CHUNKS];
-    void **sides_buffers = buffers + 5 + args->n_chunks;
-    struct sl_gradient gradient = {args->row0, sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
-                                   sl_buffer_data(buffers[3]), NULL};
-    chunk_bases(buffers + 5, args->n_chunks, gz);
-    chunk_bases(sides_buffers, args->n_chunks, sides);
-    struct sl_attend_back block = {.heads =
-                                       heads_of_sides(gradient.n_columns, args->n_chunks, buffers + 5, sides_buffers),
-                                   .offsets = sl_buffer_data(buffers[0]),
-                                   .rows = sl_buffer_data(buffers[1]),
-                                   .gz = {gz, args->shift, NULL},
-                                   .sides = {sides, args->shift, NULL}};
+    void **sides_buffers = buffers + SUM_GZ + args->n_chunks;
+    struct sl_gradient gradient = {args->row0, sl_buffer_rows(buffers[SUM_GU]), sl_buffer_columns(buffers[SUM_GU]),
+                                   sl_buffer_data(buffers[SUM_GU]), NULL};
+    sl_chunks_data(buffers + SUM_GZ, args->n_chunks, gz);
+    sl_chunks_data(sides_buffers, args->n_chunks, sides);
+    struct sl_attend_back block = {
+        .heads = heads_of_sides(gradient.n_columns, args->n_chunks, buffers + SUM_GZ, sides_buffers),
+        .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+        .rows = sl_buffer_data(buffers[BACK_ROWS]),
+        .gz = {gz, args->shift, NULL},
+        .sides = {sides, args->shift, NULL}};
     add_shares(args, &block, buffers, &gradient);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void full_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct full_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *bases[SL_MAX_FULL_CHUNKS];
     struct sl_view view[SL_MAX_PES];
     uint32_t next = 0;
     for (uint32_t q = 0; q < args->n_parts; q++) {
         view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
-        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+        sl_chunks_data(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
-    const uint64_t *offsets = sl_buffer_data(buffers[0]);
-    const sl_vertex *sources = sl_buffer_data(buffers[1]);
-    struct sl_sources x = {.n_owners = args->n_parts, .first = sl_buffer_data(buffers[2]), .view = view};
-    struct sl_heads heads = {sl_buffer_columns(buffers[3]), args->n_heads};
+    const uint64_t *offsets = sl_buffer_data(buffers[FULL_OFFSETS]);
+    const sl_vertex *sources = sl_buffer_data(buffers[FULL_SOURCES]);
+    struct sl_sources x = {.n_owners = args->n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = view};
+    struct sl_heads heads = {sl_buffer_columns(buffers[FULL_Z]), args->n_heads};
     struct sl_attend_rows rows = {.heads = heads,
-                                  .n_rows = sl_buffer_rows(buffers[3]),
+                                  .n_rows = sl_buffer_rows(buffers[FULL_Z]),
                                   .sources = sources + (offsets[args->row0] - offsets[0]),
                                   .x = &x,
                                   .self =
                                       sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
     if (args->dtype == SL_DTYPE_BF16) {
-        attend_full_bf16(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+        attend_full_bf16(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
     } else {
-        attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+        attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
@@ -835,7 +813,7 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
 static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
 {
     struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
-    chunk_bases(buffers, n_chunks, rows.chunk);
+    sl_chunks_data(buffers, n_chunks, rows.chunk);
     return rows;
 }
 
@@ -843,7 +821,7 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
 {
     struct sl_device_sources x = {.n_owners = args->n_owners,
                                   .own = args->own,
-                                  .inverse = sl_buffer_data(buffers[2]),
+                                  .inverse = sl_buffer_data(buffers[INVERSE]),
                                   .rows = device_rows(buffers + first_chunk, args->n_chunks, args->shift),
                                   .dtype = args->dtype};
     for (uint32_t q = 0; q < args->n_owners; q++) {
@@ -859,50 +837,41 @@ static struct sl_attend_device_rows device_destinations(const struct forward_arg
     struct sl_view own = {x->rows.chunk, args->shift, NULL};
     struct sl_heads heads = heads_of(buffers);
     return (struct sl_attend_device_rows){.heads = heads,
-                                          .n_rows = sl_buffer_rows(buffers[3]),
-                                          .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
-                                          .sources = sl_buffer_data(buffers[1]),
+                                          .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
+                                          .offsets =
+                                              (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
+                                          .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
                                           .x = x,
                                           .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
 }
 
-static void forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct forward_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct forward_args *args = cl_arg;
     struct sl_device_sources x = device_sources(args, buffers, 5);
     struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
-    sl_task_leave_cuda(&args->head, sl_attend_forward_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
-                                                           sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4])));
+    return sl_attend_forward_cuda(stream, &rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
+                                  sl_buffer_data(buffers[FORWARD_LSE]));
 }
 
-static void sides_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status sides_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct forward_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct forward_args *args = cl_arg;
     struct sl_device_sources x = device_sources(args, buffers, 6);
     struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
-    sl_task_leave_cuda(&args->head,
-                       sl_attend_sides_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_data(buffers[3]),
-                                            sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5])));
+    return sl_attend_sides_cuda(stream, &rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
+                                sl_buffer_data(buffers[SIDES]));
 }
 
-static void backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct backward_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    void **gz = buffers + 2;
+    const struct backward_args *args = cl_arg;
+    void **gz = buffers + BACK_GZ;
     void **sides = gz + args->n_chunks;
     struct sl_attend_device_back block = {
         .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz, sides),
-        .offsets = sl_buffer_data(buffers[0]),
-        .rows = sl_buffer_data(buffers[1]),
+        .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+        .rows = sl_buffer_data(buffers[BACK_ROWS]),
         .gz = device_rows(gz, args->n_chunks, args->shift),
         .sides = device_rows(sides, args->n_chunks, args->shift)};
     const sl_real *u[SL_MAX_PES];
@@ -917,26 +886,26 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
         t0[q] = args->returned[q].t0;
         n[q] = args->returned[q].gu.n_rows;
     }
-    sl_task_leave_cuda(&args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n,
-                                                            t0, dtype, u, gu));
+    return sl_attend_backward_cuda(stream, &block, args->n_owners, n, t0, dtype, u, gu);
 }
 
 /* Add all shares in PE order to cleared rows. */
 static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
 {
-    void **gz = buffers + 5;
+    void **gz = buffers + SUM_GZ;
     void **sides = gz + args->n_chunks;
-    const void *u = sl_buffer_data(buffers[4]);
-    const enum sl_dtype dtype = sl_buffer_dtype(buffers[4]);
-    sl_real *gu = sl_buffer_data(buffers[3]);
-    uint32_t n_rows = sl_buffer_rows(buffers[3]);
-    uint32_t n_columns = sl_buffer_columns(buffers[3]);
+    const void *u = sl_buffer_data(buffers[SUM_U]);
+    const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
+    sl_real *gu = sl_buffer_data(buffers[SUM_GU]);
+    uint32_t n_rows = sl_buffer_rows(buffers[SUM_GU]);
+    uint32_t n_columns = sl_buffer_columns(buffers[SUM_GU]);
     struct sl_attend_device_back block = {.heads = heads_of_sides(n_columns, args->n_chunks, gz, sides),
-                                          .offsets = sl_buffer_data(buffers[0]),
-                                          .rows = sl_buffer_data(buffers[1]),
+                                          .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                          .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = device_rows(gz, args->n_chunks, args->shift),
                                           .sides = device_rows(sides, args->n_chunks, args->shift)};
-    struct sl_attend_device_own own = {args->n_own, args->t0, args->n_peers, args->own, sl_buffer_data(buffers[2])};
+    struct sl_attend_device_own own = {args->n_own, args->t0, args->n_peers, args->own,
+                                       sl_buffer_data(buffers[SUM_INVERSE])};
     struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu, NULL};
     enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
     if (st == SL_OK) {
@@ -955,115 +924,107 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
     return st;
 }
 
-static void accumulate_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct accumulate_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    sl_task_leave_cuda(&args->head, accumulate_cuda(args, buffers, starpu_cuda_get_local_stream()));
+    const struct accumulate_args *args = cl_arg;
+    return accumulate_cuda(args, buffers, stream);
 }
 
-static void full_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct full_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct full_args *args = cl_arg;
     const sl_real *bases[SL_MAX_FULL_CHUNKS];
     struct sl_device_part parts[SL_MAX_PES];
     uint32_t next = 0;
     for (uint32_t q = 0; q < args->n_parts; q++) {
         parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q],
-                                           sl_buffer_columns(buffers[3]) + 2 * args->n_heads, bases + next};
-        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+                                           sl_buffer_columns(buffers[FULL_Z]) + 2 * args->n_heads, bases + next};
+        sl_chunks_data(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
     struct sl_view own = {parts[args->part].chunk, args->shift[args->part], NULL};
-    struct sl_heads heads = {sl_buffer_columns(buffers[3]), args->n_heads};
+    struct sl_heads heads = {sl_buffer_columns(buffers[FULL_Z]), args->n_heads};
     struct sl_attend_device_full rows = {.heads = heads,
-                                         .n_rows = sl_buffer_rows(buffers[3]),
+                                         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
                                          .row0 = args->row0,
-                                         .offsets = sl_buffer_data(buffers[0]),
-                                         .sources = sl_buffer_data(buffers[1]),
+                                         .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
+                                         .sources = sl_buffer_data(buffers[FULL_SOURCES]),
                                          .n_parts = args->n_parts,
-                                         .first = sl_buffer_data(buffers[2]),
+                                         .first = sl_buffer_data(buffers[FULL_FIRST]),
                                          .parts = parts,
                                          .dtype = args->dtype,
                                          .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
-    sl_task_leave_cuda(&args->head, sl_attend_full_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
-                                                        sl_buffer_data(buffers[3])));
+    return sl_attend_full_cuda(stream, &rows, args->beta, sl_buffer_data(buffers[FULL_Z]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel forward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_forward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel sides_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_sides", .size_base = sl_task_size_base};
-static struct starpu_perfmodel backward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_backward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel accumulate_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_accumulate", .size_base = sl_task_size_base};
-static struct starpu_perfmodel full_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_full", .size_base = sl_task_size_base};
-
-static struct starpu_codelet forward_cl = {
-    .name = "sl_attend_forward",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_attend_forward", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
-    /* R edge offsets, edge sources, own inverse; W or RW z; W lse; R chunks of the own rows, packed buffers of the
-     * other owners */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &forward_model,
+    .role = {{"edge offsets", STARPU_R},
+             {"edge sources", STARPU_R},
+             {"own inverse", STARPU_R},
+             {"z", STARPU_W | SL_OR_RW},
+             {"lse", STARPU_W},
+             {"own rows", STARPU_R | SL_REPEATED},
+             {"packed rows", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet sides_cl = {
-    .name = "sl_attend_sides",
-    .cpu_funcs = {sides_cpu_task},
+static struct sl_operation sides_op = {
+    SL_OPERATION(sides_op, "sl_attend_sides", SL_STAGE_BACKWARD),
+    .cpu = sides_cpu_task,
     SL_CUDA_FUNC(sides_cuda_task),
-    /* R edge offsets, edge sources, own inverse, gz, lse; W sides; R chunks of the own rows, packed buffers of the
-     * other owners */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &sides_model,
+    .role = {{"edge offsets", STARPU_R},
+             {"edge sources", STARPU_R},
+             {"own inverse", STARPU_R},
+             {"gz", STARPU_R},
+             {"lse", STARPU_R},
+             {"sides", STARPU_W},
+             {"own rows", STARPU_R | SL_REPEATED},
+             {"packed rows", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet backward_cl = {
-    .name = "sl_attend_backward",
-    .cpu_funcs = {backward_cpu_task},
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_attend_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R back offsets, back rows, chunks of gz, chunks of sides; W or RW gu; R u */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &backward_model,
+    .role = {{"back offsets", STARPU_R},
+             {"back rows", STARPU_R},
+             {"gz", STARPU_R | SL_REPEATED},
+             {"sides", STARPU_R | SL_REPEATED},
+             {"gu", STARPU_W | SL_OR_RW | SL_REPEATED},
+             {"u", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet accumulate_cl = {
-    .name = "sl_attend_accumulate",
-    .cpu_funcs = {accumulate_cpu_task},
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_attend_accumulate", SL_STAGE_BACKWARD),
+    .cpu = accumulate_cpu_task,
     SL_CUDA_FUNC(accumulate_cuda_task),
-    /* R back offsets, back rows, own inverse; W gu; R u, chunks of gz, chunks of sides, then the packed
-     * gradients of other PEs */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &accumulate_model,
+    .role = {{"back offsets", STARPU_R},
+             {"back rows", STARPU_R},
+             {"own inverse", STARPU_R},
+             {"gu", STARPU_W},
+             {"u", STARPU_R},
+             {"gz", STARPU_R | SL_REPEATED},
+             {"sides", STARPU_R | SL_REPEATED},
+             {"packed gradients", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet full_cl = {
-    .name = "sl_attend_full",
-    .cpu_funcs = {full_cpu_task},
+static struct sl_operation full_op = {
+    SL_OPERATION(full_op, "sl_attend_full", SL_STAGE_AGGREGATE),
+    .cpu = full_cpu_task,
     SL_CUDA_FUNC(full_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R offsets, sources, first; W or RW z; R all chunks of all parts */
-    .model = &full_model,
+    .role = {{"offsets", STARPU_R},
+             {"sources", STARPU_R},
+             {"first", STARPU_R},
+             {"z", STARPU_W | SL_OR_RW},
+             {"rows", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */
-
-static void add_chunks(struct sl_task *task, const struct sl_rows *rows)
-{
-    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-        sl_task_add(task, rows->chunk[c], STARPU_R);
-    }
-}
 
 /* Bytes moved by a sum of n_terms rows into n_rows rows. */
 static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
@@ -1125,14 +1086,14 @@ done:
     return st;
 }
 
-/* Append the sources' buffers and submit. */
-static enum sl_status submit_forward(struct sl_task *task, struct forward_args *args,
+/* Append the sources' buffers and submit. role: the role of the own rows; that of packed rows follows. */
+static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct forward_args *args,
                                      const struct sl_source_handles *sources)
 {
-    add_chunks(task, sources->rows);
+    sl_task_add_each(task, role, sources->rows->split.n_chunks, sources->rows->chunk, STARPU_R);
     for (uint32_t q = 0; q < sources->n_owners; q++) {
         if (q != sources->own) {
-            args->packed[q] = sl_task_add_slice(task, &sources->packed[q], STARPU_R);
+            args->packed[q] = sl_task_add_slice(task, role + 1, &sources->packed[q], STARPU_R);
         }
     }
     size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args->packed;
@@ -1149,15 +1110,14 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
-    sl_task_begin(&task, &forward_cl);
-    sl_task_add(&task, block->edge_offsets, STARPU_R);
-    sl_task_add(&task, block->edge_sources, STARPU_R);
-    sl_task_add(&task, sources->inverse, STARPU_R);
-    sl_task_add(&task, z, beta ? STARPU_RW : STARPU_W);
-    sl_task_add(&task, lse, STARPU_W);
-    return submit_forward(&task, &args, sources);
+    sl_task_begin(&task, &forward_op);
+    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
+    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_R);
+    sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
+    sl_task_add(&task, FORWARD_Z, z, beta ? STARPU_RW : STARPU_W);
+    sl_task_add(&task, FORWARD_LSE, lse, STARPU_W);
+    return submit_forward(&task, FORWARD_ROWS, &args, sources);
 }
 
 enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
@@ -1174,16 +1134,15 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
         return sl_fail(SL_EINVAL, "sl_attend_sides: %u destinations of %u heads, sides [%u x %u]", sl_handle_rows(gz),
                        sl_handle_columns(lse), sl_handle_rows(sides), sl_handle_columns(sides));
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(gz), sources->rows->n_columns);
-    sl_task_begin(&task, &sides_cl);
-    sl_task_add(&task, block->edge_offsets, STARPU_R);
-    sl_task_add(&task, block->edge_sources, STARPU_R);
-    sl_task_add(&task, sources->inverse, STARPU_R);
-    sl_task_add(&task, gz, STARPU_R);
-    sl_task_add(&task, lse, STARPU_R);
-    sl_task_add(&task, sides, STARPU_W);
-    return submit_forward(&task, &args, sources);
+    sl_task_begin(&task, &sides_op);
+    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
+    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_R);
+    sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
+    sl_task_add(&task, SIDES_GZ, gz, STARPU_R);
+    sl_task_add(&task, SIDES_LSE, lse, STARPU_R);
+    sl_task_add(&task, SIDES, sides, STARPU_W);
+    return submit_forward(&task, SIDES_ROWS, &args, sources);
 }
 
 /* Whether gz and sides have the same rows and fit rows of U of this width. */
@@ -1243,19 +1202,18 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     }
     args.n_chunks = gradients->gz->split.n_chunks;
     args.shift = gradients->gz->split.shift;
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
-    sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, block->back_offsets, STARPU_R);
-    sl_task_add(&task, block->back_rows, STARPU_R);
-    add_chunks(&task, gradients->gz);
-    add_chunks(&task, gradients->sides);
+    sl_task_begin(&task, &backward_op);
+    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
+    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
+    sl_task_add_each(&task, BACK_GZ, gradients->gz->split.n_chunks, gradients->gz->chunk, STARPU_R);
+    sl_task_add_each(&task, BACK_SIDES, gradients->sides->split.n_chunks, gradients->sides->chunk, STARPU_R);
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].t0 = t0[q];
-        args.returned[q].gu = sl_task_add_slice(&task, &gu[q], STARPU_W);
+        args.returned[q].gu = sl_task_add_slice(&task, BACK_GU, &gu[q], STARPU_W);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
-        args.returned[q].u = sl_task_add_slice(&task, &u[q], STARPU_R);
+        args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
     }
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
@@ -1267,7 +1225,7 @@ static uint64_t add_sent(struct sl_task *task, const struct sl_attend_shares *sh
     uint64_t n = 0;
     for (uint32_t p = 0; p < shares->n_peers; p++) {
         if (p != shares->own) {
-            sent[p] = sl_task_add_slice(task, &shares->sent[p], STARPU_R);
+            sent[p] = sl_task_add_slice(task, SUM_SENT, &shares->sent[p], STARPU_R);
             n += sent[p].n_rows;
         }
     }
@@ -1295,16 +1253,16 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     args.shift = gz->split.shift;
     args.n_peers = shares->n_peers;
     args.own = shares->own;
-    sl_task_begin(&task, &accumulate_cl);
-    sl_task_add(&task, block->back_offsets, STARPU_R);
-    sl_task_add(&task, block->back_rows, STARPU_R);
-    sl_task_add(&task, block->inverse, STARPU_R);
-    sl_task_add(&task, gu, STARPU_W);
-    sl_task_add(&task, u, STARPU_R);
-    add_chunks(&task, gz);
-    add_chunks(&task, shares->gradients.sides);
+    sl_task_begin(&task, &accumulate_op);
+    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
+    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
+    sl_task_add(&task, SUM_INVERSE, block->inverse, STARPU_R);
+    sl_task_add(&task, SUM_GU, gu, STARPU_W);
+    sl_task_add(&task, SUM_U, u, STARPU_R);
+    sl_task_add_each(&task, SUM_GZ, gz->split.n_chunks, gz->chunk, STARPU_R);
+    sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
+                     STARPU_R);
     uint64_t n_terms = shares->n_own + add_sent(&task, shares, args.sent);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
     size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1346,15 +1304,14 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     if (st != SL_OK) {
         return st;
     }
-    sl_task_begin(&task, &full_cl);
-    sl_task_add(&task, part->offsets, STARPU_R);
-    sl_task_add(&task, part->sources, STARPU_R);
-    sl_task_add(&task, part->first, STARPU_R);
-    sl_task_add(&task, z, beta ? STARPU_RW : STARPU_W);
+    sl_task_begin(&task, &full_op);
+    sl_task_add(&task, FULL_OFFSETS, part->offsets, STARPU_R);
+    sl_task_add(&task, FULL_SOURCES, part->sources, STARPU_R);
+    sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
+    sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
     for (uint32_t q = 0; q < part->n_parts; q++) {
-        add_chunks(&task, &rows[q]);
+        sl_task_add_each(&task, FULL_ROWS, rows[q].split.n_chunks, rows[q].chunk, STARPU_R);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

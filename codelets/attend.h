@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 7, attend: graph attention over a block, and its adjoint (Velickovic et al. 2018, "Graph Attention Networks",
+ * Attend: graph attention over a block, and its adjoint (Velickovic et al. 2018, "Graph Attention Networks",
  * section 2.1).
  *   before: codelets/exchange.h packs rows of other PEs      after: codelets/activate.h
  *
@@ -157,14 +157,14 @@ struct sl_attend_device_back {
     struct sl_device_rows gz, sides;
 };
 
-/* For n_owners owners in one launch: gradients of positions t0[k] .. t0[k] + n[k] - 1, whose rows are u[k], into
- * gu_out[k]. All are of `dtype`. */
+/* For n_owners owners in one launch. The launch writes the gradients of positions t0[k] .. t0[k] + n[k] - 1 to
+ * gu_out[k]. u[k] has the rows of these positions. u and gu_out have the dtype `dtype`. */
 SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                                    uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
                                                    enum sl_dtype dtype, const sl_real *const *u,
                                                    sl_real *const *gu_out);
 
-/* Overwrites its rows of gu, which the caller has cleared. dtype: of u. */
+/* Overwrites n_rows rows of gu, which the caller has cleared. dtype: of u. */
 SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                                uint32_t row0, uint32_t n_rows, enum sl_dtype dtype, const void *u,
                                                sl_real *gu);
@@ -225,7 +225,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
                                          const struct sl_slice *gu);
 
-/* The shares that an owner adds up: from its own block, and from the other PEs of the group. */
+/* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_attend_shares {
     const struct sl_block *block; /* own; its inverse: the rows that each PE requested */
     struct sl_attend_gradients gradients;
@@ -235,8 +235,8 @@ struct sl_attend_shares {
     const struct sl_slice *sent; /* G slices of gradients; empty for own, and for a PE that requested nothing */
 };
 
-/* Clear chunk gu, rows row0 .. of the frontier. Add the own terms of the destinations among its rows. Then add the
- * shares in PE order. u: the chunk of U with the same rows. */
+/* Clear chunk gu, rows row0 .. of the frontier. If a row is a destination, add its own term. Then add the terms of all
+ * PEs in PE order. u: the chunk of U with the same rows. */
 enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
                                            uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu);
 

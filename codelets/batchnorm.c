@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -99,265 +99,200 @@ struct batchnorm_args {
     uint32_t counts[]; /* merge: n, the rows of each partial */
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void moments_cpu_task(void *buffers[], void *cl_arg)
+enum { MOMENTS_Z, MOMENTS_OUT };
+enum { MERGE_STATISTICS, MERGE_UNBIASED, MERGE_MOMENTS };
+enum { RUNNING, RUNNING_UNBIASED };
+enum { FIXED_RUNNING, FIXED_STATISTICS };
+enum { SUM, SUM_PARTS };
+enum { GRADIENT_GW, GRADIENT_GB, GRADIENT_SUMS };
+
+static enum sl_status moments_cpu_task(void *buffers[], const void *cl_arg)
 {
-    const struct batchnorm_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_batchnorm_moments_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
-                             sl_buffer_data(buffers[1]));
-    sl_task_leave(&args->head, start_s);
+    (void)cl_arg;
+    sl_batchnorm_moments_cpu(sl_buffer_rows(buffers[MOMENTS_Z]), sl_buffer_columns(buffers[MOMENTS_Z]),
+                             sl_buffer_data(buffers[MOMENTS_Z]), sl_buffer_data(buffers[MOMENTS_OUT]));
+    return SL_OK;
 }
 
-static void merge_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status merge_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **moments;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    enum sl_status st = sl_buffers_data(buffers + 2, args->n, &moments);
+    enum sl_status st = sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments);
     if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-        return;
+        return st;
     }
-    sl_batchnorm_merge_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)moments, args->counts,
-                           sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_batchnorm_merge_cpu(args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]), (const double *const *)moments,
+                           args->counts, sl_buffer_data(buffers[MERGE_STATISTICS]),
+                           sl_buffer_data(buffers[MERGE_UNBIASED]));
     sl_free(moments);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void running_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status running_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **unbiased;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &unbiased);
+    enum sl_status st = sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased);
     if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-        return;
+        return st;
     }
-    sl_batchnorm_running_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)unbiased,
-                             sl_buffer_data(buffers[0]));
+    sl_batchnorm_running_cpu(args->n, sl_buffer_columns(buffers[RUNNING]), (const double *const *)unbiased,
+                             sl_buffer_data(buffers[RUNNING]));
     sl_free(unbiased);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void fixed_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status fixed_cpu_task(void *buffers[], const void *cl_arg)
 {
-    const struct batchnorm_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_batchnorm_fixed_cpu(sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
-    sl_task_leave(&args->head, start_s);
+    (void)cl_arg;
+    sl_batchnorm_fixed_cpu(sl_buffer_columns(buffers[FIXED_RUNNING]), sl_buffer_data(buffers[FIXED_RUNNING]),
+                           sl_buffer_data(buffers[FIXED_STATISTICS]));
+    return SL_OK;
 }
 
-static void sum_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status sum_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **sums;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sums);
+    enum sl_status st = sl_buffers_data(buffers + SUM_PARTS, args->n, &sums);
     if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-        return;
+        return st;
     }
-    sl_batchnorm_sum_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)sums,
-                         sl_buffer_data(buffers[0]));
+    sl_batchnorm_sum_cpu(args->n, sl_buffer_columns(buffers[SUM]), (const double *const *)sums,
+                         sl_buffer_data(buffers[SUM]));
     sl_free(sums);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void gradient_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **sums;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    enum sl_status st = sl_buffers_data(buffers + 2, args->n, &sums);
+    enum sl_status st = sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums);
     if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-        return;
+        return st;
     }
-    sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)sums,
-                              sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[GRADIENT_GW]), (const double *const *)sums,
+                              sl_buffer_data(buffers[GRADIENT_GW]), sl_buffer_data(buffers[GRADIENT_GB]));
     sl_free(sums);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void moments_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status moments_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct batchnorm_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_batchnorm_moments_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]),
-                                                  sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
-                                                  sl_buffer_data(buffers[1]));
-    sl_task_leave_cuda(&args->head, st);
+    (void)cl_arg;
+    return sl_batchnorm_moments_cuda(stream, sl_buffer_rows(buffers[MOMENTS_Z]), sl_buffer_columns(buffers[MOMENTS_Z]),
+                                     sl_buffer_data(buffers[MOMENTS_Z]), sl_buffer_data(buffers[MOMENTS_OUT]));
 }
 
-static void merge_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status merge_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct batchnorm_args *args = cl_arg;
+    const struct batchnorm_args *args = cl_arg;
     void **moments = NULL;
     enum sl_status st;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    SL_TRY(st, sl_buffers_data(buffers + 2, args->n, &moments), done);
-    st = sl_batchnorm_merge_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
-                                 (const double *const *)moments, args->counts, sl_buffer_data(buffers[0]),
-                                 sl_buffer_data(buffers[1]));
+    SL_TRY(st, sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments), done);
+    st = sl_batchnorm_merge_cuda(stream, args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]),
+                                 (const double *const *)moments, args->counts,
+                                 sl_buffer_data(buffers[MERGE_STATISTICS]), sl_buffer_data(buffers[MERGE_UNBIASED]));
 done:
     sl_free(moments);
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void running_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status running_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct batchnorm_args *args = cl_arg;
+    const struct batchnorm_args *args = cl_arg;
     void **unbiased = NULL;
     enum sl_status st;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    SL_TRY(st, sl_buffers_data(buffers + 1, args->n, &unbiased), done);
-    st = sl_batchnorm_running_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
-                                   (const double *const *)unbiased, sl_buffer_data(buffers[0]));
+    SL_TRY(st, sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased), done);
+    st = sl_batchnorm_running_cuda(stream, args->n, sl_buffer_columns(buffers[RUNNING]),
+                                   (const double *const *)unbiased, sl_buffer_data(buffers[RUNNING]));
 done:
     sl_free(unbiased);
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void fixed_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status fixed_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct batchnorm_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_batchnorm_fixed_cuda(starpu_cuda_get_local_stream(), sl_buffer_columns(buffers[0]),
-                                                sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
-    sl_task_leave_cuda(&args->head, st);
+    (void)cl_arg;
+    return sl_batchnorm_fixed_cuda(stream, sl_buffer_columns(buffers[FIXED_RUNNING]),
+                                   sl_buffer_data(buffers[FIXED_RUNNING]), sl_buffer_data(buffers[FIXED_STATISTICS]));
 }
 
-static void sum_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status sum_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct batchnorm_args *args = cl_arg;
+    const struct batchnorm_args *args = cl_arg;
     void **sums = NULL;
     enum sl_status st;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    SL_TRY(st, sl_buffers_data(buffers + 1, args->n, &sums), done);
-    st = sl_batchnorm_sum_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
-                               (const double *const *)sums, sl_buffer_data(buffers[0]));
+    SL_TRY(st, sl_buffers_data(buffers + SUM_PARTS, args->n, &sums), done);
+    st = sl_batchnorm_sum_cuda(stream, args->n, sl_buffer_columns(buffers[SUM]), (const double *const *)sums,
+                               sl_buffer_data(buffers[SUM]));
 done:
     sl_free(sums);
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void gradient_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status gradient_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct batchnorm_args *args = cl_arg;
+    const struct batchnorm_args *args = cl_arg;
     void **sums = NULL;
     enum sl_status st;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    SL_TRY(st, sl_buffers_data(buffers + 2, args->n, &sums), done);
-    st =
-        sl_batchnorm_gradient_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
-                                   (const double *const *)sums, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    SL_TRY(st, sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums), done);
+    st = sl_batchnorm_gradient_cuda(stream, args->n, sl_buffer_columns(buffers[GRADIENT_GW]),
+                                    (const double *const *)sums, sl_buffer_data(buffers[GRADIENT_GW]),
+                                    sl_buffer_data(buffers[GRADIENT_GB]));
 done:
     sl_free(sums);
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel moments_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_moments", .size_base = sl_task_size_base};
-static struct starpu_perfmodel merge_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_merge", .size_base = sl_task_size_base};
-static struct starpu_perfmodel running_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_running", .size_base = sl_task_size_base};
-static struct starpu_perfmodel fixed_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_fixed", .size_base = sl_task_size_base};
-static struct starpu_perfmodel sum_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_sum", .size_base = sl_task_size_base};
-static struct starpu_perfmodel gradient_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_gradient", .size_base = sl_task_size_base};
-
-static struct starpu_codelet moments_cl = {
-    .name = "sl_batchnorm_moments",
-    .cpu_funcs = {moments_cpu_task},
+static struct sl_operation moments_op = {
+    SL_OPERATION(moments_op, "sl_batchnorm_moments", SL_STAGE_DENSE),
+    .cpu = moments_cpu_task,
     SL_CUDA_FUNC(moments_cuda_task),
-    .nbuffers = 2, /* z, moments */
-    .modes = {STARPU_R, STARPU_W},
-    .model = &moments_model,
+    .role = {{"z", STARPU_R}, {"moments", STARPU_W}},
 };
 
-static struct starpu_codelet merge_cl = {
-    .name = "sl_batchnorm_merge",
-    .cpu_funcs = {merge_cpu_task},
+static struct sl_operation merge_op = {
+    SL_OPERATION(merge_op, "sl_batchnorm_merge", SL_STAGE_DENSE),
+    .cpu = merge_cpu_task,
     SL_CUDA_FUNC(merge_cuda_task),
-    /* W statistics, unbiased; R the moments of each chunk */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &merge_model,
+    .role = {{"statistics", STARPU_W}, {"unbiased statistics", STARPU_W}, {"moments", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet running_cl = {
-    .name = "sl_batchnorm_running",
-    .cpu_funcs = {running_cpu_task},
+static struct sl_operation running_op = {
+    SL_OPERATION(running_op, "sl_batchnorm_running", SL_STAGE_SYNC),
+    .cpu = running_cpu_task,
     SL_CUDA_FUNC(running_cuda_task),
-    /* RW running; R the unbiased statistics of each group */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &running_model,
+    .role = {{"running statistics", STARPU_RW}, {"unbiased statistics", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet fixed_cl = {
-    .name = "sl_batchnorm_fixed",
-    .cpu_funcs = {fixed_cpu_task},
+static struct sl_operation fixed_op = {
+    SL_OPERATION(fixed_op, "sl_batchnorm_fixed", SL_STAGE_DENSE),
+    .cpu = fixed_cpu_task,
     SL_CUDA_FUNC(fixed_cuda_task),
-    .nbuffers = 2, /* running, statistics */
-    .modes = {STARPU_R, STARPU_W},
-    .model = &fixed_model,
+    .role = {{"running statistics", STARPU_R}, {"statistics", STARPU_W}},
 };
 
-static struct starpu_codelet sum_cl = {
-    .name = "sl_batchnorm_sum",
-    .cpu_funcs = {sum_cpu_task},
+static struct sl_operation sum_op = {
+    SL_OPERATION(sum_op, "sl_batchnorm_sum", SL_STAGE_SYNC),
+    .cpu = sum_cpu_task,
     SL_CUDA_FUNC(sum_cuda_task),
-    /* W the group's sums; R the sums of each chunk */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &sum_model,
+    .role = {{"sum", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet gradient_cl = {
-    .name = "sl_batchnorm_gradient",
-    .cpu_funcs = {gradient_cpu_task},
+static struct sl_operation gradient_op = {
+    SL_OPERATION(gradient_op, "sl_batchnorm_gradient", SL_STAGE_SYNC),
+    .cpu = gradient_cpu_task,
     SL_CUDA_FUNC(gradient_cuda_task),
-    /* W gradients of weight and bias; R the sums of each group */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &gradient_model,
+    .role = {{"gw", STARPU_W}, {"gb", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */
@@ -391,11 +326,10 @@ enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, star
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = 2 * (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * sizeof(sl_real);
-    sl_task_begin(&task, &moments_cl);
-    sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, moments, STARPU_W);
+    sl_task_begin(&task, &moments_op);
+    sl_task_add(&task, MOMENTS_Z, z, STARPU_R);
+    sl_task_add(&task, MOMENTS_OUT, moments, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
@@ -433,14 +367,11 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
     args->head = *head;
     args->n = n;
     memcpy(args->counts, counts, n * sizeof *counts);
-    args->head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args->head.work = 2 * (uint64_t)n * sl_handle_columns(statistics) * sizeof(double);
-    sl_task_begin(&task, &merge_cl);
-    sl_task_add(&task, statistics, STARPU_W);
-    sl_task_add(&task, unbiased, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, moments[i], STARPU_R);
-    }
+    sl_task_begin(&task, &merge_op);
+    sl_task_add(&task, MERGE_STATISTICS, statistics, STARPU_W);
+    sl_task_add(&task, MERGE_UNBIASED, unbiased, STARPU_W);
+    sl_task_add_each(&task, MERGE_MOMENTS, n, moments, STARPU_R);
     st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
     sl_free(args);
 failed:
@@ -460,13 +391,10 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)), failed);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = 2 * (uint64_t)n * n_columns * sizeof(double);
-    sl_task_begin(&task, &running_cl);
-    sl_task_add(&task, running, STARPU_RW);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, unbiased[i], STARPU_R);
-    }
+    sl_task_begin(&task, &running_op);
+    sl_task_add(&task, RUNNING, running, STARPU_RW);
+    sl_task_add_each(&task, RUNNING_UNBIASED, n, unbiased, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -482,11 +410,10 @@ enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu
     enum sl_status st;
     SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
     SL_TRY(st, check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = 4 * (uint64_t)n_columns * sizeof(sl_real);
-    sl_task_begin(&task, &fixed_cl);
-    sl_task_add(&task, running, STARPU_R);
-    sl_task_add(&task, statistics, STARPU_W);
+    sl_task_begin(&task, &fixed_op);
+    sl_task_add(&task, FIXED_RUNNING, running, STARPU_R);
+    sl_task_add(&task, FIXED_STATISTICS, statistics, STARPU_W);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -504,13 +431,10 @@ enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(double);
-    sl_task_begin(&task, &sum_cl);
-    sl_task_add(&task, sum, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, sums[i], STARPU_R);
-    }
+    sl_task_begin(&task, &sum_op);
+    sl_task_add(&task, SUM, sum, STARPU_W);
+    sl_task_add_each(&task, SUM_PARTS, n, sums, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -535,14 +459,11 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = 2 * (uint64_t)n_columns * (n * sizeof(double) + sizeof(sl_real));
-    sl_task_begin(&task, &gradient_cl);
-    sl_task_add(&task, gw, STARPU_W);
-    sl_task_add(&task, gb, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, sums[i], STARPU_R);
-    }
+    sl_task_begin(&task, &gradient_op);
+    sl_task_add(&task, GRADIENT_GW, gw, STARPU_W);
+    sl_task_add(&task, GRADIENT_GB, gb, STARPU_W);
+    sl_task_add_each(&task, GRADIENT_SUMS, n, sums, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 8, batch norm statistics: mean and variance of each column over the distinct rows of a group's frontier.
+ * Batch norm statistics: mean and variance of each column over the distinct rows of a group's frontier.
  *   before: codelets/dense.h gives Z        after: codelets/activate.h normalises
  *
  * Each chunk gives its row count, column means and sums of squared deviations. One task per group merges the chunks in
  * a fixed order (Chan, Golub, LeVeque 1979). The result depends neither on the scheduler nor on the number of workers:
  *   delta = mean_b - mean_a; mean = mean_a + delta n_b / n; M2 = M2_a + M2_b + delta^2 n_a n_b / n
  * Running statistics: r <- 0.9 r + 0.1 s. s is the mean over groups of the mean and of the unbiased variance (divided
- * by n - 1; by n if n = 1). The arithmetic is double; the statistics handle holds sl_real.
+ * by n - 1; by n if n = 1). The arithmetic is double; the statistics are sl_real.
  *
  * Backward: codelets/activate.h leaves [sum GY * zhat | sum GY] of each chunk, in double. One task per group adds the
  * chunks in order; the rows' gradients need this sum. One task per replica rounds each group's sum to sl_real and adds
@@ -19,7 +19,7 @@
 #define SL_CODELETS_BATCHNORM_H
 
 #include "codelets/activate.h"
-#include "codelets/task.h"
+#include "tasks/task.h"
 
 #define SL_BATCHNORM_MOMENTUM 0.1
 

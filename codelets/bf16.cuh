@@ -10,7 +10,7 @@
 #define SL_CODELETS_BF16_CUH
 
 #include "codelets/kernel.cuh"
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* sl_stored<E, V>::type: a V in memory, if its numbers are stored as E. */
 template <typename E, typename V> struct sl_stored {

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 #define SUM_COLUMNS 256 /* columns of one tile */
 #define SUM_ROWS 64     /* rows summed in sl_real before the sum goes to the double */
@@ -102,119 +102,96 @@ struct bias_args {
     struct sl_task_args head;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void forward_cpu_task(void *buffers[], void *cl_arg)
+enum { B, Z };
+enum { GZ, GB };
+
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
-    const struct bias_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_bias_forward_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]), sl_buffer_data(buffers[0]),
-                        sl_buffer_data(buffers[1]));
-    sl_task_leave(&args->head, start_s);
+    (void)cl_arg;
+    sl_bias_forward_cpu(sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]), sl_buffer_data(buffers[B]),
+                        sl_buffer_data(buffers[Z]));
+    return SL_OK;
 }
 
-static void backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct bias_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    const uint32_t n_columns = sl_buffer_columns(buffers[0]);
-    const sl_real *gz = sl_buffer_data(buffers[0]);
-    sl_real *gb = sl_buffer_data(buffers[1]);
+    const uint32_t n_columns = sl_buffer_columns(buffers[GZ]);
+    const sl_real *gz = sl_buffer_data(buffers[GZ]);
+    sl_real *gb = sl_buffer_data(buffers[GB]);
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1);
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k + 1);
         sl_bias_backward_cpu(end - row, n_columns, gz + (size_t)row * n_columns, 0, gb + (size_t)k * n_columns);
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct bias_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st =
-        sl_bias_forward_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]),
-                             sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
-    sl_task_leave_cuda(&args->head, st);
+    (void)cl_arg;
+    return sl_bias_forward_cuda(stream, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]),
+                                sl_buffer_data(buffers[B]), sl_buffer_data(buffers[Z]));
 }
 
-static void backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct bias_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    const uint32_t n_columns = sl_buffer_columns(buffers[0]);
-    const sl_real *gz = sl_buffer_data(buffers[0]);
-    sl_real *gb = sl_buffer_data(buffers[1]);
+    const struct bias_args *args = cl_arg;
+    const uint32_t n_columns = sl_buffer_columns(buffers[GZ]);
+    const sl_real *gz = sl_buffer_data(buffers[GZ]);
+    sl_real *gb = sl_buffer_data(buffers[GB]);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1);
-        st = sl_bias_backward_cuda(starpu_cuda_get_local_stream(), end - row, n_columns, gz + (size_t)row * n_columns,
-                                   0, gb + (size_t)k * n_columns);
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k + 1);
+        st = sl_bias_backward_cuda(stream, end - row, n_columns, gz + (size_t)row * n_columns, 0,
+                                   gb + (size_t)k * n_columns);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel forward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_bias_forward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel backward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_bias_backward", .size_base = sl_task_size_base};
-
-static struct starpu_codelet forward_cl = {
-    .name = "sl_bias_forward",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_bias_forward", SL_STAGE_DENSE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
-    .nbuffers = 2, /* b, z */
-    .modes = {STARPU_R, STARPU_W},
-    .model = &forward_model,
+    .role = {{"b", STARPU_R}, {"z", STARPU_W}},
 };
 
-static struct starpu_codelet backward_cl = {
-    .name = "sl_bias_backward",
-    .cpu_funcs = {backward_cpu_task},
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_bias_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
     SL_CUDA_FUNC(backward_cuda_task),
-    .nbuffers = 2, /* gz, gb */
-    .modes = {STARPU_R, STARPU_W},
-    .model = &backward_model,
+    .role = {{"gz", STARPU_R}, {"gb", STARPU_W}},
 };
 
 /* ---- submissions ---- */
 
-/* rows: the larger of the two handles. */
-static enum sl_status submit(struct bias_args *args, struct starpu_codelet *codelet, starpu_data_handle_t from,
+/* from, to: the buffers of roles 0 and 1. rows: the larger of the two. */
+static enum sl_status submit(struct bias_args *args, struct sl_operation *operation, starpu_data_handle_t from,
                              starpu_data_handle_t to, starpu_data_handle_t rows)
 {
     struct sl_task task;
     args->head.work = ((uint64_t)sl_handle_rows(rows) + 1) * sl_handle_columns(rows) * sizeof(sl_real);
-    sl_task_begin(&task, codelet);
-    sl_task_add(&task, from, STARPU_R);
-    sl_task_add(&task, to, STARPU_W);
+    sl_task_begin(&task, operation);
+    sl_task_add(&task, 0, from, STARPU_R);
+    sl_task_add(&task, 1, to, STARPU_W);
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_bias_forward_submit(const struct sl_task_args *head, starpu_data_handle_t b, starpu_data_handle_t z)
 {
     struct bias_args args = {.head = *head};
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     if (sl_handle_rows(b) != 1 || sl_handle_columns(b) != sl_handle_columns(z)) {
         return sl_fail(SL_EINVAL, "sl_bias_forward: a bias of [%u x %u] for rows of [%u x %u]", sl_handle_rows(b),
                        sl_handle_columns(b), sl_handle_rows(z), sl_handle_columns(z));
     }
-    return submit(&args, &forward_cl, b, z, z);
+    return submit(&args, &forward_op, b, z, z);
 }
 
 enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
@@ -222,9 +199,8 @@ enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_d
 {
     struct bias_args args = {.head = *head};
     enum sl_status st = sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     if (st != SL_OK) {
         return st;
     }
-    return submit(&args, &backward_cl, gz, gb, gz);
+    return submit(&args, &backward_op, gz, gb, gz);
 }

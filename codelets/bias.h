@@ -13,9 +13,9 @@
 #ifndef SL_CODELETS_BIAS_H
 #define SL_CODELETS_BIAS_H
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* ---- kernels, CPU: no argument aliases another ---- */
 
@@ -43,7 +43,7 @@ void sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_real *sums_
 
 #ifdef SL_CUDA
 /* ---- the same on the stream's device. All pointers, also in *s, are to device memory; *s is the host's. With many
- * rows, the double sums have another order than the CPU's, a fixed one. SL_ECUDA. ---- */
+ * rows, the order of the double sums is fixed, but differs from the CPU's order. SL_ECUDA. ---- */
 
 SL_EXTERN_C enum sl_status sl_bias_forward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                 const sl_real *b, sl_real *z_out);

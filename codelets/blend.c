@@ -71,7 +71,10 @@ struct clear_args {
     struct sl_task_args head;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { X, OUT };
+enum { CLEARED };
 
 /* The rows of a buffer from row0 on. */
 static void *rows_from(void *buffer, uint32_t row0)
@@ -85,95 +88,61 @@ static size_t n_entries(void *buffer, uint32_t n_rows)
     return (size_t)n_rows * sl_buffer_columns(buffer);
 }
 
-static void blend_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status blend_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct blend_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    size_t n = n_entries(buffers[0], args->n_rows);
-    const void *x = rows_from(buffers[0], args->x_row0);
-    void *out = rows_from(buffers[1], args->out_row0);
-    if (sl_buffer_is_bf16(buffers[0])) {
+    size_t n = n_entries(buffers[X], args->n_rows);
+    const void *x = rows_from(buffers[X], args->x_row0);
+    void *out = rows_from(buffers[OUT], args->out_row0);
+    if (sl_buffer_is_bf16(buffers[X])) {
         sl_blend_bf16_cpu(n, args->a, x, args->beta, out);
-    } else if (sl_buffer_is_bf16(buffers[1])) {
+    } else if (sl_buffer_is_bf16(buffers[OUT])) {
         sl_blend_rounded_cpu(n, args->a, x, args->beta, out);
     } else {
         sl_blend_cpu(n, args->a, x, args->beta, out);
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void clear_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status clear_cpu_task(void *buffers[], const void *cl_arg)
 {
-    const struct clear_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    memset(sl_buffer_data(buffers[0]), 0, n_entries(buffers[0], sl_buffer_rows(buffers[0])) * sizeof(sl_real));
-    sl_task_leave(&args->head, start_s);
+    (void)cl_arg;
+    memset(sl_buffer_data(buffers[CLEARED]), 0,
+           n_entries(buffers[CLEARED], sl_buffer_rows(buffers[CLEARED])) * sizeof(sl_real));
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void blend_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status blend_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct blend_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st =
-        sl_blend_cuda(starpu_cuda_get_local_stream(), sl_buffer_dtype(buffers[0]), sl_buffer_dtype(buffers[1]),
-                      n_entries(buffers[0], args->n_rows), args->a, rows_from(buffers[0], args->x_row0), args->beta,
-                      rows_from(buffers[1], args->out_row0));
-    sl_task_leave_cuda(&args->head, st);
+    const struct blend_args *args = cl_arg;
+    return sl_blend_cuda(stream, sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]),
+                         n_entries(buffers[X], args->n_rows), args->a, rows_from(buffers[X], args->x_row0), args->beta,
+                         rows_from(buffers[OUT], args->out_row0));
 }
 
-static void clear_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status clear_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct clear_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_blend_clear_cuda(
-        starpu_cuda_get_local_stream(), n_entries(buffers[0], sl_buffer_rows(buffers[0])), sl_buffer_data(buffers[0]));
-    sl_task_leave_cuda(&args->head, st);
+    (void)cl_arg;
+    return sl_blend_clear_cuda(stream, n_entries(buffers[CLEARED], sl_buffer_rows(buffers[CLEARED])),
+                               sl_buffer_data(buffers[CLEARED]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel blend_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_blend", .size_base = sl_task_size_base};
-static struct starpu_perfmodel clear_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_blend_clear", .size_base = sl_task_size_base};
-
-static struct starpu_codelet blend_cl = {
-    .name = "sl_blend",
-    .cpu_funcs = {blend_cpu_task},
+static struct sl_operation blend_op = {
+    SL_OPERATION(blend_op, "sl_blend", SL_N_STAGES),
+    .cpu = blend_cpu_task,
     SL_CUDA_FUNC(blend_cuda_task),
-    .nbuffers = 2, /* x, out: all of out is overwritten */
-    .modes = {STARPU_R, STARPU_W},
-    .model = &blend_model,
+    .role = {{"x", STARPU_R}, {"out", STARPU_W | SL_OR_RW}},
 };
 
-static struct starpu_codelet blend_add_cl = {
-    .name = "sl_blend",
-    .cpu_funcs = {blend_cpu_task},
-    SL_CUDA_FUNC(blend_cuda_task),
-    .nbuffers = 2, /* x, out: out is added to, or keeps some rows */
-    .modes = {STARPU_R, STARPU_RW},
-    .model = &blend_model,
-};
-
-static struct starpu_codelet clear_cl = {
-    .name = "sl_blend_clear",
-    .cpu_funcs = {clear_cpu_task},
+static struct sl_operation clear_op = {
+    SL_OPERATION(clear_op, "sl_blend_clear", SL_N_STAGES),
+    .cpu = clear_cpu_task,
     SL_CUDA_FUNC(clear_cuda_task),
-    .nbuffers = 1, /* out */
-    .modes = {STARPU_W},
-    .model = &clear_model,
+    .role = {{"out", STARPU_W}},
 };
 
 /* ---- submissions ---- */
@@ -213,9 +182,9 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
     int overwrites = beta == 0 && n_rows == sl_handle_rows(out.handle);
     args.head.stage = sl_task_stage(head, stage);
     args.head.work = (beta == 0 ? 2 : 3) * (uint64_t)n_rows * sl_handle_columns(x.handle) * element;
-    sl_task_begin(&task, overwrites ? &blend_cl : &blend_add_cl);
-    sl_task_add(&task, x.handle, STARPU_R);
-    sl_task_add(&task, out.handle, overwrites ? STARPU_W : STARPU_RW);
+    sl_task_begin(&task, &blend_op);
+    sl_task_add(&task, X, x.handle, STARPU_R);
+    sl_task_add(&task, OUT, out.handle, overwrites ? STARPU_W : STARPU_RW);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
@@ -225,7 +194,7 @@ enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_st
     struct sl_task task;
     args.head.stage = sl_task_stage(head, stage);
     args.head.work = (uint64_t)sl_handle_rows(out) * sl_handle_columns(out) * sizeof(sl_real);
-    sl_task_begin(&task, &clear_cl);
-    sl_task_add(&task, out, STARPU_W);
+    sl_task_begin(&task, &clear_op);
+    sl_task_add(&task, CLEARED, out, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

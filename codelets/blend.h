@@ -15,11 +15,11 @@
 
 #include <stddef.h>
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* out[i] = beta out[i] + a x[i] for n entries, consecutive rows. beta 0: out is not read. x and out do not overlap. a
  * is rounded to sl_real first. */

@@ -233,7 +233,13 @@ struct sparse_args {
     int has_bias; /* or its gradient */
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { FORWARD_X, FORWARD_W, FORWARD_Z, FORWARD_BIAS };
+enum { INPUT_GZ, INPUT_W, INPUT_GX };
+enum { WEIGHT_X, WEIGHT_GZ, WEIGHT_GW, WEIGHT_GB };
+enum { SPARSE_OFFSETS, SPARSE_COLUMNS, SPARSE_VALUES, SPARSE_FRONTIER, SPARSE_W, SPARSE_Z, SPARSE_BIAS, SPARSE_IDS };
+enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB };
 
 /* The rows of a buffer from row0 on. */
 static sl_real *rows_from(void *buffer, uint32_t row0)
@@ -244,15 +250,6 @@ static sl_real *rows_from(void *buffer, uint32_t row0)
 static const sl_bf16 *bf16_rows_from(void *buffer, uint32_t row0)
 {
     return (const sl_bf16 *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
-}
-
-/* End a task whose product may have failed. */
-static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
-{
-    if (st != SL_OK) {
-        sl_failure_set(&head->run->failure, st);
-    }
-    sl_task_leave(head, start_s);
 }
 
 /* Each row range of a task has a product of its own: the last bits of a row may differ with the number of rows beside
@@ -285,11 +282,11 @@ static const sl_real *bias_of(int has_bias, void *const *buffer)
 static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
                                       const sl_real *bias)
 {
-    const sl_bf16 *x = bf16_rows_from(buffers[0], args->row0 + run.row);
-    const uint32_t n_in = sl_buffer_columns(buffers[0]);
-    const uint32_t n_out = sl_buffer_columns(buffers[2]);
+    const sl_bf16 *x = bf16_rows_from(buffers[FORWARD_X], args->row0 + run.row);
+    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
+    const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
     const uint32_t n_rows = run.n_rows;
-    sl_bf16 *z = (sl_bf16 *)sl_buffer_data(buffers[2]) + (size_t)run.row * n_out;
+    sl_bf16 *z = (sl_bf16 *)sl_buffer_data(buffers[FORWARD_Z]) + (size_t)run.row * n_out;
     sl_real *room;
     enum sl_status st =
         sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
@@ -298,7 +295,8 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     }
     for (uint32_t i = 0; i < n_rows && st == SL_OK; i += ROUNDED_ROWS) {
         uint32_t n = rows_at_once(n_rows, i);
-        st = sl_dense_forward_bf16_cpu(n, n_in, n_out, x + (size_t)i * n_in, sl_buffer_data(buffers[1]), bias, 0, room);
+        st = sl_dense_forward_bf16_cpu(n, n_in, n_out, x + (size_t)i * n_in, sl_buffer_data(buffers[FORWARD_W]), bias,
+                                       0, room);
         if (st == SL_OK) {
             sl_bf16_round((size_t)n * n_out, room, z + (size_t)i * n_out);
         }
@@ -309,57 +307,52 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
 
 static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
-    const sl_real *bias = bias_of(args->has_bias, buffers + 3);
+    const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
     const uint32_t row = args->row0 + run.row;
-    const uint32_t n_in = sl_buffer_columns(buffers[0]);
-    const uint32_t n_out = sl_buffer_columns(buffers[2]);
-    if (sl_buffer_is_bf16(buffers[2])) {
+    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
+    const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
+    if (sl_buffer_is_bf16(buffers[FORWARD_Z])) {
         return forward_rounded(args, buffers, run, bias);
     }
-    if (sl_buffer_is_bf16(buffers[0])) {
-        return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                         sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row));
+    if (sl_buffer_is_bf16(buffers[FORWARD_X])) {
+        return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[FORWARD_X], row),
+                                         sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
+                                         rows_from(buffers[FORWARD_Z], run.row));
     }
-    return sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[0], row), sl_buffer_data(buffers[1]), bias,
-                                args->beta, rows_from(buffers[2], run.row));
+    return sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[FORWARD_X], row),
+                                sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
+                                rows_from(buffers[FORWARD_Z], run.row));
 }
 
-static void forward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
-    double start_s;
     enum sl_status st = SL_OK;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = forward_cpu(args, buffers, run_of(&args->head, buffers[2], k));
+        st = forward_cpu(args, buffers, run_of(&args->head, buffers[FORWARD_Z], k));
     }
-    leave(&args->head, st, start_s);
+    return st;
 }
 
-static void backward_input_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_input_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
-    double start_s;
     enum sl_status st = SL_OK;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct run run = run_of(&args->head, buffers[0], k);
+        struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
         if (args->head.run->bf16) {
-            st = sl_dense_backward_input_bf16_cpu(run.n_rows, sl_buffer_columns(buffers[2]),
-                                                  sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
-                                                  sl_buffer_data(buffers[1]), args->beta,
-                                                  rows_from(buffers[2], args->row0 + run.row));
+            st = sl_dense_backward_input_bf16_cpu(
+                run.n_rows, sl_buffer_columns(buffers[INPUT_GX]), sl_buffer_columns(buffers[INPUT_GZ]),
+                rows_from(buffers[INPUT_GZ], run.row), sl_buffer_data(buffers[INPUT_W]), args->beta,
+                rows_from(buffers[INPUT_GX], args->row0 + run.row));
         } else {
-            st = sl_dense_backward_input_cpu(run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
-                                             rows_from(buffers[0], run.row), sl_buffer_data(buffers[1]), args->beta,
-                                             rows_from(buffers[2], args->row0 + run.row));
+            st = sl_dense_backward_input_cpu(run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
+                                             sl_buffer_columns(buffers[INPUT_GZ]),
+                                             rows_from(buffers[INPUT_GZ], run.row), sl_buffer_data(buffers[INPUT_W]),
+                                             args->beta, rows_from(buffers[INPUT_GX], args->row0 + run.row));
         }
     }
-    leave(&args->head, st, start_s);
+    return st;
 }
 
 /* A row range, and its gradients. */
@@ -384,41 +377,37 @@ static struct weight_run weight_run(const struct sl_task_args *head, void *buffe
 
 static enum sl_status backward_weight_cpu(const struct dense_args *args, void *buffers[], uint32_t k)
 {
-    const struct weight_run run = weight_run(&args->head, buffers + 1, args->has_bias, k);
-    const uint32_t n_in = sl_buffer_columns(buffers[0]);
-    const uint32_t n_out = sl_buffer_columns(buffers[1]);
+    const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
+    const uint32_t n_in = sl_buffer_columns(buffers[WEIGHT_X]);
+    const uint32_t n_out = sl_buffer_columns(buffers[WEIGHT_GZ]);
     const uint32_t row = args->row0 + run.rows.row;
-    if (sl_buffer_is_bf16(buffers[0])) {
-        return sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row), run.gz,
-                                                 run.gw, run.gb);
+    if (sl_buffer_is_bf16(buffers[WEIGHT_X])) {
+        return sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[WEIGHT_X], row),
+                                                 run.gz, run.gw, run.gb);
     }
-    return sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row), run.gz, run.gw,
+    return sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[WEIGHT_X], row), run.gz, run.gw,
                                         run.gb);
 }
 
-static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_weight_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
-    double start_s;
     enum sl_status st = SL_OK;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         st = backward_weight_cpu(args, buffers, k);
     }
-    leave(&args->head, st, start_s);
+    return st;
 }
 
 /* Buffers 0 .. 3 and, with dropout, the dataset ids: buffer 6, or 7 behind a bias. */
 static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args)
 {
     const unsigned ids_at = args->has_bias ? 7 : 6;
-    const sl_vertex *frontier = sl_buffer_data(buffers[3]);
+    const sl_vertex *frontier = sl_buffer_data(buffers[SPARSE_FRONTIER]);
     return (struct sl_sparse_rows){
-        .offsets = sl_buffer_data(buffers[0]),
-        .columns = sl_buffer_data(buffers[1]),
-        .values = sl_buffer_data(buffers[2]),
+        .offsets = sl_buffer_data(buffers[SPARSE_OFFSETS]),
+        .columns = sl_buffer_data(buffers[SPARSE_COLUMNS]),
+        .values = sl_buffer_data(buffers[SPARSE_VALUES]),
         .ids = frontier + args->row0,
         .dataset_ids = args->dropout > 0 ? sl_buffer_data(buffers[ids_at]) : NULL,
         .first = args->first,
@@ -450,232 +439,193 @@ static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, c
     return SL_OK;
 }
 
-static void sparse_forward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct sparse_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_sparse_rows x = sparse_rows(buffers, args);
-    const sl_real *bias = bias_of(args->has_bias, buffers + 6);
+    const sl_real *bias = bias_of(args->has_bias, buffers + SPARSE_BIAS);
     enum sl_status st = SL_OK;
-    if (sl_buffer_is_bf16(buffers[5])) {
-        st = sparse_forward_rounded(x, buffers[5], sl_buffer_data(buffers[4]), bias);
+    if (sl_buffer_is_bf16(buffers[SPARSE_Z])) {
+        st = sparse_forward_rounded(x, buffers[SPARSE_Z], sl_buffer_data(buffers[SPARSE_W]), bias);
     } else {
-        sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[5]), sl_buffer_columns(buffers[5]),
-                                    sl_buffer_data(buffers[4]), bias, args->beta, sl_buffer_data(buffers[5]));
+        sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[SPARSE_Z]), sl_buffer_columns(buffers[SPARSE_Z]),
+                                    sl_buffer_data(buffers[SPARSE_W]), bias, args->beta,
+                                    sl_buffer_data(buffers[SPARSE_Z]));
     }
-    leave(&args->head, st, start_s);
+    return st;
 }
 
-static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status sparse_backward_weight_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct sparse_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
     for (uint32_t k = 0; k < n_runs; k++) {
-        struct weight_run run = weight_run(&args->head, buffers + 4, args->has_bias, k);
-        sl_dense_sparse_backward_weight_cpu(&x, run.rows.n_rows, sl_buffer_rows(buffers[5]) / n_runs,
-                                            sl_buffer_columns(buffers[4]), run.gz, args->beta, run.gw, run.gb);
+        struct weight_run run = weight_run(&args->head, buffers + SPARSE_GZ, args->has_bias, k);
+        sl_dense_sparse_backward_weight_cpu(&x, run.rows.n_rows, sl_buffer_rows(buffers[SPARSE_GW]) / n_runs,
+                                            sl_buffer_columns(buffers[SPARSE_GZ]), run.gz, args->beta, run.gw, run.gb);
         x.ids += run.rows.n_rows;
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-/* Stream and cuBLAS handle of this worker. */
-static struct sl_dense_cuda here(const struct sl_task_args *head)
+/* The stream, with the cuBLAS handle of this worker. */
+static struct sl_dense_cuda here(const struct sl_task_args *head, cudaStream_t stream)
 {
-    return (struct sl_dense_cuda){starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), head->run->tf32};
+    return (struct sl_dense_cuda){stream, starpu_cublas_get_local_handle(), head->run->tf32};
 }
 
-static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], struct run run)
+static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], cudaStream_t stream, struct run run)
 {
-    const sl_real *bias = bias_of(args->has_bias, buffers + 3);
-    const sl_real *w = sl_buffer_data(buffers[1]);
+    const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
+    const sl_real *w = sl_buffer_data(buffers[FORWARD_W]);
     const uint32_t row = args->row0 + run.row;
-    const uint32_t n_in = sl_buffer_columns(buffers[0]);
-    const uint32_t n_out = sl_buffer_columns(buffers[2]);
-    const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[2]);
-    void *z = (char *)sl_buffer_data(buffers[2]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
-    if (sl_buffer_is_bf16(buffers[0])) {
-        return sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                          w, bias, args->beta, z_dtype, z);
+    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
+    const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
+    const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[FORWARD_Z]);
+    void *z = (char *)sl_buffer_data(buffers[FORWARD_Z]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
+    if (sl_buffer_is_bf16(buffers[FORWARD_X])) {
+        return sl_dense_forward_bf16_cuda(here(&args->head, stream), run.n_rows, n_in, n_out,
+                                          bf16_rows_from(buffers[FORWARD_X], row), w, bias, args->beta, z_dtype, z);
     }
-    return sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
-                                 args->beta, z);
+    return sl_dense_forward_cuda(here(&args->head, stream), run.n_rows, n_in, n_out, rows_from(buffers[FORWARD_X], row),
+                                 w, bias, args->beta, z);
 }
 
-static void forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct dense_args *args = cl_arg;
+    const struct dense_args *args = cl_arg;
     enum sl_status st = SL_OK;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = forward_cuda(args, buffers, run_of(&args->head, buffers[2], k));
+        st = forward_cuda(args, buffers, stream, run_of(&args->head, buffers[FORWARD_Z], k));
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void backward_input_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_input_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct dense_args *args = cl_arg;
+    const struct dense_args *args = cl_arg;
     enum sl_status st = SL_OK;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct run run = run_of(&args->head, buffers[0], k);
+        struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
         if (args->head.run->bf16) {
-            st = sl_dense_backward_input_bf16_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
-                                                   sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
-                                                   sl_buffer_data(buffers[1]), args->beta,
-                                                   rows_from(buffers[2], args->row0 + run.row));
+            st = sl_dense_backward_input_bf16_cuda(
+                here(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
+                sl_buffer_columns(buffers[INPUT_GZ]), rows_from(buffers[INPUT_GZ], run.row),
+                sl_buffer_data(buffers[INPUT_W]), args->beta, rows_from(buffers[INPUT_GX], args->row0 + run.row));
         } else {
-            st = sl_dense_backward_input_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
-                                              sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
-                                              sl_buffer_data(buffers[1]), args->beta,
-                                              rows_from(buffers[2], args->row0 + run.row));
+            st = sl_dense_backward_input_cuda(
+                here(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
+                sl_buffer_columns(buffers[INPUT_GZ]), rows_from(buffers[INPUT_GZ], run.row),
+                sl_buffer_data(buffers[INPUT_W]), args->beta, rows_from(buffers[INPUT_GX], args->row0 + run.row));
         }
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static enum sl_status backward_weight_cuda(const struct dense_args *args, void *buffers[], uint32_t k)
+static enum sl_status backward_weight_cuda(const struct dense_args *args, void *buffers[], cudaStream_t stream,
+                                           uint32_t k)
 {
-    const struct weight_run run = weight_run(&args->head, buffers + 1, args->has_bias, k);
-    const uint32_t n_in = sl_buffer_columns(buffers[0]);
-    const uint32_t n_out = sl_buffer_columns(buffers[1]);
+    const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
+    const uint32_t n_in = sl_buffer_columns(buffers[WEIGHT_X]);
+    const uint32_t n_out = sl_buffer_columns(buffers[WEIGHT_GZ]);
     const uint32_t row = args->row0 + run.rows.row;
-    if (sl_buffer_is_bf16(buffers[0])) {
-        return sl_dense_backward_weight_bf16_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
-                                                  bf16_rows_from(buffers[0], row), run.gz, run.gw, run.gb);
+    if (sl_buffer_is_bf16(buffers[WEIGHT_X])) {
+        return sl_dense_backward_weight_bf16_cuda(here(&args->head, stream), run.rows.n_rows, n_in, n_out,
+                                                  bf16_rows_from(buffers[WEIGHT_X], row), run.gz, run.gw, run.gb);
     }
-    return sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row),
-                                         run.gz, run.gw, run.gb);
+    return sl_dense_backward_weight_cuda(here(&args->head, stream), run.rows.n_rows, n_in, n_out,
+                                         rows_from(buffers[WEIGHT_X], row), run.gz, run.gw, run.gb);
 }
 
-static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status backward_weight_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct dense_args *args = cl_arg;
+    const struct dense_args *args = cl_arg;
     enum sl_status st = SL_OK;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = backward_weight_cuda(args, buffers, k);
+        st = backward_weight_cuda(args, buffers, stream, k);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void sparse_forward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status sparse_forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct sparse_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct sparse_args *args = cl_arg;
     struct sl_sparse_rows x = sparse_rows(buffers, args);
-    const sl_real *bias = bias_of(args->has_bias, buffers + 6);
-    void *z = buffers[5];
-    enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(z),
-                                                     sl_buffer_columns(z), sl_buffer_data(buffers[4]), bias, args->beta,
-                                                     sl_buffer_dtype(z), sl_buffer_data(z));
-    sl_task_leave_cuda(&args->head, st);
+    const sl_real *bias = bias_of(args->has_bias, buffers + SPARSE_BIAS);
+    void *z = buffers[SPARSE_Z];
+    return sl_dense_sparse_forward_cuda(stream, &x, sl_buffer_rows(z), sl_buffer_columns(z),
+                                        sl_buffer_data(buffers[SPARSE_W]), bias, args->beta, sl_buffer_dtype(z),
+                                        sl_buffer_data(z));
 }
 
-static void sparse_backward_weight_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status sparse_backward_weight_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct sparse_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct sparse_args *args = cl_arg;
     struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
-        struct weight_run run = weight_run(&args->head, buffers + 4, args->has_bias, k);
-        st = sl_dense_sparse_backward_weight_cuda(starpu_cuda_get_local_stream(), &x, run.rows.n_rows,
-                                                  sl_buffer_rows(buffers[5]) / n_runs, sl_buffer_columns(buffers[4]),
-                                                  run.gz, args->beta, run.gw, run.gb);
+        struct weight_run run = weight_run(&args->head, buffers + SPARSE_GZ, args->has_bias, k);
+        st = sl_dense_sparse_backward_weight_cuda(
+            stream, &x, run.rows.n_rows, sl_buffer_rows(buffers[SPARSE_GW]) / n_runs,
+            sl_buffer_columns(buffers[SPARSE_GZ]), run.gz, args->beta, run.gw, run.gb);
         x.ids += run.rows.n_rows;
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel forward_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_dense_forward", .footprint = sl_task_footprint};
-static struct starpu_perfmodel backward_input_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_dense_backward_input", .footprint = sl_task_footprint};
-static struct starpu_perfmodel backward_weight_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_dense_backward_weight", .footprint = sl_task_footprint};
-static struct starpu_perfmodel sparse_forward_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_dense_sparse_forward", .size_base = sl_task_size_base};
-static struct starpu_perfmodel sparse_backward_weight_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_dense_sparse_backward_weight", .size_base = sl_task_size_base};
-
-static struct starpu_codelet forward_cl = {
-    .name = "sl_dense_forward",
-    .cpu_funcs = {forward_cpu_task},
+static struct sl_operation forward_op = {
+    SL_HISTORY_OPERATION(forward_op, "sl_dense_forward", SL_STAGE_DENSE),
+    .cpu = forward_cpu_task,
     SL_CUDA_FUNC(forward_cuda_task),
-    /* R x, w; W z (RW if it adds); with a bias R bias */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &forward_model,
+    .role = {{"x", STARPU_R}, {"w", STARPU_R}, {"z", STARPU_W | SL_OR_RW}, {"bias", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet backward_input_cl = {
-    .name = "sl_dense_backward_input",
-    .cpu_funcs = {backward_input_cpu_task},
+static struct sl_operation backward_input_op = {
+    SL_HISTORY_OPERATION(backward_input_op, "sl_dense_backward_input", SL_STAGE_BACKWARD),
+    .cpu = backward_input_cpu_task,
     SL_CUDA_FUNC(backward_input_cuda_task),
-    .nbuffers = 3, /* gz, w, gx */
-    .modes = {STARPU_R, STARPU_R, STARPU_W},
-    .model = &backward_input_model,
+    .role = {{"gz", STARPU_R}, {"w", STARPU_R}, {"gx", STARPU_W | SL_OR_RW}},
 };
 
-static struct starpu_codelet backward_input_add_cl = {
-    .name = "sl_dense_backward_input",
-    .cpu_funcs = {backward_input_cpu_task},
-    SL_CUDA_FUNC(backward_input_cuda_task),
-    .nbuffers = 3, /* gz, w, gx: gx is added to */
-    .modes = {STARPU_R, STARPU_R, STARPU_RW},
-    .model = &backward_input_model,
-};
-
-static struct starpu_codelet backward_weight_cl = {
-    .name = "sl_dense_backward_weight",
-    .cpu_funcs = {backward_weight_cpu_task},
+static struct sl_operation backward_weight_op = {
+    SL_HISTORY_OPERATION(backward_weight_op, "sl_dense_backward_weight", SL_STAGE_BACKWARD),
+    .cpu = backward_weight_cpu_task,
     SL_CUDA_FUNC(backward_weight_cuda_task),
-    /* R x, gz; W gw; with a bias W gb */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &backward_weight_model,
+    .role = {{"x", STARPU_R}, {"gz", STARPU_R}, {"gw", STARPU_W}, {"gb", STARPU_W | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet sparse_forward_cl = {
-    .name = "sl_dense_sparse_forward",
-    .cpu_funcs = {sparse_forward_cpu_task},
+static struct sl_operation sparse_forward_op = {
+    SL_OPERATION(sparse_forward_op, "sl_dense_sparse_forward", SL_STAGE_DENSE),
+    .cpu = sparse_forward_cpu_task,
     SL_CUDA_FUNC(sparse_forward_cuda_task),
-    /* R offsets, columns, values, frontier, w; W z (RW if it adds); with a bias R bias; with dropout R dataset ids */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &sparse_forward_model,
+    .role = {{"offsets", STARPU_R},
+             {"columns", STARPU_R},
+             {"values", STARPU_R},
+             {"frontier", STARPU_R},
+             {"w", STARPU_R},
+             {"z", STARPU_W | SL_OR_RW},
+             {"bias", STARPU_R | SL_OPTIONAL},
+             {"dataset ids", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet sparse_backward_weight_cl = {
-    .name = "sl_dense_sparse_backward_weight",
-    .cpu_funcs = {sparse_backward_weight_cpu_task},
+static struct sl_operation sparse_backward_weight_op = {
+    SL_OPERATION(sparse_backward_weight_op, "sl_dense_sparse_backward_weight", SL_STAGE_BACKWARD),
+    .cpu = sparse_backward_weight_cpu_task,
     SL_CUDA_FUNC(sparse_backward_weight_cuda_task),
-    /* R offsets, columns, values, frontier, gz; W gw (RW if it adds); with a bias gb as gw; with dropout R dataset
-     * ids */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &sparse_backward_weight_model,
+    .role = {{"offsets", STARPU_R},
+             {"columns", STARPU_R},
+             {"values", STARPU_R},
+             {"frontier", STARPU_R},
+             {"gz", STARPU_R},
+             {"gw", STARPU_W | SL_OR_RW},
+             {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL},
+             {"dataset ids", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -749,14 +699,13 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     if (sl_handle_is_bf16(z) && (beta != 0 || !sl_handle_is_bf16(x))) {
         return sl_fail(SL_EINVAL, "sl_dense_forward: Z in bf16, expected X in bf16 and to overwrite");
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = flops_of(&shape);
-    sl_task_begin(&task, &forward_cl);
-    sl_task_add(&task, x, STARPU_R);
-    sl_task_add(&task, w, STARPU_R);
-    sl_task_add(&task, z, beta == 0 ? STARPU_W : STARPU_RW);
+    sl_task_begin(&task, &forward_op);
+    sl_task_add(&task, FORWARD_X, x, STARPU_R);
+    sl_task_add(&task, FORWARD_W, w, STARPU_R);
+    sl_task_add(&task, FORWARD_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
     if (bias != NULL) {
-        sl_task_add(&task, bias, STARPU_R);
+        sl_task_add(&task, FORWARD_BIAS, bias, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
@@ -776,12 +725,11 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
         return sl_fail(SL_EINVAL, "sl_dense_backward_input: GX of %u rows cannot be overwritten by GZ of %u rows",
                        shape.x_rows, shape.z_rows);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = flops_of(&shape);
-    sl_task_begin(&task, beta == 0 ? &backward_input_cl : &backward_input_add_cl);
-    sl_task_add(&task, gz, STARPU_R);
-    sl_task_add(&task, w, STARPU_R);
-    sl_task_add(&task, gx, beta == 0 ? STARPU_W : STARPU_RW);
+    sl_task_begin(&task, &backward_input_op);
+    sl_task_add(&task, INPUT_GZ, gz, STARPU_R);
+    sl_task_add(&task, INPUT_W, w, STARPU_R);
+    sl_task_add(&task, INPUT_GX, gx, beta == 0 ? STARPU_W : STARPU_RW);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -798,14 +746,13 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
     shape.w_rows /= sl_task_n_runs(head);
     SL_TRY(st, check_shape("sl_dense_backward_weight", &shape), failed);
     SL_TRY(st, check_gradients("sl_dense_backward_weight", head, gz, shape.w_rows, gw, gb), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = flops_of(&shape);
-    sl_task_begin(&task, &backward_weight_cl);
-    sl_task_add(&task, x, STARPU_R);
-    sl_task_add(&task, gz, STARPU_R);
-    sl_task_add(&task, gw, STARPU_W);
+    sl_task_begin(&task, &backward_weight_op);
+    sl_task_add(&task, WEIGHT_X, x, STARPU_R);
+    sl_task_add(&task, WEIGHT_GZ, gz, STARPU_R);
+    sl_task_add(&task, WEIGHT_GW, gw, STARPU_W);
     if (gb != NULL) {
-        sl_task_add(&task, gb, STARPU_W);
+        sl_task_add(&task, WEIGHT_GB, gb, STARPU_W);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
@@ -843,10 +790,10 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
 
 static void add_sparse(struct sl_task *task, const struct sl_sparse *x)
 {
-    sl_task_add(task, x->offsets, STARPU_R);
-    sl_task_add(task, x->columns, STARPU_R);
-    sl_task_add(task, x->values, STARPU_R);
-    sl_task_add(task, x->frontier, STARPU_R);
+    sl_task_add(task, SPARSE_OFFSETS, x->offsets, STARPU_R);
+    sl_task_add(task, SPARSE_COLUMNS, x->columns, STARPU_R);
+    sl_task_add(task, SPARSE_VALUES, x->values, STARPU_R);
+    sl_task_add(task, SPARSE_FRONTIER, x->frontier, STARPU_R);
 }
 
 enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
@@ -865,16 +812,15 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
     if (beta != 0 && sl_handle_is_bf16(z)) {
         return sl_fail(SL_EINVAL, "sl_dense_sparse_forward: Z in bf16, expected to overwrite it");
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
-    sl_task_begin(&task, &sparse_forward_cl);
+    sl_task_begin(&task, &sparse_forward_op);
     add_sparse(&task, x);
-    sl_task_add(&task, w, STARPU_R);
-    sl_task_add(&task, z, beta == 0 ? STARPU_W : STARPU_RW);
+    sl_task_add(&task, SPARSE_W, w, STARPU_R);
+    sl_task_add(&task, SPARSE_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
     if (bias != NULL) {
-        sl_task_add(&task, bias, STARPU_R);
+        sl_task_add(&task, SPARSE_BIAS, bias, STARPU_R);
     }
     if (args.dropout > 0) {
-        sl_task_add(&task, x->dataset_ids, STARPU_R);
+        sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
@@ -894,16 +840,15 @@ enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args 
         st,
         check_gradients("sl_dense_sparse_backward_weight", head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw, gb),
         failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    sl_task_begin(&task, &sparse_backward_weight_cl);
+    sl_task_begin(&task, &sparse_backward_weight_op);
     add_sparse(&task, x);
-    sl_task_add(&task, gz, STARPU_R);
-    sl_task_add(&task, gw, mode);
+    sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
+    sl_task_add(&task, SPARSE_GW, gw, mode);
     if (gb != NULL) {
-        sl_task_add(&task, gb, mode);
+        sl_task_add(&task, SPARSE_GB, gb, mode);
     }
     if (args.dropout > 0) {
-        sl_task_add(&task, x->dataset_ids, STARPU_R);
+        sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:

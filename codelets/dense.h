@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 8, dense: a product of rows with a weight matrix, and its two adjoints.
+ * Dense: a product of rows with a weight matrix, and its two adjoints.
  *   before: codelets/aggregate.h, or the rows themselves if a layer projects first     after: codelets/activate.h
  *
  *   forward          Z  = X W (+ bias)        or  Z  += X W
@@ -19,12 +19,12 @@
 #ifndef SL_CODELETS_DENSE_H
 #define SL_CODELETS_DENSE_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 #ifdef SL_CUDA
 #include <cublas_v2.h>

@@ -8,7 +8,7 @@
 
 #include "codelets/bias.h"
 #include "codelets/blend.h"
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 #define LANES 16 /* partial sums of a head's score, for speed; the same number everywhere, so that the order is fixed */
 
@@ -117,129 +117,102 @@ struct attention_args {
     uint32_t n_heads;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void identity_cpu_task(void *buffers[], void *cl_arg)
+enum { IDENTITY_W, IDENTITY_OUT };
+enum { ATTENTION_W, ATTENTION_SRC, ATTENTION_DST, ATTENTION_OUT };
+enum { ATTENTION_GOUT = 3, ATTENTION_GW, ATTENTION_GSRC, ATTENTION_GDST };
+
+static enum sl_status identity_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct identity_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_derive_identity_cpu(sl_buffer_rows(buffers[0]), args->a, args->b, sl_buffer_data(buffers[0]),
-                           sl_buffer_data(buffers[1]));
-    sl_task_leave(&args->head, start_s);
+    sl_derive_identity_cpu(sl_buffer_rows(buffers[IDENTITY_W]), args->a, args->b, sl_buffer_data(buffers[IDENTITY_W]),
+                           sl_buffer_data(buffers[IDENTITY_OUT]));
+    return SL_OK;
 }
 
 /* The parameters in the first three buffers. */
 static struct sl_derive_attention attention_of(void *buffers[], const struct attention_args *args)
 {
     return (struct sl_derive_attention){
-        .n_rows = sl_buffer_rows(buffers[0]),
-        .n_columns = sl_buffer_columns(buffers[0]),
+        .n_rows = sl_buffer_rows(buffers[ATTENTION_W]),
+        .n_columns = sl_buffer_columns(buffers[ATTENTION_W]),
         .n_heads = args->n_heads,
-        .w = sl_buffer_data(buffers[0]),
-        .src = sl_buffer_data(buffers[1]),
-        .dst = sl_buffer_data(buffers[2]),
+        .w = sl_buffer_data(buffers[ATTENTION_W]),
+        .src = sl_buffer_data(buffers[ATTENTION_SRC]),
+        .dst = sl_buffer_data(buffers[ATTENTION_DST]),
     };
 }
 
-static void attention_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status attention_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct attention_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_derive_attention a = attention_of(buffers, args);
-    sl_derive_attention_cpu(&a, sl_buffer_data(buffers[3]));
-    sl_task_leave(&args->head, start_s);
+    sl_derive_attention_cpu(&a, sl_buffer_data(buffers[ATTENTION_OUT]));
+    return SL_OK;
 }
 
-static void attention_backward_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status attention_backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct attention_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_derive_attention a = attention_of(buffers, args);
-    sl_derive_attention_backward_cpu(&a, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
-                                     sl_buffer_data(buffers[5]), sl_buffer_data(buffers[6]));
-    sl_task_leave(&args->head, start_s);
+    sl_derive_attention_backward_cpu(&a, sl_buffer_data(buffers[ATTENTION_GOUT]), sl_buffer_data(buffers[ATTENTION_GW]),
+                                     sl_buffer_data(buffers[ATTENTION_GSRC]), sl_buffer_data(buffers[ATTENTION_GDST]));
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void identity_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status identity_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct identity_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_derive_identity_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), args->a,
-                                                args->b, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
-    sl_task_leave_cuda(&args->head, st);
+    const struct identity_args *args = cl_arg;
+    return sl_derive_identity_cuda(stream, sl_buffer_rows(buffers[IDENTITY_W]), args->a, args->b,
+                                   sl_buffer_data(buffers[IDENTITY_W]), sl_buffer_data(buffers[IDENTITY_OUT]));
 }
 
-static void attention_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status attention_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct attention_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct attention_args *args = cl_arg;
     struct sl_derive_attention a = attention_of(buffers, args);
-    enum sl_status st = sl_derive_attention_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[3]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_derive_attention_cuda(stream, &a, sl_buffer_data(buffers[ATTENTION_OUT]));
 }
 
-static void attention_backward_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status attention_backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct attention_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct attention_args *args = cl_arg;
     struct sl_derive_attention a = attention_of(buffers, args);
-    enum sl_status st = sl_derive_attention_backward_cuda(starpu_cuda_get_local_stream(), &a,
-                                                          sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
-                                                          sl_buffer_data(buffers[5]), sl_buffer_data(buffers[6]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_derive_attention_backward_cuda(
+        stream, &a, sl_buffer_data(buffers[ATTENTION_GOUT]), sl_buffer_data(buffers[ATTENTION_GW]),
+        sl_buffer_data(buffers[ATTENTION_GSRC]), sl_buffer_data(buffers[ATTENTION_GDST]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel identity_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_derive_identity", .footprint = sl_task_footprint};
-static struct starpu_perfmodel attention_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_derive_attention", .footprint = sl_task_footprint};
-static struct starpu_perfmodel attention_backward_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_derive_attention_backward", .footprint = sl_task_footprint};
-
-static struct starpu_codelet identity_cl = {
-    .name = "sl_derive_identity",
-    .cpu_funcs = {identity_cpu_task},
+static struct sl_operation identity_op = {
+    SL_HISTORY_OPERATION(identity_op, "sl_derive_identity", SL_STAGE_DENSE),
+    .cpu = identity_cpu_task,
     SL_CUDA_FUNC(identity_cuda_task),
-    .nbuffers = 2, /* w, out */
-    .modes = {STARPU_R, STARPU_W},
-    .model = &identity_model,
+    .role = {{"w", STARPU_R}, {"out", STARPU_W}},
 };
 
-static struct starpu_codelet attention_cl = {
-    .name = "sl_derive_attention",
-    .cpu_funcs = {attention_cpu_task},
+static struct sl_operation attention_op = {
+    SL_HISTORY_OPERATION(attention_op, "sl_derive_attention", SL_STAGE_DENSE),
+    .cpu = attention_cpu_task,
     SL_CUDA_FUNC(attention_cuda_task),
-    .nbuffers = 4, /* w, src, dst, out */
-    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_W},
-    .model = &attention_model,
+    .role = {{"w", STARPU_R}, {"src", STARPU_R}, {"dst", STARPU_R}, {"out", STARPU_W}},
 };
 
-static struct starpu_codelet attention_backward_cl = {
-    .name = "sl_derive_attention_backward",
-    .cpu_funcs = {attention_backward_cpu_task},
+static struct sl_operation attention_backward_op = {
+    SL_HISTORY_OPERATION(attention_backward_op, "sl_derive_attention_backward", SL_STAGE_SYNC),
+    .cpu = attention_backward_cpu_task,
     SL_CUDA_FUNC(attention_backward_cuda_task),
-    .nbuffers = 7, /* w, src, dst, gout, gw, gsrc, gdst */
-    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_R, STARPU_W, STARPU_W, STARPU_W},
-    .model = &attention_backward_model,
+    .role = {{"w", STARPU_R},
+             {"src", STARPU_R},
+             {"dst", STARPU_R},
+             {"gout", STARPU_R},
+             {"gw", STARPU_W},
+             {"gsrc", STARPU_W},
+             {"gdst", STARPU_W}},
 };
 
 /* ---- submissions ---- */
@@ -263,11 +236,10 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = (uint64_t)sl_handle_rows(w) * sl_handle_columns(w);
-    sl_task_begin(&task, &identity_cl);
-    sl_task_add(&task, w, STARPU_R);
-    sl_task_add(&task, out, STARPU_W);
+    sl_task_begin(&task, &identity_op);
+    sl_task_add(&task, IDENTITY_W, w, STARPU_R);
+    sl_task_add(&task, IDENTITY_OUT, out, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
@@ -310,15 +282,15 @@ failed:
 }
 
 /* Begin a task: add the buffers that both tasks share, and estimate the flops. */
-static void begin_attention(struct sl_task *task, struct starpu_codelet *codelet,
+static void begin_attention(struct sl_task *task, struct sl_operation *operation,
                             const struct sl_derive_attention_layer *layer, struct attention_args *args)
 {
     args->n_heads = layer->n_heads;
     args->head.work = 4 * (uint64_t)sl_handle_rows(layer->w) * sl_handle_columns(layer->w);
-    sl_task_begin(task, codelet);
-    sl_task_add(task, layer->w, STARPU_R);
-    sl_task_add(task, layer->src, STARPU_R);
-    sl_task_add(task, layer->dst, STARPU_R);
+    sl_task_begin(task, operation);
+    sl_task_add(task, ATTENTION_W, layer->w, STARPU_R);
+    sl_task_add(task, ATTENTION_SRC, layer->src, STARPU_R);
+    sl_task_add(task, ATTENTION_DST, layer->dst, STARPU_R);
 }
 
 enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
@@ -330,9 +302,8 @@ enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
     if (st != SL_OK) {
         return st;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
-    begin_attention(&task, &attention_cl, layer, &args);
-    sl_task_add(&task, out, STARPU_W);
+    begin_attention(&task, &attention_op, layer, &args);
+    sl_task_add(&task, ATTENTION_OUT, out, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
@@ -350,12 +321,11 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
     SL_TRY(st, check_matrix(name, "GW", gw, sl_handle_rows(layer->w), n_columns), failed);
     SL_TRY(st, check_matrix(name, "GSRC", gsrc, 1, n_columns), failed);
     SL_TRY(st, check_matrix(name, "GDST", gdst, 1, n_columns), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
-    begin_attention(&task, &attention_backward_cl, layer, &args);
-    sl_task_add(&task, gout, STARPU_R);
-    sl_task_add(&task, gw, STARPU_W);
-    sl_task_add(&task, gsrc, STARPU_W);
-    sl_task_add(&task, gdst, STARPU_W);
+    begin_attention(&task, &attention_backward_op, layer, &args);
+    sl_task_add(&task, ATTENTION_GOUT, gout, STARPU_R);
+    sl_task_add(&task, ATTENTION_GW, gw, STARPU_W);
+    sl_task_add(&task, ATTENTION_GSRC, gsrc, STARPU_W);
+    sl_task_add(&task, ATTENTION_GDST, gdst, STARPU_W);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -23,9 +23,9 @@
 #ifndef SL_CODELETS_DERIVE_H
 #define SL_CODELETS_DERIVE_H
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* ---- kernels, CPU: no argument aliases another ---- */
 

@@ -59,7 +59,7 @@ static inline SL_HOST_DEVICE uint32_t sl_dropout_mask(const struct sl_draw *draw
  * close to 1 that nothing would be kept. */
 enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *threshold_out);
 
-/* Host: bytes from one row to the next in the output of sl_dropout_keep for n columns. */
+/* Host: the stride in bytes between rows in the output of sl_dropout_keep, for n columns. */
 static inline uint32_t sl_dropout_stride(uint32_t n)
 {
     return (n + 63) / 64 * 64;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -82,7 +82,9 @@ struct entryloss_args {
     bool weighs;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { Z, FRONTIER, TARGETS, GZ, LOSS, WEIGHTS };
 
 /* One row segment (struct sl_runs) of the task. */
 struct entryloss_run {
@@ -95,63 +97,56 @@ struct entryloss_run {
 
 static struct entryloss_run entryloss_run(const struct entryloss_args *args, void *buffers[], uint32_t k)
 {
-    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
-    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-    const size_t offset = (size_t)row * sl_buffer_columns(buffers[0]);
-    return (struct entryloss_run){.n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1) - row,
-                                  .z = (const sl_real *)sl_buffer_data(buffers[0]) + offset,
+    const sl_vertex *frontier = sl_buffer_data(buffers[FRONTIER]);
+    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k);
+    const size_t offset = (size_t)row * sl_buffer_columns(buffers[Z]);
+    return (struct entryloss_run){.n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k + 1) - row,
+                                  .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
                                   .entries = {.kind = args->kind,
-                                              .part_targets = sl_buffer_data(buffers[2]),
+                                              .part_targets = sl_buffer_data(buffers[TARGETS]),
                                               .first = args->first,
                                               .ids = frontier + args->row0 + row,
-                                              .weights = args->weighs ? sl_buffer_data(buffers[5]) : NULL},
-                                  .gz = (sl_real *)sl_buffer_data(buffers[3]) + offset,
-                                  .loss = (double *)sl_buffer_data(buffers[4]) + k};
+                                              .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL},
+                                  .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
+                                  .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
 }
 
-static void entryloss_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status entryloss_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct entryloss_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
         struct entryloss_run run = entryloss_run(args, buffers, k);
-        sl_entryloss_cpu(run.n_rows, sl_buffer_columns(buffers[0]), run.z, &run.entries, args->scale, run.gz, run.loss);
+        sl_entryloss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.entries, args->scale, run.gz, run.loss);
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void entryloss_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status entryloss_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct entryloss_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct entryloss_args *args = cl_arg;
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct entryloss_run run = entryloss_run(args, buffers, k);
-        st = sl_entryloss_cuda(starpu_cuda_get_local_stream(), run.n_rows, sl_buffer_columns(buffers[0]), run.z,
-                               &run.entries, args->scale, run.gz, run.loss);
+        st = sl_entryloss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.entries, args->scale,
+                               run.gz, run.loss);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel entryloss_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_entryloss", .size_base = sl_task_size_base};
-
-static struct starpu_codelet entryloss_cl = {
-    .name = "sl_entryloss",
-    .cpu_funcs = {entryloss_cpu_task},
+static struct sl_operation entryloss_op = {
+    SL_OPERATION(entryloss_op, "sl_entryloss", SL_STAGE_LOSS),
+    .cpu = entryloss_cpu_task,
     SL_CUDA_FUNC(entryloss_cuda_task),
-    /* R z, frontier, targets of the part; W gz, loss; with weights: R weights */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &entryloss_model,
+    .role = {{"z", STARPU_R},
+             {"frontier", STARPU_R},
+             {"targets", STARPU_R},
+             {"gz", STARPU_W},
+             {"loss", STARPU_W},
+             {"weights", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -182,16 +177,15 @@ enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_
                        sl_handle_element(loss), n_columns);
     }
     SL_TRY(st, sl_task_check_runs("sl_entryloss", head, n_rows, loss, 1, 1), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
     args.head.work = 2 * (uint64_t)n_rows * n_columns * sizeof(sl_real);
-    sl_task_begin(&task, &entryloss_cl);
-    sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, entries->frontier, STARPU_R);
-    sl_task_add(&task, entries->part_targets, STARPU_R);
-    sl_task_add(&task, gz, STARPU_W);
-    sl_task_add(&task, loss, STARPU_W);
+    sl_task_begin(&task, &entryloss_op);
+    sl_task_add(&task, Z, z, STARPU_R);
+    sl_task_add(&task, FRONTIER, entries->frontier, STARPU_R);
+    sl_task_add(&task, TARGETS, entries->part_targets, STARPU_R);
+    sl_task_add(&task, GZ, gz, STARPU_W);
+    sl_task_add(&task, LOSS, loss, STARPU_W);
     if (args.weighs) {
-        sl_task_add(&task, entries->weights, STARPU_R);
+        sl_task_add(&task, WEIGHTS, entries->weights, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:

@@ -16,7 +16,7 @@
 #ifndef SL_CODELETS_ENTRYLOSS_H
 #define SL_CODELETS_ENTRYLOSS_H
 
-#include "codelets/task.h"
+#include "tasks/task.h"
 #include "support/real.h"
 #include "support/status.h"
 

@@ -116,16 +116,20 @@ struct pack_args {
     } packed[SL_MAX_PES]; /* submitted up to packed[n_requesters - 1] */
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-#define ONE_ASKS 2      /* positions before the entries, in a list with one requester */
-#define OWNER_BUFFERS 4 /* of an owner: frontier, index, counts, inverse */
+/* Each owner has a buffer of each role before MERGE_REQUEST. The owners follow each other, then the requests. */
+enum { MERGE_IDS, MERGE_INDEX, MERGE_COUNTS, MERGE_INVERSE, MERGE_REQUEST };
+enum { PACK_INVERSE, PACK_ROWS, PACK_PACKED };
+enum { UNPACK_PACKED, UNPACK_ROWS, UNPACK_OUT };
+
+#define ONE_ASKS 2 /* positions before the entries, in a list with one requester */
 
 static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
 {
     *out = (struct sl_requests){.n_parts = args->n_parts};
     for (uint32_t p = 0; p < args->n_parts; p++) {
-        out->list[p] = sl_buffer_data(buffers[OWNER_BUFFERS * args->n_owners + p]);
+        out->list[p] = sl_buffer_data(buffers[MERGE_REQUEST * args->n_owners + p]);
     }
 }
 
@@ -134,46 +138,36 @@ static struct sl_frontier task_frontier(void *buffers[], const struct merging *m
 {
     struct sl_frontier frontier = {.first = merging->part_first,
                                    .n_part = merging->part_end - merging->part_first,
-                                   .ids = sl_buffer_data(buffers[0]),
-                                   .row_of = sl_buffer_data(buffers[1])};
+                                   .ids = sl_buffer_data(buffers[MERGE_IDS]),
+                                   .row_of = sl_buffer_data(buffers[MERGE_INDEX])};
     frontier.words = (uint64_t *)(void *)(frontier.row_of + frontier.n_part + (frontier.n_part & 1));
     return frontier;
 }
 
-static void merge_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status merge_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct merge_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_requests requests;
     uint32_t level = args->head.hop;
     task_requests(buffers, args, &requests);
     for (uint32_t i = 0; i < args->n_owners; i++) {
-        void **own = buffers + OWNER_BUFFERS * i;
+        void **own = buffers + MERGE_REQUEST * i;
         struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
-        uint32_t *counts = sl_buffer_data(own[2]);
+        uint32_t *counts = sl_buffer_data(own[MERGE_COUNTS]);
         requests.owner = args->merging[i].owner;
         requests.of_part = args->merging[i].of_part;
         counts[sl_counts_rows(level + 1)] =
-            sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(own[3]));
+            sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(own[MERGE_INVERSE]));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-static void pack_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct pack_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const sl_real *chunk[SL_MAX_CHUNKS];
-    const uint32_t *inverse = sl_buffer_data(buffers[0]);
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[1 + c]);
-    }
+    const uint32_t *inverse = sl_buffer_data(buffers[PACK_INVERSE]);
+    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         const struct packed *packed = &args->packed[r];
         struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
@@ -184,63 +178,52 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
             sl_pack_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
         }
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 /* buffers: packed, rows, out. */
-static void unpack_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status unpack_cpu_task(void *buffers[], const void *cl_arg)
 {
-    const struct sl_task_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(args, &start_s)) {
-        return;
-    }
-    const uint32_t n = sl_buffer_rows(buffers[0]);
-    const uint32_t n_columns = sl_buffer_columns(buffers[0]);
-    const uint32_t *rows = (const uint32_t *)sl_buffer_data(buffers[1]) + ONE_ASKS;
-    if (sl_buffer_is_bf16(buffers[2])) {
-        sl_unpack_bf16_cpu(n, n_columns, rows, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
+    (void)cl_arg;
+    const uint32_t n = sl_buffer_rows(buffers[UNPACK_PACKED]);
+    const uint32_t n_columns = sl_buffer_columns(buffers[UNPACK_PACKED]);
+    const uint32_t *rows = (const uint32_t *)sl_buffer_data(buffers[UNPACK_ROWS]) + ONE_ASKS;
+    if (sl_buffer_is_bf16(buffers[UNPACK_OUT])) {
+        sl_unpack_bf16_cpu(n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]),
+                           sl_buffer_data(buffers[UNPACK_OUT]));
     } else {
-        sl_unpack_cpu(n, n_columns, rows, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
+        sl_unpack_cpu(n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]), sl_buffer_data(buffers[UNPACK_OUT]));
     }
-    sl_task_leave(args, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void merge_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status merge_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct merge_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct merge_args *args = cl_arg;
     struct sl_requests requests;
     enum sl_status st = SL_OK;
     task_requests(buffers, args, &requests);
     for (uint32_t i = 0; i < args->n_owners && st == SL_OK; i++) {
-        void **own = buffers + OWNER_BUFFERS * i;
+        void **own = buffers + MERGE_REQUEST * i;
         struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
         requests.owner = args->merging[i].owner;
         requests.of_part = args->merging[i].of_part;
-        st = sl_merge_cuda(starpu_cuda_get_local_stream(), &requests, args->head.hop, sl_buffer_data(own[2]), &frontier,
-                           sl_buffer_data(own[3]));
+        st = sl_merge_cuda(stream, &requests, args->head.hop, sl_buffer_data(own[MERGE_COUNTS]), &frontier,
+                           sl_buffer_data(own[MERGE_INVERSE]));
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void pack_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct pack_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct pack_args *args = cl_arg;
     const void *chunk[SL_MAX_CHUNKS];
     void *packed[SL_MAX_PES];
     uint32_t requester[SL_MAX_PES];
     uint32_t n_rows[SL_MAX_PES];
     size_t row_bytes = 0;
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[1 + c]);
-    }
+    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         requester[r] = args->packed[r].requester;
         packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
@@ -248,60 +231,46 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         void *to = buffers[args->packed[r].rows.buffer];
         row_bytes = sl_dtype_bytes(sl_buffer_dtype(to), sl_buffer_columns(to));
     }
-    enum sl_status st =
-        sl_pack_cuda(starpu_cuda_get_local_stream(), row_bytes, args->n_chunks, args->shift, chunk, args->n_parts,
-                     sl_buffer_data(buffers[0]), args->n_requesters, requester, n_rows, packed);
-    sl_task_leave_cuda(&args->head, st);
+    return sl_pack_cuda(stream, row_bytes, args->n_chunks, args->shift, chunk, args->n_parts,
+                        sl_buffer_data(buffers[PACK_INVERSE]), args->n_requesters, requester, n_rows, packed);
 }
 
-static void unpack_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status unpack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct sl_task_args *args = cl_arg;
-    if (sl_task_enter_cuda(args)) {
-        return;
-    }
-    const uint32_t *list = sl_buffer_data(buffers[1]);
-    enum sl_status st = sl_unpack_cuda(
-        starpu_cuda_get_local_stream(), sl_dtype_bytes(sl_buffer_dtype(buffers[0]), sl_buffer_columns(buffers[0])),
-        sl_buffer_rows(buffers[0]), list + ONE_ASKS, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
-    sl_task_leave_cuda(args, st);
+    (void)cl_arg;
+    const uint32_t *list = sl_buffer_data(buffers[UNPACK_ROWS]);
+    return sl_unpack_cuda(
+        stream, sl_dtype_bytes(sl_buffer_dtype(buffers[UNPACK_PACKED]), sl_buffer_columns(buffers[UNPACK_PACKED])),
+        sl_buffer_rows(buffers[UNPACK_PACKED]), list + ONE_ASKS, sl_buffer_data(buffers[UNPACK_PACKED]),
+        sl_buffer_data(buffers[UNPACK_OUT]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel merge_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_merge", .size_base = sl_task_size_base};
-static struct starpu_perfmodel pack_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_pack", .size_base = sl_task_size_base};
-
-static struct starpu_perfmodel unpack_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_unpack", .size_base = sl_task_size_base};
-
-static struct starpu_codelet merge_cl = {
-    .name = "sl_merge",
-    .cpu_funcs = {merge_cpu_task},
+static struct sl_operation merge_op = {
+    SL_OPERATION(merge_op, "sl_merge", SL_STAGE_SAMPLE),
+    .cpu = merge_cpu_task,
     SL_CUDA_FUNC(merge_cuda_task),
-    /* RW frontier, index, counts, W inverse of each owner; R one request per PE of the group */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &merge_model,
+    .role = {{"frontier", STARPU_RW | SL_REPEATED},
+             {"index", STARPU_RW | SL_REPEATED},
+             {"counts", STARPU_RW | SL_REPEATED},
+             {"inverse", STARPU_W | SL_REPEATED},
+             {"request", STARPU_R | SL_REPEATED}},
 };
 
-static struct starpu_codelet pack_cl = {
-    .name = "sl_pack",
-    .cpu_funcs = {pack_cpu_task},
+static struct sl_operation pack_op = {
+    SL_OPERATION(pack_op, "sl_pack", SL_STAGE_EXCHANGE),
+    .cpu = pack_cpu_task,
     SL_CUDA_FUNC(pack_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverse, all chunks of the rows; W or RW packed */
-    .model = &pack_model,
+    .role = {{"inverse", STARPU_R}, {"rows", STARPU_R | SL_REPEATED}, {"packed", STARPU_W | SL_OR_RW | SL_REPEATED}},
 };
 
-static struct starpu_codelet unpack_cl = {
-    .name = "sl_unpack",
-    .cpu_funcs = {unpack_cpu_task},
+static struct sl_operation unpack_op = {
+    SL_OPERATION(unpack_op, "sl_unpack", SL_STAGE_EXCHANGE),
+    .cpu = unpack_cpu_task,
     SL_CUDA_FUNC(unpack_cuda_task),
-    .nbuffers = 3, /* packed, rows, out */
-    .modes = {STARPU_R, STARPU_R, STARPU_RW},
-    .model = &unpack_model,
+    .role = {{"packed", STARPU_R}, {"rows", STARPU_R}, {"out", STARPU_RW}},
 };
 
 /* ---- submissions ---- */
@@ -326,24 +295,22 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     if (n_parts > SL_MAX_PES || n_owners > n_parts) {
         return sl_fail(SL_EINVAL, "sl_merge: %u of %u PEs (at most %d)", n_owners, n_parts, SL_MAX_PES);
     }
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 0;
-    sl_task_begin(&task, &merge_cl);
+    sl_task_begin(&task, &merge_op);
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
-        if (task.status == SL_OK) {
-            task.status = check_merging(n_parts, &owners[i]);
+        enum sl_status st = check_merging(n_parts, &owners[i]);
+        if (st != SL_OK) {
+            return st;
         }
         args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
         args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
-        sl_task_add(&task, frontier->ids, STARPU_RW);
-        sl_task_add(&task, frontier->index, STARPU_RW);
-        sl_task_add(&task, frontier->counts, STARPU_RW);
-        sl_task_add(&task, owners[i].inverse, STARPU_W);
+        sl_task_add(&task, MERGE_IDS, frontier->ids, STARPU_RW);
+        sl_task_add(&task, MERGE_INDEX, frontier->index, STARPU_RW);
+        sl_task_add(&task, MERGE_COUNTS, frontier->counts, STARPU_RW);
+        sl_task_add(&task, MERGE_INVERSE, owners[i].inverse, STARPU_W);
     }
-    for (uint32_t p = 0; p < n_parts; p++) {
-        sl_task_add(&task, request[p], STARPU_R);
-    }
+    sl_task_add_each(&task, MERGE_REQUEST, n_parts, request, STARPU_R);
     size_t bytes = offsetof(struct merge_args, merging) + n_owners * sizeof *args.merging;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SAMPLE);
 }
@@ -379,7 +346,6 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
     }
     args.n_chunks = rows->split.n_chunks;
     args.shift = rows->split.shift;
-    args.head.stage = SL_STAGE_EXCHANGE;
     args.head.work = 0;
     for (uint32_t r = 0; r < n_requesters; r++) {
         enum sl_status st = check_pack(rows, inverse, n_parts, requester[r], &packed[r]);
@@ -388,13 +354,11 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
         }
         args.head.work += 2 * sl_handle_element(packed[r].handle) * (uint64_t)packed[r].n_rows * rows->n_columns;
     }
-    sl_task_begin(&task, &pack_cl);
-    sl_task_add(&task, inverse, STARPU_R);
-    for (uint32_t c = 0; c < args.n_chunks; c++) {
-        sl_task_add(&task, rows->chunk[c], STARPU_R);
-    }
+    sl_task_begin(&task, &pack_op);
+    sl_task_add(&task, PACK_INVERSE, inverse, STARPU_R);
+    sl_task_add_each(&task, PACK_ROWS, args.n_chunks, rows->chunk, STARPU_R);
     for (uint32_t r = 0; r < n_requesters; r++) {
-        args.packed[r] = (struct packed){requester[r], sl_task_add_slice(&task, &packed[r], STARPU_W)};
+        args.packed[r] = (struct packed){requester[r], sl_task_add_slice(&task, PACK_PACKED, &packed[r], STARPU_W)};
     }
     size_t bytes = offsetof(struct pack_args, packed) + n_requesters * sizeof *args.packed;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
@@ -415,11 +379,10 @@ enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_han
         return sl_fail(SL_EINVAL, "sl_unpack: rows of numbers of %zu bytes into such of %zu; expected one precision",
                        sl_handle_element(packed), sl_handle_element(out));
     }
-    args.stage = SL_STAGE_EXCHANGE;
     args.work = 2 * sl_handle_element(out) * (uint64_t)n * n_columns;
-    sl_task_begin(&task, &unpack_cl);
-    sl_task_add(&task, packed, STARPU_R);
-    sl_task_add(&task, rows, STARPU_R);
-    sl_task_add(&task, out, STARPU_RW);
+    sl_task_begin(&task, &unpack_op);
+    sl_task_add(&task, UNPACK_PACKED, packed, STARPU_R);
+    sl_task_add(&task, UNPACK_ROWS, rows, STARPU_R);
+    sl_task_add(&task, UNPACK_OUT, out, STARPU_RW);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

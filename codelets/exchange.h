@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages 4 and 6, exchange: ids travel to their owners, and the owners' rows travel to the requesters.
+ * Exchange: ids travel to their owners, and the owners' rows travel to the requesters.
  *   merge  before: codelets/sample.h of the same hop on all PEs of the group  after: sample of the next hop, or gather
  *   pack   before: gather or activate fills the owner's rows, or the table    after: aggregate at the requester
  *
@@ -23,16 +23,16 @@
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
 
-#include "codelets/rows.h"
 #include "codelets/sample.h"
-#include "codelets/task.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* ---- kernels, CPU ---- */
 
-/* The requests of the PEs of a group to one PE. */
+/* Requests that the PEs of a group send to one PE, the owner. */
 struct sl_requests {
     uint32_t n_parts; /* G */
-    uint32_t owner;   /* the PE that is asked, and merges */
+    uint32_t owner;   /* the PE that receives the requests and merges */
     bool of_part;     /* inverse entries are rows of the part, not of the frontier */
     const uint32_t *list[SL_MAX_PES];
 };
@@ -94,7 +94,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
                                uint32_t n_owners, const struct sl_merging *owners);
 
 /* Compute phase: one task packs for n_requesters PEs. rows: all chunks of the owner's rows. inverse: the owner's, of a
- * group of n_parts PEs. requester: numbers in the group, ascending. packed: one slice (codelets/task.h) per requester,
+ * group of n_parts PEs. requester: numbers in the group, ascending. packed: one slice (tasks/task.h) per requester,
  * n_columns wide, with as many rows as the PE requested. Rows and slices are all sl_real or all bf16. */
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,

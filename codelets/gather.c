@@ -148,16 +148,19 @@ struct gather_args {
     bool is_cached;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { FRONTIER, TABLE, X, DATASET_IDS };
+enum { SLOT_OF = 4, HOT_ROWS };
 
 /* The input of a task. cache: memory for the struct of the part's cache. */
 static struct sl_feature_rows task_rows(void *buffers[], const struct gather_args *args, struct sl_hotrows *cache)
 {
-    void **next = buffers + 3;
-    struct sl_feature_rows rows = {.n_columns = sl_buffer_columns(buffers[2]),
-                                   .table = sl_buffer_data(buffers[1]),
+    void **next = buffers + DATASET_IDS;
+    struct sl_feature_rows rows = {.n_columns = sl_buffer_columns(buffers[X]),
+                                   .table = sl_buffer_data(buffers[TABLE]),
                                    .first = args->first,
-                                   .ids = (const sl_vertex *)sl_buffer_data(buffers[0]) + args->row0,
+                                   .ids = (const sl_vertex *)sl_buffer_data(buffers[FRONTIER]) + args->row0,
                                    .threshold = args->threshold,
                                    .draw = args->draw};
     rows.dataset_ids = args->threshold > 0 ? sl_buffer_data(*next++) : NULL;
@@ -171,65 +174,53 @@ static struct sl_feature_rows task_rows(void *buffers[], const struct gather_arg
     return rows;
 }
 
-static void gather_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status gather_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct gather_args *args = cl_arg;
     struct sl_hotrows cache;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    if (sl_buffer_is_bf16(buffers[2])) {
-        sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
+    if (sl_buffer_is_bf16(buffers[X])) {
+        sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
     } else {
-        sl_gather_cpu(&rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
+        sl_gather_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void gather_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status gather_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct gather_args *args = cl_arg;
+    const struct gather_args *args = cl_arg;
     struct sl_hotrows cache;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    enum sl_status st = sl_gather_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_rows(buffers[2]),
-                                       sl_buffer_dtype(buffers[2]), sl_buffer_data(buffers[2]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_gather_cuda(stream, &rows, sl_buffer_rows(buffers[X]), sl_buffer_dtype(buffers[X]),
+                          sl_buffer_data(buffers[X]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel gather_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_gather", .size_base = sl_task_size_base};
-
-static struct starpu_codelet gather_cl = {
-    .name = "sl_gather",
-    .cpu_funcs = {gather_cpu_task},
+static struct sl_operation gather_op = {
+    SL_OPERATION(gather_op, "sl_gather", SL_STAGE_GATHER),
+    .cpu = gather_cpu_task,
     SL_CUDA_FUNC(gather_cuda_task),
-    /* R frontier, table; W x; with dropout R dataset ids */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &gather_model,
+    .role = {{"frontier", STARPU_R}, {"table", STARPU_R}, {"x", STARPU_W}, {"dataset ids", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_perfmodel gather_hot_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_gather_hot", .size_base = sl_task_size_base};
-
 /* With a cache of hot rows: the same buffers, then R slot_of and rows. The table is read in main memory. */
-static struct starpu_codelet gather_hot_cl = {
-    .name = "sl_gather_hot",
-    .cpu_funcs = {gather_cpu_task},
+static struct sl_operation gather_hot_op = {
+    SL_OPERATION(gather_hot_op, "sl_gather_hot", SL_STAGE_GATHER),
+    .cpu = gather_cpu_task,
     SL_CUDA_FUNC(gather_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .specific_nodes = 1,
-    .nodes = {STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_LOCAL,
-              STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL},
-    .model = &gather_hot_model,
+    .codelet.specific_nodes = 1,
+    .codelet.nodes = {STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_LOCAL,
+                      STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL},
+    .role = {{"frontier", STARPU_R},
+             {"table", STARPU_R},
+             {"x", STARPU_W},
+             {"dataset ids", STARPU_R | SL_OPTIONAL},
+             {"slot of", STARPU_R},
+             {"rows", STARPU_R}},
 };
 
 /* ---- submissions ---- */
@@ -264,18 +255,17 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     }
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
     args.head.work = (uint64_t)n_rows * n_columns * 2 * sl_handle_element(x);
-    sl_task_begin(&task, hot == NULL ? &gather_cl : &gather_hot_cl);
-    sl_task_add(&task, frontier, STARPU_R);
-    sl_task_add(&task, table, STARPU_R);
-    sl_task_add(&task, x, STARPU_W);
+    sl_task_begin(&task, hot == NULL ? &gather_op : &gather_hot_op);
+    sl_task_add(&task, FRONTIER, frontier, STARPU_R);
+    sl_task_add(&task, TABLE, table, STARPU_R);
+    sl_task_add(&task, X, x, STARPU_W);
     if (args.threshold > 0) {
-        sl_task_add(&task, features->dataset_ids, STARPU_R);
+        sl_task_add(&task, DATASET_IDS, features->dataset_ids, STARPU_R);
     }
     if (hot != NULL) {
-        sl_task_add(&task, hot->slot_of, STARPU_R);
-        sl_task_add(&task, hot->rows, STARPU_R);
+        sl_task_add(&task, SLOT_OF, hot->slot_of, STARPU_R);
+        sl_task_add(&task, HOT_ROWS, hot->rows, STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

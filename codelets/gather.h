@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 5, gather: the feature rows of a PE's last frontier. Only the owner of a part reads its table. If the first
+ * Gather: the feature rows of a PE's last frontier. Only the owner of a part reads its table. If the first
  * layer's means read sources in the table, only the destinations are gathered, the first rows of the frontier
  * (runtime/minibatch/steps.h).
  *   before: codelets/exchange.h (merge) gives the frontier      after: pack, aggregate, dense of the first layer
@@ -17,11 +17,11 @@
 #define SL_CODELETS_GATHER_H
 
 #include "codelets/hotrows.h"
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* Feature rows of a part, by vertex. */
 struct sl_feature_rows {

@@ -4,9 +4,9 @@
  * The scaled sum, one block of entries at a time: the sums stay in the cache while the sources stream past. */
 #include "codelets/gossip.h"
 
-#include "codelets/rows.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 #define BLOCK 512 /* entries */
 
@@ -41,58 +41,47 @@ struct mix_args {
     uint32_t n;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void mix_cpu_task(void *buffers[], void *cl_arg)
+enum { OUT, SOURCES };
+
+static enum sl_status mix_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct mix_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
     void **sources;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sources);
+    enum sl_status st = sl_buffers_data(buffers + SOURCES, args->n, &sources);
     if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-        return;
+        return st;
     }
-    sl_gossip_mix_cpu(args->n, n_entries, (const sl_real *const *)sources, args->scale, sl_buffer_data(buffers[0]));
+    sl_gossip_mix_cpu(args->n, n_entries, (const sl_real *const *)sources, args->scale, sl_buffer_data(buffers[OUT]));
     sl_free(sources);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void mix_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status mix_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct mix_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    const struct mix_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
     void **sources;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sources);
+    enum sl_status st = sl_buffers_data(buffers + SOURCES, args->n, &sources);
     if (st == SL_OK) {
-        st = sl_gossip_mix_cuda(starpu_cuda_get_local_stream(), args->n, n_entries, (const sl_real *const *)sources,
-                                args->scale, sl_buffer_data(buffers[0]));
+        st = sl_gossip_mix_cuda(stream, args->n, n_entries, (const sl_real *const *)sources, args->scale,
+                                sl_buffer_data(buffers[OUT]));
         sl_free(sources);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel mix_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_gossip_mix", .size_base = sl_task_size_base};
-
-static struct starpu_codelet mix_cl = {
-    .name = "sl_gossip_mix",
-    .cpu_funcs = {mix_cpu_task},
+static struct sl_operation mix_op = {
+    SL_OPERATION(mix_op, "sl_gossip_mix", SL_STAGE_SYNC),
+    .cpu = mix_cpu_task,
     SL_CUDA_FUNC(mix_cuda_task),
-    /* W out; R the sources, in order */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &mix_model,
+    .role = {{"out", STARPU_W}, {"sources", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */
@@ -113,12 +102,9 @@ enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n,
                            sl_handle_rows(sources[i]), sl_handle_columns(sources[i]), n_rows, n_columns);
         }
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = ((uint64_t)n + 1) * n_rows * n_columns * sizeof(sl_real);
-    sl_task_begin(&task, &mix_cl);
-    sl_task_add(&task, out, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, sources[i], STARPU_R);
-    }
+    sl_task_begin(&task, &mix_op);
+    sl_task_add(&task, OUT, out, STARPU_W);
+    sl_task_add_each(&task, SOURCES, n, sources, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

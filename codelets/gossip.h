@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 11, synchronise by gossip: combine arrays of several replicas into one.
+ * Gossip: combine arrays of several replicas into one.
  *   before: codelets/reduce.h (gradients) or codelets/optimize.h (weights)        after: codelets/optimize.h, the next
  *   step
  *
@@ -16,9 +16,9 @@
 
 #include <stddef.h>
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* n >= 1 sources of n_entries each. out is not a source. */
 void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);

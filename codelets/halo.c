@@ -42,59 +42,45 @@ static void pack(const struct sl_view *rows, const struct pieces *pieces, uint32
     }
 }
 
-static void pack_cpu_task(void *buffers[], void *cl_arg)
+enum { LIST, PACKED, ROWS };
+
+static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct halo_args *args = cl_arg;
     const sl_real *chunk[SL_MAX_FULL_CHUNKS];
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[2 + c]);
-    }
-    const uint32_t *list = sl_buffer_data(buffers[0]);
+    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
+    const uint32_t *list = sl_buffer_data(buffers[LIST]);
     struct sl_view rows = {chunk, args->shift, list + args->i0};
-    const size_t bytes = sl_dtype_bytes(sl_buffer_dtype(buffers[1]), 1);
-    const uint32_t width = sl_buffer_columns(buffers[1]);
+    const size_t bytes = sl_dtype_bytes(sl_buffer_dtype(buffers[PACKED]), 1);
+    const uint32_t width = sl_buffer_columns(buffers[PACKED]);
     const uint32_t rest = args->n_columns - args->column;
     struct pieces pieces = {.row = args->n_columns * bytes,
                             .skipped = args->column * bytes,
                             .taken = (rest < width ? rest : width) * bytes,
                             .packed = width * bytes};
-    pack(&rows, &pieces, sl_buffer_rows(buffers[1]), sl_buffer_data(buffers[1]));
-    sl_task_leave(&args->head, start_s);
+    pack(&rows, &pieces, sl_buffer_rows(buffers[PACKED]), sl_buffer_data(buffers[PACKED]));
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void pack_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct halo_args *args = cl_arg;
+    const struct halo_args *args = cl_arg;
     const void *chunk[SL_MAX_FULL_CHUNKS];
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[2 + c]);
-    }
-    const uint32_t *list = sl_buffer_data(buffers[0]);
-    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[1]), chunk};
-    enum sl_status st =
-        sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, args->column, sl_buffer_rows(buffers[1]),
-                          sl_buffer_columns(buffers[1]), list + args->i0, sl_buffer_data(buffers[1]));
-    sl_task_leave_cuda(&args->head, st);
+    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
+    const uint32_t *list = sl_buffer_data(buffers[LIST]);
+    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[PACKED]),
+                                      chunk};
+    return sl_halo_pack_cuda(stream, &rows, args->column, sl_buffer_rows(buffers[PACKED]),
+                             sl_buffer_columns(buffers[PACKED]), list + args->i0, sl_buffer_data(buffers[PACKED]));
 }
 #endif
 
-static struct starpu_perfmodel halo_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_halo_pack", .size_base = sl_task_size_base};
-
-static struct starpu_codelet halo_cl = {
-    .name = "sl_halo_pack",
-    .cpu_funcs = {pack_cpu_task},
+static struct sl_operation halo_op = {
+    SL_OPERATION(halo_op, "sl_halo_pack", SL_STAGE_EXCHANGE),
+    .cpu = pack_cpu_task,
     SL_CUDA_FUNC(pack_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R list; W packed; R all chunks of the rows */
-    .model = &halo_model,
+    .role = {{"list", STARPU_R}, {"packed", STARPU_W}, {"rows", STARPU_R | SL_REPEATED}},
 };
 
 enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t column,
@@ -116,13 +102,10 @@ enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct
                        n, sl_handle_columns(packed), i0, starpu_vector_get_nx(list), column, rows->n_columns,
                        rows->split.n_chunks, SL_MAX_FULL_CHUNKS);
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_EXCHANGE);
     args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * sl_handle_columns(packed);
-    sl_task_begin(&task, &halo_cl);
-    sl_task_add(&task, list, STARPU_R);
-    sl_task_add(&task, packed, STARPU_W);
-    for (uint32_t c = 0; c < args.n_chunks; c++) {
-        sl_task_add(&task, rows->chunk[c], STARPU_R);
-    }
+    sl_task_begin(&task, &halo_op);
+    sl_task_add(&task, LIST, list, STARPU_R);
+    sl_task_add(&task, PACKED, packed, STARPU_W);
+    sl_task_add_each(&task, ROWS, args.n_chunks, rows->chunk, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Halo exchange of evaluation over several ranks (codelets/ranks.h): pack the rows that edges of another rank's
+ * Halo exchange of evaluation over several ranks (tasks/ranks.h): pack the rows that edges of another rank's
  * parts start from.
  *   before: dense or activate has computed a layer's rows
  *   after:  codelets/aggregate.h and attend.h, on the other rank, over whole parts
@@ -13,8 +13,8 @@
 #ifndef SL_CODELETS_HALO_H
 #define SL_CODELETS_HALO_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 #ifdef SL_CUDA
 

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -113,7 +113,10 @@ struct hotrows_args {
     uint32_t first;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { SLOT_OF, SLOTS, ROWS, TABLE, FILL_VERTICES };
+enum { WANT_TALLY = 4, WANT_FRONTIER };
 
 static struct sl_hotrows hotrows_of(void *slot_of, void *slots, void *rows)
 {
@@ -125,88 +128,74 @@ static struct sl_hotrows hotrows_of(void *slot_of, void *slots, void *rows)
                                .is_bf16 = sl_buffer_is_bf16(rows)};
 }
 
-static void fill_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status fill_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct hotrows_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
-    sl_hotrows_fill_cpu(&hot, sl_buffer_columns(buffers[0]), args->n, args->n > 0 ? sl_buffer_data(buffers[4]) : NULL,
-                        sl_buffer_data(buffers[3]));
-    sl_task_leave(&args->head, start_s);
+    struct sl_hotrows hot = hotrows_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
+    sl_hotrows_fill_cpu(&hot, sl_buffer_columns(buffers[SLOT_OF]), args->n,
+                        args->n > 0 ? sl_buffer_data(buffers[FILL_VERTICES]) : NULL, sl_buffer_data(buffers[TABLE]));
+    return SL_OK;
 }
 
-static void want_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status want_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct hotrows_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
-    sl_hotrows_want_cpu(&hot, args->policy, args->head.step, args->n, sl_buffer_data(buffers[5]), args->first,
-                        sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
-    sl_task_leave(&args->head, start_s);
+    struct sl_hotrows hot = hotrows_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
+    sl_hotrows_want_cpu(&hot, args->policy, args->head.step, args->n, sl_buffer_data(buffers[WANT_FRONTIER]),
+                        args->first, sl_buffer_data(buffers[TABLE]), sl_buffer_data(buffers[WANT_TALLY]));
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void fill_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status fill_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct hotrows_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
-    sl_task_leave_cuda(
-        &args->head, sl_hotrows_fill_cuda(starpu_cuda_get_local_stream(), &hot, sl_buffer_columns(buffers[0]), args->n,
-                                          args->n > 0 ? sl_buffer_data(buffers[4]) : NULL, sl_buffer_data(buffers[3])));
+    const struct hotrows_args *args = cl_arg;
+    struct sl_hotrows hot = hotrows_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
+    return sl_hotrows_fill_cuda(stream, &hot, sl_buffer_columns(buffers[SLOT_OF]), args->n,
+                                args->n > 0 ? sl_buffer_data(buffers[FILL_VERTICES]) : NULL,
+                                sl_buffer_data(buffers[TABLE]));
 }
 
-static void want_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status want_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct hotrows_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
-    sl_task_leave_cuda(&args->head,
-                       sl_hotrows_want_cuda(starpu_cuda_get_local_stream(), &hot, args->policy, args->head.step,
-                                            args->n, sl_buffer_data(buffers[5]), args->first,
-                                            sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4])));
+    const struct hotrows_args *args = cl_arg;
+    struct sl_hotrows hot = hotrows_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
+    return sl_hotrows_want_cuda(stream, &hot, args->policy, args->head.step, args->n,
+                                sl_buffer_data(buffers[WANT_FRONTIER]), args->first, sl_buffer_data(buffers[TABLE]),
+                                sl_buffer_data(buffers[WANT_TALLY]));
 }
 #endif
 
-/* ---- codelets ---- */
-
-static struct starpu_perfmodel fill_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_hotrows_fill", .size_base = sl_task_size_base};
-static struct starpu_perfmodel want_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_hotrows_want", .size_base = sl_task_size_base};
+/* ---- operations ---- */
 
 #define HERE STARPU_SPECIFIC_NODE_LOCAL
 #define MAIN STARPU_SPECIFIC_NODE_CPU
 
-static struct starpu_codelet fill_cl = {
-    .name = "sl_hotrows_fill",
-    .cpu_funcs = {fill_cpu_task},
+static struct sl_operation fill_op = {
+    SL_OPERATION(fill_op, "sl_hotrows_fill", SL_STAGE_GATHER),
+    .cpu = fill_cpu_task,
     SL_CUDA_FUNC(fill_cuda_task),
-    /* W slot_of, slots, rows; R table; if there are vertices to load: R vertices */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .specific_nodes = 1,
-    .nodes = {HERE, HERE, HERE, MAIN, HERE},
-    .model = &fill_model,
+    .codelet.specific_nodes = 1,
+    .codelet.nodes = {HERE, HERE, HERE, MAIN, HERE},
+    .role = {{"slot of", STARPU_W},
+             {"slots", STARPU_W},
+             {"rows", STARPU_W},
+             {"table", STARPU_R},
+             {"vertices", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet want_cl = {
-    .name = "sl_hotrows_want",
-    .cpu_funcs = {want_cpu_task},
+static struct sl_operation want_op = {
+    SL_OPERATION(want_op, "sl_hotrows_want", SL_STAGE_GATHER),
+    .cpu = want_cpu_task,
     SL_CUDA_FUNC(want_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* RW (degree: R) slot_of, slots, rows; R table; RW tally; R frontier */
-    .specific_nodes = 1,
-    .nodes = {HERE, HERE, HERE, MAIN, HERE, HERE},
-    .model = &want_model,
+    .codelet.specific_nodes = 1,
+    .codelet.nodes = {HERE, HERE, HERE, MAIN, HERE, HERE},
+    .role = {{"slot of", STARPU_R | SL_OR_RW},
+             {"slots", STARPU_R | SL_OR_RW},
+             {"rows", STARPU_R | SL_OR_RW},
+             {"table", STARPU_R},
+             {"tally", STARPU_RW},
+             {"frontier", STARPU_R}},
 };
 
 /* ---- submissions ---- */
@@ -241,15 +230,14 @@ enum sl_status sl_hotrows_fill_submit(const struct sl_task_args *head, const str
     if (n_fixed > sl_handle_rows(hot->rows) || (n_fixed > 0 && sl_handle_columns(vertices) < n_fixed)) {
         return sl_fail(SL_EINVAL, "sl_hotrows_fill: %u vertices for %u slots", n_fixed, sl_handle_rows(hot->rows));
     }
-    args.head.stage = SL_STAGE_GATHER;
     args.head.work = row_bytes(n_fixed, table) + 4 * (uint64_t)sl_handle_rows(table);
-    sl_task_begin(&task, &fill_cl);
-    sl_task_add(&task, hot->slot_of, STARPU_W);
-    sl_task_add(&task, hot->slots, STARPU_W);
-    sl_task_add(&task, hot->rows, STARPU_W);
-    sl_task_add(&task, table, STARPU_R);
+    sl_task_begin(&task, &fill_op);
+    sl_task_add(&task, SLOT_OF, hot->slot_of, STARPU_W);
+    sl_task_add(&task, SLOTS, hot->slots, STARPU_W);
+    sl_task_add(&task, ROWS, hot->rows, STARPU_W);
+    sl_task_add(&task, TABLE, table, STARPU_R);
     if (n_fixed > 0) {
-        sl_task_add(&task, vertices, STARPU_R);
+        sl_task_add(&task, FILL_VERTICES, vertices, STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }
@@ -269,14 +257,13 @@ enum sl_status sl_hotrows_want_submit(const struct sl_task_args *head, const str
         return sl_fail(SL_EINVAL, "sl_hotrows_want: %u rows of a frontier of %u, a tally of %zu bytes", n_rows,
                        sl_handle_columns(frontier), sl_handle_element(hot->tally));
     }
-    args.head.stage = SL_STAGE_GATHER;
     args.head.work = row_bytes(n_rows, table);
-    sl_task_begin(&task, &want_cl);
-    sl_task_add(&task, hot->slot_of, mode);
-    sl_task_add(&task, hot->slots, mode);
-    sl_task_add(&task, hot->rows, mode);
-    sl_task_add(&task, table, STARPU_R);
-    sl_task_add(&task, hot->tally, STARPU_RW);
-    sl_task_add(&task, frontier, STARPU_R);
+    sl_task_begin(&task, &want_op);
+    sl_task_add(&task, SLOT_OF, hot->slot_of, mode);
+    sl_task_add(&task, SLOTS, hot->slots, mode);
+    sl_task_add(&task, ROWS, hot->rows, mode);
+    sl_task_add(&task, TABLE, table, STARPU_R);
+    sl_task_add(&task, WANT_TALLY, hot->tally, STARPU_RW);
+    sl_task_add(&task, WANT_FRONTIER, frontier, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 5, before gather, if the feature table stays in main memory: a cache of hot feature rows on the PE's device.
+ * A cache of hot feature rows on the PE's device, before gather, if the feature table stays in main memory.
  *   before: codelets/exchange.h (merge) produces the frontier
  *   after:  codelets/gather.h reads cached rows from the cache, all other rows from the table
  *
- * A PE's cache has S slots of one row each. slot_of[local id] is the slot of a vertex (SL_NONE: not cached). slot[s]
- * holds the vertex of slot s and the time of its last use. There are two policies:
+ * A PE's cache has S entries of one row each. slot_of[local id] is the entry of a vertex (SL_NONE: not cached). slot[s]
+ * has the vertex of entry s and the time of its last use. There are two policies:
  *
  *   lru     a missing row of the frontier replaces the least recently used row. Rows of the current frontier are never
  *           replaced, so some missing rows may stay uncached. Time of use: the step, then the row of the frontier
  *   degree  the S vertices that are the source of the most edges, cached once (the static cache of PaGraph, Lin et
  *           al., SoCC 2020)
  *
- * The cache changes data movement and no computed value. It works best with kappa, whose samples change slowly
- * (Balin et al. 2023).
+ * The cache changes data movement and no computed value. It works best with --kappa, because samples then change
+ * slowly (Balin et al. 2023).
  */
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H
 
-#include "codelets/task.h"
 #include "support/real.h"
+#include "tasks/task.h"
 
 enum sl_hotrows_policy { SL_HOTROWS_LRU, SL_HOTROWS_DEGREE };
 
-/* A slot. `wanted` is the time of last use, (step + 1) << 32 | row of the frontier. In a slot never used it is the
- * slot's index. */
+/* An entry. `wanted` is the time of last use, (step + 1) << 32 | row of the frontier. In an entry never used it is
+ * the entry's index. */
 struct sl_hot_slot {
     uint64_t wanted;
     uint32_t vertex; /* local id; SL_NONE: empty */
@@ -39,7 +39,7 @@ struct sl_hotrows {
     uint32_t *slot_of; /* [n_part], by local id */
     struct sl_hot_slot *slot;
     sl_real *rows; /* S x F */
-    /* 1: cache and table hold bf16 rows. uint32_t and `unused` avoid padding, because tools check kernel arguments
+    /* 1: cache and table have bf16 rows. uint32_t and `unused` avoid padding, because tools check kernel arguments
      * word by word. */
     uint32_t is_bf16;
     uint32_t unused;
@@ -53,7 +53,7 @@ struct sl_hot_tally {
 
 /* ---- kernels, CPU ---- */
 
-/* Empty the cache of a part of n_part vertices, then load vertices[i] into slot i for i < n_fixed <= S. vertices:
+/* Empty the cache of a part of n_part vertices, then load vertices[i] into entry i for i < n_fixed <= S. vertices:
  * local ids. table: the part's rows, [n_part x F]. */
 void sl_hotrows_fill_cpu(const struct sl_hotrows *hot, uint32_t n_part, uint32_t n_fixed, const uint32_t *vertices,
                          const sl_real *table);

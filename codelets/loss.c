@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/exp.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -133,7 +133,10 @@ struct loss_sum_args {
     double *parts; /* NULL: not wanted */
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { Z, FRONTIER, LABELS, GZ, LOSS, WEIGHTS };
+enum { TOTAL, LOSSES };
 
 /* One row segment (struct sl_runs) of the task. */
 struct loss_run {
@@ -146,64 +149,53 @@ struct loss_run {
 
 static struct loss_run loss_run(const struct loss_args *args, void *buffers[], uint32_t k)
 {
-    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
-    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-    const size_t offset = (size_t)row * sl_buffer_columns(buffers[0]);
-    return (struct loss_run){.n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1) - row,
-                             .z = (const sl_real *)sl_buffer_data(buffers[0]) + offset,
-                             .labels = {.part_labels = sl_buffer_data(buffers[2]),
+    const sl_vertex *frontier = sl_buffer_data(buffers[FRONTIER]);
+    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k);
+    const size_t offset = (size_t)row * sl_buffer_columns(buffers[Z]);
+    return (struct loss_run){.n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k + 1) - row,
+                             .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
+                             .labels = {.part_labels = sl_buffer_data(buffers[LABELS]),
                                         .first = args->first,
                                         .ids = frontier + args->row0 + row,
-                                        .weights = args->weighs ? sl_buffer_data(buffers[5]) : NULL,
+                                        .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL,
                                         .smoothing = args->smoothing},
-                             .gz = (sl_real *)sl_buffer_data(buffers[3]) + offset,
-                             .loss = (double *)sl_buffer_data(buffers[4]) + k};
+                             .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
+                             .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
 }
 
-static void loss_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status loss_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct loss_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
         struct loss_run run = loss_run(args, buffers, k);
-        sl_loss_cpu(run.n_rows, sl_buffer_columns(buffers[0]), run.z, &run.labels, args->scale, run.gz, run.loss);
+        sl_loss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.labels, args->scale, run.gz, run.loss);
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void loss_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status loss_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct loss_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct loss_args *args = cl_arg;
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct loss_run run = loss_run(args, buffers, k);
-        st = sl_loss_cuda(starpu_cuda_get_local_stream(), run.n_rows, sl_buffer_columns(buffers[0]), run.z, &run.labels,
-                          args->scale, run.gz, run.loss);
+        st = sl_loss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.labels, args->scale, run.gz,
+                          run.loss);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status loss_sum_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct loss_sum_args *args = cl_arg;
-    double *total = sl_buffer_data(buffers[0]);
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
+    double *total = sl_buffer_data(buffers[TOTAL]);
     *total = 0;
     for (uint32_t i = 0; i < args->n; i++) {
-        const double *runs = sl_buffer_data(buffers[1 + i]);
+        const double *runs = sl_buffer_data(buffers[LOSSES + i]);
         double part = 0;
-        for (uint32_t k = 0; k < sl_buffer_rows(buffers[1 + i]); k++) {
+        for (uint32_t k = 0; k < sl_buffer_rows(buffers[LOSSES + i]); k++) {
             part += runs[k];
             *total += runs[k];
         }
@@ -212,33 +204,29 @@ static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
         }
     }
     if (!args->watched && !isfinite(*total)) {
-        sl_task_fail(&args->head, sl_fail(SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total));
+        return sl_fail(SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total);
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel loss_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_loss", .size_base = sl_task_size_base};
-static struct starpu_perfmodel loss_sum_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_loss_sum", .size_base = sl_task_size_base};
-
-static struct starpu_codelet loss_cl = {
-    .name = "sl_loss",
-    .cpu_funcs = {loss_cpu_task},
+static struct sl_operation loss_op = {
+    SL_OPERATION(loss_op, "sl_loss", SL_STAGE_LOSS),
+    .cpu = loss_cpu_task,
     SL_CUDA_FUNC(loss_cuda_task),
-    /* R z, frontier, labels of the part; W gz, loss; with class weights: R weights */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &loss_model,
+    .role = {{"z", STARPU_R},
+             {"frontier", STARPU_R},
+             {"labels", STARPU_R},
+             {"gz", STARPU_W},
+             {"loss", STARPU_W},
+             {"weights", STARPU_R | SL_OPTIONAL}},
 };
 
-static struct starpu_codelet loss_sum_cl = {
-    .name = "sl_loss_sum",
-    .cpu_funcs = {loss_sum_cpu_task},
-    /* W total; R the partial losses */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &loss_sum_model,
+static struct sl_operation loss_sum_op = {
+    SL_OPERATION(loss_sum_op, "sl_loss_sum", SL_STAGE_LOSS),
+    .cpu = loss_sum_cpu_task,
+    .role = {{"total", STARPU_W}, {"losses", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */
@@ -269,16 +257,15 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
         return sl_fail(SL_EINVAL, "sl_loss: %u weights of %u classes", sl_handle_columns(labels->weights), n_classes);
     }
     SL_TRY(st, sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1), failed);
-    args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
-    sl_task_begin(&task, &loss_cl);
-    sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, labels->frontier, STARPU_R);
-    sl_task_add(&task, labels->part_labels, STARPU_R);
-    sl_task_add(&task, gz, STARPU_W);
-    sl_task_add(&task, loss, STARPU_W);
+    sl_task_begin(&task, &loss_op);
+    sl_task_add(&task, Z, z, STARPU_R);
+    sl_task_add(&task, FRONTIER, labels->frontier, STARPU_R);
+    sl_task_add(&task, LABELS, labels->part_labels, STARPU_R);
+    sl_task_add(&task, GZ, gz, STARPU_W);
+    sl_task_add(&task, LOSS, loss, STARPU_W);
     if (args.weighs) {
-        sl_task_add(&task, labels->weights, STARPU_R);
+        sl_task_add(&task, WEIGHTS, labels->weights, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
@@ -289,13 +276,10 @@ static enum sl_status submit_sum(struct loss_sum_args *args, const starpu_data_h
                                  starpu_data_handle_t total)
 {
     struct sl_task task;
-    args->head.stage = sl_task_stage(&args->head, SL_STAGE_LOSS);
     args->head.work = ((uint64_t)args->n + 1) * sizeof(double);
-    sl_task_begin(&task, &loss_sum_cl);
-    sl_task_add(&task, total, STARPU_W);
-    for (uint32_t i = 0; i < args->n; i++) {
-        sl_task_add(&task, losses[i], STARPU_R);
-    }
+    sl_task_begin(&task, &loss_sum_op);
+    sl_task_add(&task, TOTAL, total, STARPU_W);
+    sl_task_add_each(&task, LOSSES, args->n, losses, STARPU_R);
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 9, loss: softmax cross entropy of the seeds' logits, and its gradient.
+ * Loss: softmax cross entropy of the seeds' logits, and its gradient.
  *   before: codelets/dense.h of the last layer      after: backward, codelets/dense.h
  *
  *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))
@@ -15,9 +15,9 @@
 #ifndef SL_CODELETS_LOSS_H
 #define SL_CODELETS_LOSS_H
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* Labels of D rows: row i has label part_labels[ids[i] - first], 0 .. C - 1. Label -1: the row adds no loss, and its
  * gradient is 0. */

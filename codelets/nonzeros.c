@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "codelets/sample.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -29,7 +29,9 @@ struct nonzeros_args {
     uint32_t first;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { FRONTIER, OFFSETS, COUNTS };
 
 /* Number of rows of the last frontier, and address of the result, in the counts. */
 static uint32_t *rows_in(const struct nonzeros_args *args, void *counts)
@@ -42,45 +44,32 @@ static uint32_t *place_in(const struct nonzeros_args *args, void *counts)
     return (uint32_t *)sl_buffer_data(counts) + sl_counts_nonzeros(args->head.hop, args->n_parts);
 }
 
-static void nonzeros_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status nonzeros_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct nonzeros_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    uint64_t n = sl_nonzeros_cpu(*rows_in(args, buffers[2]), sl_buffer_data(buffers[0]), args->first,
-                                 sl_buffer_data(buffers[1]));
-    memcpy(place_in(args, buffers[2]), &n, sizeof n);
-    sl_task_leave(&args->head, start_s);
+    uint64_t n = sl_nonzeros_cpu(*rows_in(args, buffers[COUNTS]), sl_buffer_data(buffers[FRONTIER]), args->first,
+                                 sl_buffer_data(buffers[OFFSETS]));
+    memcpy(place_in(args, buffers[COUNTS]), &n, sizeof n);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void nonzeros_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status nonzeros_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct nonzeros_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st = sl_nonzeros_cuda(starpu_cuda_get_local_stream(), sl_buffer_columns(buffers[0]),
-                                         rows_in(args, buffers[2]), sl_buffer_data(buffers[0]), args->first,
-                                         sl_buffer_data(buffers[1]), (uint64_t *)(void *)place_in(args, buffers[2]));
-    sl_task_leave_cuda(&args->head, st);
+    const struct nonzeros_args *args = cl_arg;
+    return sl_nonzeros_cuda(stream, sl_buffer_columns(buffers[FRONTIER]), rows_in(args, buffers[COUNTS]),
+                            sl_buffer_data(buffers[FRONTIER]), args->first, sl_buffer_data(buffers[OFFSETS]),
+                            (uint64_t *)(void *)place_in(args, buffers[COUNTS]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel nonzeros_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_nonzeros", .size_base = sl_task_size_base};
-
-static struct starpu_codelet nonzeros_cl = {
-    .name = "sl_nonzeros",
-    .cpu_funcs = {nonzeros_cpu_task},
+static struct sl_operation nonzeros_op = {
+    SL_OPERATION(nonzeros_op, "sl_nonzeros", SL_STAGE_SAMPLE),
+    .cpu = nonzeros_cpu_task,
     SL_CUDA_FUNC(nonzeros_cuda_task),
-    .nbuffers = 3,
-    .modes = {STARPU_R, STARPU_R, STARPU_RW}, /* frontier, offsets, counts */
-    .model = &nonzeros_model,
+    .role = {{"frontier", STARPU_R}, {"offsets", STARPU_R}, {"counts", STARPU_RW}},
 };
 
 /* ---- submissions ---- */
@@ -95,11 +84,10 @@ enum sl_status sl_nonzeros_submit(const struct sl_task_args *head, uint32_t n_pa
         return sl_fail(SL_EINVAL, "sl_nonzeros: %u counts, offsets of %zu bytes; expected %u (%u hops, %u parts) and 8",
                        sl_handle_columns(counts), sl_handle_element(offsets), n_counts, head->hop, n_parts);
     }
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = (sizeof(sl_vertex) + 2 * sizeof(uint64_t)) * (uint64_t)sl_handle_columns(frontier);
-    sl_task_begin(&task, &nonzeros_cl);
-    sl_task_add(&task, frontier, STARPU_R);
-    sl_task_add(&task, offsets, STARPU_R);
-    sl_task_add(&task, counts, STARPU_RW);
+    sl_task_begin(&task, &nonzeros_op);
+    sl_task_add(&task, FRONTIER, frontier, STARPU_R);
+    sl_task_add(&task, OFFSETS, offsets, STARPU_R);
+    sl_task_add(&task, COUNTS, counts, STARPU_RW);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

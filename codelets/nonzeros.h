@@ -14,9 +14,9 @@
 #ifndef SL_CODELETS_NONZEROS_H
 #define SL_CODELETS_NONZEROS_H
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* Number of nonzeros in n_rows rows. ids: [n_rows] renumbered ids of the part, whose first id is `first`. offsets:
  * [n_part + 1], of the part's rows. */

@@ -4,7 +4,7 @@
  * Adam. */
 #include "codelets/optimize.h"
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -28,48 +28,36 @@ struct optimize_args {
     struct sl_adam adam;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void optimize_cpu_task(void *buffers[], void *cl_arg)
+enum { GRADIENT, W, M, V };
+
+static enum sl_status optimize_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct optimize_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_optimize_cpu(&args->adam, n_entries, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
-                    sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
-    sl_task_leave(&args->head, start_s);
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[GRADIENT]) * sl_buffer_columns(buffers[GRADIENT]);
+    sl_optimize_cpu(&args->adam, n_entries, sl_buffer_data(buffers[GRADIENT]), sl_buffer_data(buffers[W]),
+                    sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void optimize_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status optimize_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct optimize_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st =
-        sl_optimize_cuda(starpu_cuda_get_local_stream(), &args->adam, n_entries, sl_buffer_data(buffers[0]),
-                         sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
-    sl_task_leave_cuda(&args->head, st);
+    const struct optimize_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[GRADIENT]) * sl_buffer_columns(buffers[GRADIENT]);
+    return sl_optimize_cuda(stream, &args->adam, n_entries, sl_buffer_data(buffers[GRADIENT]),
+                            sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel optimize_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_optimize", .size_base = sl_task_size_base};
-
-static struct starpu_codelet optimize_cl = {
-    .name = "sl_optimize",
-    .cpu_funcs = {optimize_cpu_task},
+static struct sl_operation optimize_op = {
+    SL_OPERATION(optimize_op, "sl_optimize", SL_STAGE_OPTIMISE),
+    .cpu = optimize_cpu_task,
     SL_CUDA_FUNC(optimize_cuda_task),
-    .nbuffers = 4, /* gradient, w, m, v */
-    .modes = {STARPU_R, STARPU_RW, STARPU_RW, STARPU_RW},
-    .model = &optimize_model,
+    .role = {{"gradient", STARPU_R}, {"w", STARPU_RW}, {"m", STARPU_RW}, {"v", STARPU_RW}},
 };
 
 /* ---- submissions ---- */
@@ -96,13 +84,12 @@ enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct 
     if (adam->t == 0) {
         return sl_fail(SL_EINVAL, "sl_optimize: Adam's step counts from 1, found 0");
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_OPTIMISE);
     args.head.work = 7 * (uint64_t)sl_handle_rows(w) * sl_handle_columns(w) * sizeof(sl_real);
-    sl_task_begin(&task, &optimize_cl);
-    sl_task_add(&task, gradient, STARPU_R);
-    sl_task_add(&task, w, STARPU_RW);
-    sl_task_add(&task, m, STARPU_RW);
-    sl_task_add(&task, v, STARPU_RW);
+    sl_task_begin(&task, &optimize_op);
+    sl_task_add(&task, GRADIENT, gradient, STARPU_R);
+    sl_task_add(&task, W, w, STARPU_RW);
+    sl_task_add(&task, M, m, STARPU_RW);
+    sl_task_add(&task, V, v, STARPU_RW);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 12, optimise: one Adam step of one parameter (Kingma, Ba 2015). Weight decay is an L2 term of the gradient.
+ * Optimise: one Adam step of one parameter (Kingma, Ba 2015). Weight decay is an L2 term of the gradient.
  *   before: codelets/reduce.h        after: the next step's dense
  *
  *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
@@ -13,10 +13,10 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "codelets/task.h"
 #include "support/random.h" /* SL_HOST_DEVICE */
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 struct sl_adam {
     double lr;    /* learning rate of this step */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU: walking ---- */
 
@@ -334,8 +334,7 @@ void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull
 
 /* ---- arguments ---- */
 
-/* buffers; then the factors of vertices; then the rows by part */
-enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, N_FIXED };
+enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, FACTORS, ROWS };
 
 struct pull_args {
     struct sl_task_args head;
@@ -349,7 +348,7 @@ struct pull_args {
     sl_real factor[SL_MAX_PES];
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
 static struct sl_pull_lists lists_of(void *buffers[], const struct pull_args *args)
 {
@@ -359,14 +358,14 @@ static struct sl_pull_lists lists_of(void *buffers[], const struct pull_args *ar
                                   .vertices = sl_buffer_data(buffers[VERTICES]),
                                   .part_of = sl_buffer_data(buffers[PART_OF]),
                                   .first = sl_buffer_data(buffers[FIRST]),
-                                  .factors = args->has_factors ? sl_buffer_data(buffers[N_FIXED]) : NULL,
+                                  .factors = args->has_factors ? sl_buffer_data(buffers[FACTORS]) : NULL,
                                   .weights = args->weights,
                                   .scale = (sl_real)args->scale};
 }
 
 static void find_parts(void *buffers[], const struct pull_args *args, struct sl_pull_parts *out)
 {
-    uint32_t next = N_FIXED + args->has_factors;
+    uint32_t next = FACTORS + args->has_factors;
     memset(out, 0, sizeof *out);
     for (uint32_t q = 0; q < args->n_parts; q++) {
         out->factor[q] = args->factor[q];
@@ -376,14 +375,10 @@ static void find_parts(void *buffers[], const struct pull_args *args, struct sl_
     }
 }
 
-static void pull_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status pull_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct pull_args *args = cl_arg;
     struct sl_pull_parts parts;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_pull_lists lists = lists_of(buffers, args);
     const uint32_t n_columns = sl_buffer_columns(buffers[OUT]);
     find_parts(buffers, args, &parts);
@@ -394,37 +389,34 @@ static void pull_cpu_task(void *buffers[], void *cl_arg)
     } else {
         sl_pull_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     }
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void pull_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status pull_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct pull_args *args = cl_arg;
+    const struct pull_args *args = cl_arg;
     struct sl_pull_parts parts;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     struct sl_pull_lists lists = lists_of(buffers, args);
     find_parts(buffers, args, &parts);
-    enum sl_status st = sl_pull_cuda(starpu_cuda_get_local_stream(), &lists, &parts, args->n_parts, args->dtype,
-                                     sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_dtype(buffers[OUT]),
-                                     sl_buffer_data(buffers[OUT]));
-    sl_task_leave_cuda(&args->head, st);
+    return sl_pull_cuda(stream, &lists, &parts, args->n_parts, args->dtype, sl_buffer_columns(buffers[OUT]), args->beta,
+                        sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
 }
 #endif
 
-/* ---- codelet ---- */
+/* ---- operation ---- */
 
-static struct starpu_perfmodel pull_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_pull", .size_base = sl_task_size_base};
-
-static struct starpu_codelet pull_cl = {
-    .name = "sl_pull",
-    .cpu_funcs = {pull_cpu_task},
+static struct sl_operation pull_op = {
+    SL_OPERATION(pull_op, "sl_pull", SL_N_STAGES),
+    .cpu = pull_cpu_task,
     SL_CUDA_FUNC(pull_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &pull_model,
+    .role = {{"offsets", STARPU_R},
+             {"vertices", STARPU_R},
+             {"part of", STARPU_R},
+             {"first", STARPU_R},
+             {"out", STARPU_W | SL_OR_RW},
+             {"factors", STARPU_R | SL_OPTIONAL},
+             {"rows", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submission ---- */
@@ -487,19 +479,19 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
     enum sl_status st;
     SL_TRY(st, check(pull, out), done);
     SL_TRY(st, check_entries(pull, out, &args.dtype), done);
-    sl_task_begin(&task, &pull_cl);
-    sl_task_add(&task, pull->offsets, STARPU_R);
-    sl_task_add(&task, pull->vertices, STARPU_R);
-    sl_task_add(&task, pull->part_of, STARPU_R);
-    sl_task_add(&task, pull->first, STARPU_R);
-    sl_task_add(&task, out, beta ? STARPU_RW : STARPU_W);
+    sl_task_begin(&task, &pull_op);
+    sl_task_add(&task, OFFSETS, pull->offsets, STARPU_R);
+    sl_task_add(&task, VERTICES, pull->vertices, STARPU_R);
+    sl_task_add(&task, PART_OF, pull->part_of, STARPU_R);
+    sl_task_add(&task, FIRST, pull->first, STARPU_R);
+    sl_task_add(&task, OUT, out, beta ? STARPU_RW : STARPU_W);
     if (pull->factors != NULL) {
-        sl_task_add(&task, pull->factors, STARPU_R);
+        sl_task_add(&task, FACTORS, pull->factors, STARPU_R);
     }
     for (uint32_t q = 0; q < pull->n_parts; q++) {
         args.factor[q] = (sl_real)pull->factor[q];
         if (reads_part(pull, q)) {
-            sl_task_add(&task, pull->rows[q], STARPU_R);
+            sl_task_add(&task, ROWS, pull->rows[q], STARPU_R);
         }
     }
     args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);

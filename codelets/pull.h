@@ -6,7 +6,7 @@
  * are missing; the factors tell.
  *   before: the rows that chunks exchange (runtime/model/pass.h)     after: dense, or an activation
  *
- * Row d of the output is vertex `id` of a part. Its list holds its in-neighbours u, or its out-neighbours in the
+ * Row d of the output is vertex `id` of a part. Its list has its in-neighbours u, or its out-neighbours in the
  * adjoint. k(u) is the factor of u's part:
  *   SL_PULL_MEAN       out[d] = sum over u of k(u) x[u] / length of d's list
  *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
@@ -19,12 +19,12 @@
 #ifndef SL_CODELETS_PULL_H
 #define SL_CODELETS_PULL_H
 
-#include "codelets/handle.h"
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/handle.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 enum sl_pull_weights { SL_PULL_MEAN, SL_PULL_MEAN_BACK, SL_PULL_SYMMETRIC };
 

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/rows.h"
 
 #define BLOCK 1024 /* entries */
 
@@ -40,17 +40,19 @@ struct reduce_args {
     uint32_t n;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
+
+enum { OUT, PARTIALS };
 
 /* The addresses of all partial sums, in order. The caller frees *out (sl_free). */
 static enum sl_status find_partials(void *buffers[], uint32_t n_handles, uint32_t *n_out, const sl_real ***out)
 {
-    const uint32_t n_rows = sl_buffer_rows(buffers[0]);
-    const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[0]);
+    const uint32_t n_rows = sl_buffer_rows(buffers[OUT]);
+    const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[OUT]);
     const sl_real **partials;
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_handles; i++) {
-        n += sl_buffer_rows(buffers[1 + i]) / n_rows;
+        n += sl_buffer_rows(buffers[PARTIALS + i]) / n_rows;
     }
     enum sl_status st = sl_alloc(n, sizeof *partials, "the partials of a sum", &partials);
     if (st != SL_OK) {
@@ -59,29 +61,24 @@ static enum sl_status find_partials(void *buffers[], uint32_t n_handles, uint32_
     *out = partials;
     *n_out = n;
     for (uint32_t i = 0; i < n_handles; i++) {
-        const sl_real *first = sl_buffer_data(buffers[1 + i]);
-        for (uint32_t k = 0; k < sl_buffer_rows(buffers[1 + i]) / n_rows; k++) {
+        const sl_real *first = sl_buffer_data(buffers[PARTIALS + i]);
+        for (uint32_t k = 0; k < sl_buffer_rows(buffers[PARTIALS + i]) / n_rows; k++) {
             *partials++ = first + k * n_entries;
         }
     }
     return SL_OK;
 }
 
-static void reduce_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status reduce_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct reduce_args *args = cl_arg;
-    sl_real *out = sl_buffer_data(buffers[0]);
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    sl_real *out = sl_buffer_data(buffers[OUT]);
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
     const sl_real **partials;
     uint32_t n;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     enum sl_status st = find_partials(buffers, args->n, &n, &partials);
     if (st != SL_OK) {
-        sl_task_fail(&args->head, st);
-        return;
+        return st;
     }
     if (n == 0) {
         memset(out, 0, n_entries * sizeof *out);
@@ -89,40 +86,32 @@ static void reduce_cpu_task(void *buffers[], void *cl_arg)
         sl_reduce_cpu(n, n_entries, partials, out);
     }
     sl_free(partials);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void reduce_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status reduce_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct reduce_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    const struct reduce_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
     const sl_real **partials;
     uint32_t n;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
     enum sl_status st = find_partials(buffers, args->n, &n, &partials);
     if (st == SL_OK) {
-        st = sl_reduce_cuda(starpu_cuda_get_local_stream(), n, n_entries, partials, sl_buffer_data(buffers[0]));
+        st = sl_reduce_cuda(stream, n, n_entries, partials, sl_buffer_data(buffers[OUT]));
         sl_free(partials);
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel reduce_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_reduce", .size_base = sl_task_size_base};
-
-static struct starpu_codelet reduce_cl = {
-    .name = "sl_reduce",
-    .cpu_funcs = {reduce_cpu_task},
+static struct sl_operation reduce_op = {
+    SL_OPERATION(reduce_op, "sl_reduce", SL_STAGE_SYNC),
+    .cpu = reduce_cpu_task,
     SL_CUDA_FUNC(reduce_cuda_task),
-    /* W out; R the partial sums, in order */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &reduce_model,
+    .role = {{"out", STARPU_W}, {"partials", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */
@@ -143,12 +132,9 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
         }
         work += (uint64_t)n_all * n_columns;
     }
-    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
     args.head.work = work * sizeof(sl_real);
-    sl_task_begin(&task, &reduce_cl);
-    sl_task_add(&task, out, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, partials[i], STARPU_R);
-    }
+    sl_task_begin(&task, &reduce_op);
+    sl_task_add(&task, OUT, out, STARPU_W);
+    sl_task_add_each(&task, PARTIALS, n, partials, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
 }

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "support/minmax.h"
 #include "support/philox.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -542,50 +542,59 @@ struct sample_args {
     uint32_t max_fanout;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void permute_cpu_task(void *buffers[], void *cl_arg)
+enum { TRAIN_IDS, NEW_IDS, KEYS, ORDER };
+enum { SEED_ORDER, SEED_FRONTIER, SEED_INDEX, SEED_COUNTS };
+enum {
+    OFFSETS,
+    SOURCES,
+    DATASET_IDS,
+    FIRST,
+    FRONTIER,
+    MARKS,
+    COUNTS,
+    EDGE_OFFSETS,
+    EDGE_SOURCES,
+    BACK_OFFSETS,
+    BACK_ROWS,
+    REQUEST
+};
+
+static enum sl_status permute_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct permute_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    sl_permute_cpu(args->seed, args->epoch, args->n, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
-                   sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
-    sl_task_leave(&args->head, start_s);
+    sl_permute_cpu(args->seed, args->epoch, args->n, sl_buffer_data(buffers[TRAIN_IDS]),
+                   sl_buffer_data(buffers[NEW_IDS]), sl_buffer_data(buffers[KEYS]), sl_buffer_data(buffers[ORDER]));
+    return SL_OK;
 }
 
 static struct sl_frontier task_frontier(void *buffers[], const struct seed_args *args)
 {
     return (struct sl_frontier){.first = args->part_first,
                                 .n_part = args->part_end - args->part_first,
-                                .ids = sl_buffer_data(buffers[1]),
-                                .row_of = sl_buffer_data(buffers[2])};
+                                .ids = sl_buffer_data(buffers[SEED_FRONTIER]),
+                                .row_of = sl_buffer_data(buffers[SEED_INDEX])};
 }
 
-static void seed_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status seed_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct seed_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_frontier frontier = task_frontier(buffers, args);
-    uint32_t *counts = sl_buffer_data(buffers[3]);
-    const sl_vertex *order = sl_buffer_data(buffers[0]);
+    uint32_t *counts = sl_buffer_data(buffers[SEED_COUNTS]);
+    const sl_vertex *order = sl_buffer_data(buffers[SEED_ORDER]);
     counts[0] =
         sl_seed_cpu(args->end - args->begin, order + args->begin, counts[sl_counts_rows(args->n_hops)], &frontier);
     counts[sl_counts_stop(args->n_hops)] = args->stop;
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 static struct sl_sample_part task_part(void *buffers[], const struct sample_args *args)
 {
-    return (struct sl_sample_part){sl_buffer_data(buffers[0]),
-                                   sl_buffer_data(buffers[1]),
-                                   sl_buffer_data(buffers[2]),
-                                   sl_buffer_data(buffers[3]),
+    return (struct sl_sample_part){sl_buffer_data(buffers[OFFSETS]),
+                                   sl_buffer_data(buffers[SOURCES]),
+                                   sl_buffer_data(buffers[DATASET_IDS]),
+                                   sl_buffer_data(buffers[FIRST]),
                                    args->n_parts,
                                    args->part};
 }
@@ -593,7 +602,7 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
 static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
 {
     const uint64_t n_words = ((uint64_t)args->n_vertices + 63) / 64;
-    struct sl_sample_marks marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[5])};
+    struct sl_sample_marks marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[MARKS])};
     marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
     marks.touched = marks.words + n_words;
     marks.ranks = (uint32_t *)(void *)(marks.touched + (n_words + 63) / 64);
@@ -602,116 +611,97 @@ static struct sl_sample_marks task_marks(void *buffers[], const struct sample_ar
 
 static struct sl_sample_block task_block(void *buffers[])
 {
-    return (struct sl_sample_block){.edge_offsets = sl_buffer_data(buffers[7]),
-                                    .edge_sources = sl_buffer_data(buffers[8]),
-                                    .back_offsets = sl_buffer_data(buffers[9]),
-                                    .back_rows = sl_buffer_data(buffers[10]),
-                                    .request = sl_buffer_data(buffers[11]),
-                                    .max_rows = sl_buffer_columns(buffers[7]) - 1};
+    return (struct sl_sample_block){.edge_offsets = sl_buffer_data(buffers[EDGE_OFFSETS]),
+                                    .edge_sources = sl_buffer_data(buffers[EDGE_SOURCES]),
+                                    .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                    .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
+                                    .request = sl_buffer_data(buffers[REQUEST]),
+                                    .max_rows = sl_buffer_columns(buffers[EDGE_OFFSETS]) - 1};
 }
 
-static void sample_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status sample_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct sample_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct sl_sample_part part = task_part(buffers, args);
     struct sl_sample_marks marks = task_marks(buffers, args);
     struct sl_sample_block block = task_block(buffers);
-    uint32_t *counts = sl_buffer_data(buffers[6]);
+    uint32_t *counts = sl_buffer_data(buffers[COUNTS]);
     uint32_t hop = args->head.hop;
-    counts[sl_counts_edges(args->n_hops, hop)] = sl_sample_cpu(
-        &part, &args->rule, &args->draw, counts[sl_counts_rows(hop)], sl_buffer_data(buffers[4]), &marks, &block);
+    counts[sl_counts_edges(args->n_hops, hop)] =
+        sl_sample_cpu(&part, &args->rule, &args->draw, counts[sl_counts_rows(hop)], sl_buffer_data(buffers[FRONTIER]),
+                      &marks, &block);
     memcpy(counts + sl_counts_request(args->n_hops, args->n_parts, hop), block.request,
            ((size_t)args->n_parts + 1) * sizeof *block.request);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void permute_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status permute_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct permute_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    enum sl_status st =
-        sl_permute_cuda(starpu_cuda_get_local_stream(), args->seed, args->epoch, args->n, sl_buffer_data(buffers[0]),
-                        sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
-    sl_task_leave_cuda(&args->head, st);
+    const struct permute_args *args = cl_arg;
+    return sl_permute_cuda(stream, args->seed, args->epoch, args->n, sl_buffer_data(buffers[TRAIN_IDS]),
+                           sl_buffer_data(buffers[NEW_IDS]), sl_buffer_data(buffers[KEYS]),
+                           sl_buffer_data(buffers[ORDER]));
 }
 
-static void seed_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status seed_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct seed_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct seed_args *args = cl_arg;
     struct sl_frontier frontier = task_frontier(buffers, args);
-    const sl_vertex *order = sl_buffer_data(buffers[0]);
-    uint32_t *counts = sl_buffer_data(buffers[3]);
-    cudaStream_t stream = starpu_cuda_get_local_stream();
+    const sl_vertex *order = sl_buffer_data(buffers[SEED_ORDER]);
+    uint32_t *counts = sl_buffer_data(buffers[SEED_COUNTS]);
     enum sl_status st =
         sl_seed_cuda(stream, args->end - args->begin, order + args->begin, args->n_hops, counts, &frontier);
     if (st == SL_OK &&
         cudaMemsetAsync(counts + sl_counts_stop(args->n_hops), args->stop, sizeof *counts, stream) != cudaSuccess) {
         st = sl_fail(SL_ECUDA, "sl_seed: CUDA does not set a word");
     }
-    sl_task_leave_cuda(&args->head, st);
+    return st;
 }
 
-static void sample_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status sample_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct sample_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
+    const struct sample_args *args = cl_arg;
     struct sl_sample_part part = task_part(buffers, args);
     struct sl_sample_marks marks = task_marks(buffers, args);
     struct sl_sample_block block = task_block(buffers);
-    enum sl_status st =
-        sl_sample_cuda(starpu_cuda_get_local_stream(), &part, &args->rule, &args->draw, sl_buffer_data(buffers[4]),
-                       &marks, args->n_hops, sl_buffer_data(buffers[6]), &block);
-    sl_task_leave_cuda(&args->head, st);
+    return sl_sample_cuda(stream, &part, &args->rule, &args->draw, sl_buffer_data(buffers[FRONTIER]), &marks,
+                          args->n_hops, sl_buffer_data(buffers[COUNTS]), &block);
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel permute_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_permute", .size_base = sl_task_size_base};
-static struct starpu_perfmodel seed_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_seed", .size_base = sl_task_size_base};
-static struct starpu_perfmodel sample_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_sample", .size_base = sl_task_size_base};
-
-static struct starpu_codelet permute_cl = {
-    .name = "sl_permute",
-    .cpu_funcs = {permute_cpu_task},
+static struct sl_operation permute_op = {
+    SL_OPERATION(permute_op, "sl_permute", SL_STAGE_SAMPLE),
+    .cpu = permute_cpu_task,
     SL_CUDA_FUNC(permute_cuda_task),
-    .nbuffers = 4, /* train dataset ids, new ids, keys, order */
-    .modes = {STARPU_R, STARPU_R, STARPU_W, STARPU_W},
-    .model = &permute_model,
+    .role = {{"train dataset ids", STARPU_R}, {"new ids", STARPU_R}, {"keys", STARPU_W}, {"order", STARPU_W}},
 };
 
-static struct starpu_codelet seed_cl = {
-    .name = "sl_seed",
-    .cpu_funcs = {seed_cpu_task},
+static struct sl_operation seed_op = {
+    SL_OPERATION(seed_op, "sl_seed", SL_STAGE_SAMPLE),
+    .cpu = seed_cpu_task,
     SL_CUDA_FUNC(seed_cuda_task),
-    .nbuffers = 4, /* order, frontier, index, counts */
-    .modes = {STARPU_R, STARPU_RW, STARPU_RW, STARPU_RW},
-    .model = &seed_model,
+    .role = {{"order", STARPU_R}, {"frontier", STARPU_RW}, {"index", STARPU_RW}, {"counts", STARPU_RW}},
 };
 
-static struct starpu_codelet sample_cl = {
-    .name = "sl_sample",
-    .cpu_funcs = {sample_cpu_task},
+static struct sl_operation sample_op = {
+    SL_OPERATION(sample_op, "sl_sample", SL_STAGE_SAMPLE),
+    .cpu = sample_cpu_task,
     SL_CUDA_FUNC(sample_cuda_task),
-    /* R offsets, sources, dataset ids, first, frontier; RW marks, counts; W edge offsets, edge sources, back
-     * offsets, back rows, request. A codelet cannot state so many modes. */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &sample_model,
+    .role = {{"offsets", STARPU_R},
+             {"sources", STARPU_R},
+             {"dataset ids", STARPU_R},
+             {"first", STARPU_R},
+             {"frontier", STARPU_R},
+             {"marks", STARPU_RW},
+             {"counts", STARPU_RW},
+             {"edge offsets", STARPU_W},
+             {"edge sources", STARPU_W},
+             {"back offsets", STARPU_W},
+             {"back rows", STARPU_W},
+             {"request", STARPU_W}},
 };
 
 /* ---- submissions ---- */
@@ -725,13 +715,12 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
     if (starpu_vector_get_nx(order) < n || starpu_vector_get_nx(keys) < n) {
         return sl_fail(SL_EINVAL, "sl_permute: %u training ids, but room for %u", n, starpu_vector_get_nx(order));
     }
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = (uint64_t)n * sizeof(struct sl_permute_key);
-    sl_task_begin(&task, &permute_cl);
-    sl_task_add(&task, train_dataset_ids, STARPU_R);
-    sl_task_add(&task, new_ids, STARPU_R);
-    sl_task_add(&task, keys, STARPU_W);
-    sl_task_add(&task, order, STARPU_W);
+    sl_task_begin(&task, &permute_op);
+    sl_task_add(&task, TRAIN_IDS, train_dataset_ids, STARPU_R);
+    sl_task_add(&task, NEW_IDS, new_ids, STARPU_R);
+    sl_task_add(&task, KEYS, keys, STARPU_W);
+    sl_task_add(&task, ORDER, order, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 
@@ -747,13 +736,12 @@ enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handl
     args.part_first = frontier->first;
     args.part_end = frontier->end;
     args.stop = head->run->stop_wanted;
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 4 * (uint64_t)(end - begin);
-    sl_task_begin(&task, &seed_cl);
-    sl_task_add(&task, order, STARPU_R);
-    sl_task_add(&task, frontier->ids, STARPU_RW);
-    sl_task_add(&task, frontier->index, STARPU_RW);
-    sl_task_add(&task, frontier->counts, STARPU_RW);
+    sl_task_begin(&task, &seed_op);
+    sl_task_add(&task, SEED_ORDER, order, STARPU_R);
+    sl_task_add(&task, SEED_FRONTIER, frontier->ids, STARPU_RW);
+    sl_task_add(&task, SEED_INDEX, frontier->index, STARPU_RW);
+    sl_task_add(&task, SEED_COUNTS, frontier->counts, STARPU_RW);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 
@@ -775,20 +763,19 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     args.part = part->part;
     args.n_vertices = marks->n_vertices;
     args.max_fanout = marks->max_fanout;
-    args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 64 * (uint64_t)starpu_vector_get_nx(block->edge_sources);
-    sl_task_begin(&task, &sample_cl);
-    sl_task_add(&task, part->offsets, STARPU_R);
-    sl_task_add(&task, part->sources, STARPU_R);
-    sl_task_add(&task, part->dataset_ids, STARPU_R);
-    sl_task_add(&task, part->first, STARPU_R);
-    sl_task_add(&task, frontier->ids, STARPU_R);
-    sl_task_add(&task, marks->bytes, STARPU_RW);
-    sl_task_add(&task, frontier->counts, STARPU_RW);
-    sl_task_add(&task, block->edge_offsets, STARPU_W);
-    sl_task_add(&task, block->edge_sources, STARPU_W);
-    sl_task_add(&task, block->back_offsets, STARPU_W);
-    sl_task_add(&task, block->back_rows, STARPU_W);
-    sl_task_add(&task, block->request, STARPU_W);
+    sl_task_begin(&task, &sample_op);
+    sl_task_add(&task, OFFSETS, part->offsets, STARPU_R);
+    sl_task_add(&task, SOURCES, part->sources, STARPU_R);
+    sl_task_add(&task, DATASET_IDS, part->dataset_ids, STARPU_R);
+    sl_task_add(&task, FIRST, part->first, STARPU_R);
+    sl_task_add(&task, FRONTIER, frontier->ids, STARPU_R);
+    sl_task_add(&task, MARKS, marks->bytes, STARPU_RW);
+    sl_task_add(&task, COUNTS, frontier->counts, STARPU_RW);
+    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_W);
+    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_W);
+    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_W);
+    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_W);
+    sl_task_add(&task, REQUEST, block->request, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

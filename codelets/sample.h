@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 3, sample: a PE's seeds, and the in-edges drawn for its frontier, hop by hop.
+ * Sample: a PE's seeds, and the in-edges drawn for its frontier, hop by hop.
  *   before: the epoch's permutation (hop 0), or merge of the previous hop (codelets/exchange.h)
  *   after:  codelets/exchange.h merges the requests between the PEs of a group
  *
@@ -36,8 +36,8 @@
 #define SL_CODELETS_SAMPLE_H
 
 #include "codelets/labor.h"
-#include "codelets/task.h"
 #include "support/random.h"
+#include "tasks/task.h"
 
 enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL };
 
@@ -154,7 +154,7 @@ SL_EXTERN_C struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uin
 /* The part whose vertices are sampled. All ids are renumbered, except dataset_ids. */
 struct sl_sample_part {
     const uint64_t *offsets; /* [n_part + 1]; only differences to offsets[0] are used */
-    /* in-neighbours of the part, beginning with entry offsets[0], each list ordered by dataset id */
+    /* lists of in-neighbours, one for each vertex of the part, ordered by dataset id; sources[0] is entry offsets[0] */
     const sl_vertex *sources;
     const sl_vertex *dataset_ids; /* [N], of all vertices */
     const uint32_t *first;        /* [G + 1], first id of each part of the group */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/rows.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -55,52 +55,44 @@ struct score_args {
     int has_margins;
 };
 
-/* ---- task wrappers ---- */
+/* ---- implementations ---- */
 
-static void score_cpu_task(void *buffers[], void *cl_arg)
+enum { Z, SETS, LABELS, COUNTS, MARGINS };
+
+static enum sl_status score_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct score_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
-    const uint8_t *sets = sl_buffer_data(buffers[1]);
-    const int32_t *labels = sl_buffer_data(buffers[2]);
-    float *margins = args->has_margins ? sl_buffer_data(buffers[4]) : NULL;
-    sl_score_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
-                 sets + args->row0, labels + args->row0, sl_buffer_data(buffers[3]), margins);
-    sl_task_leave(&args->head, start_s);
+    const uint8_t *sets = sl_buffer_data(buffers[SETS]);
+    const int32_t *labels = sl_buffer_data(buffers[LABELS]);
+    float *margins = args->has_margins ? sl_buffer_data(buffers[MARGINS]) : NULL;
+    sl_score_cpu(sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]), sl_buffer_data(buffers[Z]),
+                 sets + args->row0, labels + args->row0, sl_buffer_data(buffers[COUNTS]), margins);
+    return SL_OK;
 }
 
 #ifdef SL_CUDA
-static void score_cuda_task(void *buffers[], void *cl_arg)
+static enum sl_status score_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    struct score_args *args = cl_arg;
-    if (sl_task_enter_cuda(&args->head)) {
-        return;
-    }
-    const uint8_t *sets = sl_buffer_data(buffers[1]);
-    const int32_t *labels = sl_buffer_data(buffers[2]);
-    float *margins = args->has_margins ? sl_buffer_data(buffers[4]) : NULL;
-    enum sl_status st = sl_score_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]),
-                                      sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), sets + args->row0,
-                                      labels + args->row0, sl_buffer_data(buffers[3]), margins);
-    sl_task_leave_cuda(&args->head, st);
+    const struct score_args *args = cl_arg;
+    const uint8_t *sets = sl_buffer_data(buffers[SETS]);
+    const int32_t *labels = sl_buffer_data(buffers[LABELS]);
+    float *margins = args->has_margins ? sl_buffer_data(buffers[MARGINS]) : NULL;
+    return sl_score_cuda(stream, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]), sl_buffer_data(buffers[Z]),
+                         sets + args->row0, labels + args->row0, sl_buffer_data(buffers[COUNTS]), margins);
 }
 #endif
 
-/* ---- codelets ---- */
+/* ---- operations ---- */
 
-static struct starpu_perfmodel score_model = {
-    .type = STARPU_REGRESSION_BASED, .symbol = "sl_score", .size_base = sl_task_size_base};
-
-static struct starpu_codelet score_cl = {
-    .name = "sl_score",
-    .cpu_funcs = {score_cpu_task},
+static struct sl_operation score_op = {
+    SL_OPERATION(score_op, "sl_score", SL_STAGE_EVALUATE),
+    .cpu = score_cpu_task,
     SL_CUDA_FUNC(score_cuda_task),
-    /* R z, sets, labels; W counts; with margins: W margins */
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .model = &score_model,
+    .role = {{"z", STARPU_R},
+             {"sets", STARPU_R},
+             {"labels", STARPU_R},
+             {"counts", STARPU_W},
+             {"margins", STARPU_W | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -138,15 +130,14 @@ enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_hand
                        "sl_score: %u margins for Z [%u x %u]; expected 2 classes and as many margins as rows",
                        sl_handle_columns(margins), n_rows, n_classes);
     }
-    args.head.stage = SL_STAGE_EVALUATE;
     args.head.work = (uint64_t)n_rows * (n_classes * sizeof(sl_real) + sizeof(int32_t) + 1);
-    sl_task_begin(&task, &score_cl);
-    sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, sets, STARPU_R);
-    sl_task_add(&task, labels, STARPU_R);
-    sl_task_add(&task, counts, STARPU_W);
+    sl_task_begin(&task, &score_op);
+    sl_task_add(&task, Z, z, STARPU_R);
+    sl_task_add(&task, SETS, sets, STARPU_R);
+    sl_task_add(&task, LABELS, labels, STARPU_R);
+    sl_task_add(&task, COUNTS, counts, STARPU_W);
     if (margins != NULL) {
-        sl_task_add(&task, margins, STARPU_W);
+        sl_task_add(&task, MARGINS, margins, STARPU_W);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -11,9 +11,9 @@
 #ifndef SL_CODELETS_SCORE_H
 #define SL_CODELETS_SCORE_H
 
-#include "codelets/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 enum { SL_SET_NONE = 0, SL_SET_TRAIN = 1, SL_SET_VALID = 2, SL_SET_TEST = 3, SL_N_SETS = 4 };
 

@@ -7,7 +7,7 @@
  * anew. Examples: the file is absent, cut short, damaged, has another version or byte order, or was made of other
  * files or options. The reader checks everything in the file before it uses it.
  *
- * Layout: a header, then the sections as the arrays are in memory, each at a multiple of 64 bytes. The header holds
+ * Layout: a header, then the sections as the arrays are in memory, each at a multiple of 64 bytes. The header has
  * magic, version, byte order, key, counts, and the offset, length and checksum of each section.
  */
 #ifndef SL_PARTITION_CACHE_H

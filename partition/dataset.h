@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 1, dataset: graph, features, targets and split, from files, from the binary cache or from the generator.
+ * A dataset: graph, features, targets and split, from files, from the binary cache or from the generator.
  *   before: files (partition/load.h)     after: partition/partition.h
  *
- * All ids in this stage are the dataset's own.
+ * All ids here are the dataset's own.
  */
 #ifndef SL_PARTITION_DATASET_H
 #define SL_PARTITION_DATASET_H
@@ -34,7 +34,7 @@ struct sl_dataset {
     struct sl_targets targets;        /* N rows. Every vertex of the three lists below has a known target */
     char split[64];                   /* the split's name */
     struct sl_ids train, valid, test; /* pairwise disjoint */
-    void *mapping;                    /* private: the memory map that holds the arrays, or NULL */
+    void *mapping;                    /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;
     bool hashed;                    /* private: the reader of the cache file has set `hash` */
     uint64_t hash[SL_N_DATA_PARTS]; /* private */

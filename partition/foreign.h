@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Files that are given as a dataset and are none.
+ * Refuses a file of another program, given as a dataset.
  */
 #ifndef SL_PARTITION_FOREIGN_H
 #define SL_PARTITION_FOREIGN_H

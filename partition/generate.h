@@ -29,7 +29,7 @@ struct sl_recipe {
     uint64_t n_edges;    /* directed, before reverse edges are added; distinct, no self loops */
     uint32_t n_features;
     uint32_t n_classes;
-    double homophily;                  /* wanted share of edges within a class, [0, 1] */
+    double homophily;                  /* wanted fraction of edges within a class, [0, 1] */
     uint32_t n_train, n_valid, n_test; /* together at most n_vertices */
     bool sparse;                       /* bags of words instead of dense features */
     uint64_t seed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 1, dataset: the graph as the in-edges of each vertex (CSC).
+ * The graph as the in-edges of each vertex (CSC).
  *   before: an edge list from a reader or the generator     after: partition/partition.h renumbers it
  */
 #ifndef SL_PARTITION_GRAPH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 1, dataset: loading.
+ * Loading a dataset.
  */
 #ifndef SL_PARTITION_LOAD_H
 #define SL_PARTITION_LOAD_H
@@ -17,7 +17,7 @@ struct sl_dataset_options {
     /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
     const char *data_path;
     const char *split; /* NULL: the dataset's only split */
-    /* The split to take if `split` is NULL and the dataset has several; NULL: none, which is an error. */
+    /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */
     const char *usual_split;
     /* A file relative to the dataset's folder. NULL: raw/node-feat.csv.gz (or .npy, .npz). */
     const char *features;
@@ -42,9 +42,9 @@ struct sl_dataset_options {
  * failure *out is empty. */
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
-/* Make a dataset of raw tables. The tables move into it, and *raw is left empty. `directed` false: add the reverse
- * of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty, and *raw still owns
- * its tables, whose features may be normalized. */
+/* Make a dataset of raw tables. The dataset takes over the tables, and *raw is left empty. `directed` false: add the
+ * reverse of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty, and *raw still
+ * owns its tables, whose features may be normalized. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);
 

@@ -4,7 +4,7 @@
  * NumPy's files: one array (.npy), or a zip archive of several (.npz), stored or deflated.
  *
  * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
- * order, in C or Fortran order. Messages start with the file, and name the array if the file holds several. Common
+ * order, in C or Fortran order. Messages start with the file, and name the array if the file has several. Common
  * returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
@@ -28,7 +28,7 @@ struct sl_npy {
     bool fortran;              /* the first index varies fastest in `data` */
     bool swapped;              /* items are big-endian */
     const unsigned char *data; /* n_items * item_bytes bytes, not aligned */
-    void *owner;               /* private: the memory that holds `data` */
+    void *owner;               /* private: the memory of `data` */
 };
 
 /* True if the file is a zip archive with an array `name`. False also if it cannot be read. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 2, partition: cut the vertices into parts, and renumber them so that a part is a range of ids.
+ * Partition: cut the vertices into parts, and renumber them so that a part is a range of ids.
  *   before: partition/dataset.h     after: codelets/sample.h reads a part's in-edges
  *
  * From here on `id` means the new id, unless a name says dataset_id.
@@ -16,14 +16,14 @@
 
 enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE };
 
-/* A partition into G parts. Part q holds the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
- * consecutive pieces; piece k holds piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their
+/* A partition into G parts. Part q has the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
+ * consecutive pieces; piece k has piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their
  * dataset ids; sl_partition_make_of_pieces orders them breadth first.
  *
  * `graph` is the whole graph in new ids. An in-neighbour list keeps the order of the dataset's ids, because random
  * draws address list positions and sums run along a list.
  *
- * If a process holds only some parts (sl_partition_make_held), the lists of all further parts are absent, with
+ * If a process has only some parts (sl_partition_make_held), the lists of all further parts are absent, with
  * offsets only at the start of each part. The arrays have full size, but untouched pages take no memory. */
 struct sl_partition {
     uint32_t n_parts;
@@ -62,10 +62,10 @@ uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertice
 /* The same for training on the whole graph, with two differences.
  *
  * Pieces. If METIS is the method, n_parts divides SL_PARTITION_PIECES and the graph has at least
- * SL_PARTITION_PIECES^2 vertices, then METIS makes SL_PARTITION_PIECES pieces, and each part is a run of pieces.
+ * SL_PARTITION_PIECES^2 vertices, then METIS makes SL_PARTITION_PIECES pieces, and each part is a sequence of pieces.
  * Ids, and sums made piece by piece, are then equal for all such n_parts, 1 included. (METIS's k-way method starts
  * from a recursive bisection, so neighbouring pieces share edges.) Otherwise each part is one piece. `cache_file`
- * holds the pieces.
+ * stores the pieces.
  *
  * Order. Vertices of a piece are in breadth-first order along in-edges inside the piece, from the smallest dataset
  * id. Rows of one sum then lie close together. */

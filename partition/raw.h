@@ -80,7 +80,7 @@ bool sl_raw_is_folder(const char *folder);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. On success ids are in range, and every table that is there has N rows. Without a label file all
+/* Read the files. On success ids are in range, and every existing table has N rows. Without a label file all
  * targets are unknown classes. The lists of the split are sorted and pairwise disjoint, and their vertices have known
  * targets. SL_EFILE,
  * SL_EIO, SL_ENOMEM. On failure *out is empty. */
@@ -90,7 +90,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
  * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 
-/* Write a dataset in the same way. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
+/* Write a dataset in the layout above. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
 

@@ -14,7 +14,7 @@ struct sl_statistics {
     uint64_t max_in_degree;
     uint32_t n_isolated; /* vertices without in-edges other than self loops */
     uint64_t n_self_loops;
-    /* Share of the edges between two labelled vertices whose labels agree, without self loops. 0 if there is no such
+    /* Fraction of the edges between two labelled vertices whose labels agree, without self loops. 0 if there is no such
      * edge. */
     double homophily;
     uint64_t n_nonzeros; /* of the features */

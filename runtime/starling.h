@@ -13,8 +13,8 @@
  *   sl_settings_delete(settings);
  *
  * Errors. Functions that can fail return an enum sl_status: SL_OK is 0, errors are negative, no value is positive.
- * After an error sl_message() holds one line for people: the expectation, the finding, and a remedy. Output arguments
- * are set on success only. _close and _delete accept NULL.
+ * After an error sl_message() returns one line for people: the expectation, the finding, and a remedy. Output arguments
+ * are set on success only. Functions named _close or _delete accept NULL.
  *
  * Streams. The library prints only to streams from the program. It never calls exit.
  *
@@ -106,7 +106,7 @@ struct sl_session_sizes {
     uint32_t n_outputs;
     /* directed edges of the training graph */
     uint64_t n_edges;
-    /* P: processing elements (PEs). A PE is a worker's share of a group. */
+    /* P: processing elements (PEs). A PE is a share of the work of a group, with one part of the graph. */
     uint32_t n_pes;
     /* G: parts of the graph; also the number of PEs that expand one minibatch together */
     uint32_t n_parts;
@@ -273,22 +273,20 @@ SL_API void sl_process_abort(int code);
  * their descriptors, and lines for people would end up in a file of the run. Call this first. */
 SL_API void sl_streams_open(void);
 
-/* Convert the raw trace in `folder` (--trace) with StarPU's converter, and write the report. Takes seconds. Call it
- * after a traced session is closed. Collective: process 0 does the work. The converter runs in a child process: a
- * crash of the converter does not end the caller. Each output file is replaced as a whole.
- * SL_EFILE: the raw trace is incomplete; files converted from it are removed. After any other failure older files
- * remain:
- * SL_EIO (no raw trace, or a file cannot be written), SL_ESTARPU (the converter failed), SL_ENOTSUP (StarPU was built
- * without FxT, or the trace has too many tasks or workers for the report). */
+/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER` then
+ * draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
+ * work. The converter runs in a child process: a crash of the converter does not end the caller. Each output file is
+ * replaced as a whole. After a failure older files remain. SL_EIO: there is no raw trace, or a file cannot be written.
+ * SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
 /* Remove the raw trace of a run that failed, instead of converting it. */
 SL_API void sl_trace_discard(const char *folder);
 
 /* Let the first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU end sl_session_train after the current step, with
- * SL_EINTERRUPT, and a second signal end the program. A repeated SIGHUP or SIGXCPU does not: the system repeats them.
- * Ignored signals stay ignored (nohup, background jobs). Not thread safe. sl_session_stop does not need it.
- * SL_EINVAL: installed already. SL_EIO: the system refuses. */
+ * SL_EINTERRUPT, and a second signal end the program. A repeated SIGHUP or SIGXCPU does not end the program, because
+ * the system itself repeats these two. Ignored signals stay ignored (nohup, background jobs). Not thread safe.
+ * sl_session_stop works without this call. SL_EINVAL: installed already. SL_EIO: the system refuses. */
 SL_API enum sl_status sl_signals_install(void);
 
 /* The number of the signal that asked to stop since sl_signals_install; 0: none. Thread safe. */

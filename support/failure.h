@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The failure slot of a run. Tasks return no status: they report failures here.
+ * The failure record of a run. Tasks return no status: they report failures here.
  *
- * One slot lives as long as the run. The first failing task writes it. Every task checks the slot first and returns
- * at once if it is set, so the graph drains. The submitting thread checks it and stops.
+ * A run has one record. The first failing task writes it. Every task reads the record first, and returns at once after
+ * a failure, so the task graph drains. The submitting thread reads the record and stops.
  */
 #ifndef SL_SUPPORT_FAILURE_H
 #define SL_SUPPORT_FAILURE_H

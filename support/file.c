@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "support/memory.h"
 #include "support/text.h"
@@ -356,45 +357,9 @@ enum sl_status sl_format(char **out, const char *format, ...)
     return SL_OK;
 }
 
-/* ---- Checksum
- * ---------------------------------------------------------------------------------------------------- */
-
-#define LANES 4
-
-/* Mix a word into a lane: multiply, rotate, multiply. So each input bit affects both halves. */
-static inline uint64_t mix(uint64_t lane, uint64_t word)
-{
-    lane += word * 0xc2b2ae3d27d4eb4fu;
-    lane = lane << 31 | lane >> 33;
-    return lane * 0x9e3779b185ebca87u;
-}
-
-static uint64_t finish(uint64_t h)
-{
-    h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
-    h = (h ^ h >> 29) * 0xc4ceb9fe1a85ec53u;
-    return h ^ h >> 32;
-}
+/* ---- Checksum ---------------------------------------------------------------------------------------------------- */
 
 uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes)
 {
-    const unsigned char *p = data;
-    uint64_t lane[LANES] = {start + 1, start ^ 0x165667b19e3779f9u, start * 3 + 7, ~start};
-    size_t left = bytes;
-    for (; left >= sizeof lane; left -= sizeof lane, p += sizeof lane) {
-        uint64_t word[LANES];
-        memcpy(word, p, sizeof word);
-        for (int i = 0; i < LANES; i++) {
-            lane[i] = mix(lane[i], word[i]);
-        }
-    }
-    uint64_t rest[LANES] = {0};
-    if (left > 0) {
-        memcpy(rest, p, left);
-    }
-    uint64_t h = bytes;
-    for (int i = 0; i < LANES; i++) {
-        h = mix(h, mix(lane[i], rest[i]));
-    }
-    return finish(h);
+    return XXH3_64bits_withSeed(data, bytes, start);
 }

@@ -75,8 +75,8 @@ bool sl_folder_writable(const char *path);
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
 
-/* Whether no unrelated user can have made or changed this file. Its owner is this user, root, or the owner of its
- * folder. The file is not world-writable. The folder is not world-writable either, or has the sticky bit. */
+/* True if no stranger can have made or changed this file: its owner is this user, root, or the owner of its folder; the
+ * file is not world-writable; and its folder is not world-writable, or has the sticky bit. */
 bool sl_file_trusted(const char *path);
 
 /* *out: "folder/name", or a copy of `name` if it is absolute or `folder` is empty. Release it with sl_free.
@@ -86,9 +86,8 @@ enum sl_status sl_path_join(const char *folder, const char *name, char **out);
 /* printf into a new string. Release it with sl_free. SL_ENOMEM. */
 enum sl_status sl_format(char **out, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
-/* A 64-bit checksum of `bytes` bytes, continued from `start` (0 at first). It runs at about memory bandwidth. It
- * detects accidents, not
- * forgery: readers must still validate their input. Machines of the same byte order get the same checksum. */
+/* A 64-bit checksum of `bytes` bytes: XXH3 with the seed `start`. `start` is 0 at first, then the checksum so far. It
+ * runs at about memory bandwidth. It detects accidents, not forgery: readers must still validate their input. */
 uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes);
 
 #endif

@@ -34,7 +34,7 @@ enum sl_option_kind {
     SL_OPTION_U32,      /* uint32_t: decimal digits only */
     SL_OPTION_U64,      /* uint64_t: decimal digits only */
     SL_OPTION_REAL,     /* double, finite */
-    SL_OPTION_STRING,   /* char *, owned by the settings; NULL: not given. An empty text means not given, too. */
+    SL_OPTION_STRING,   /* char *, owned by the settings; NULL: not given. An empty text counts as not given. */
     SL_OPTION_CHOICE,   /* int: the position in `choices` */
     SL_OPTION_U32_LIST, /* uint32_t[capacity] and a uint32_t count: numbers separated by commas, at least one */
 };
@@ -115,7 +115,7 @@ struct sl_option_parse {
  * SL_EINVAL: a default in the table is invalid. SL_ENOMEM. On failure all strings are NULL. */
 enum sl_status sl_option_defaults(const struct sl_option_table *table, void *settings);
 
-/* Read the command line and the environment into settings that hold defaults or other valid values.
+/* Read the command line and the environment into settings with defaults or other valid values.
  *
  * Options and positional arguments may be mixed; after "--" all arguments are positional. The last of repeated
  * options counts. Positional arguments are moved to argv[1] and on. Parsing stops after --help, --version or a print

@@ -4,7 +4,7 @@
  * Counter-based random numbers: a number depends only on its counter, not on earlier draws.
  *
  * The generator is Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) from
- * Random123, whose header also works in CUDA. The key is the run's seed. The counter holds (purpose, step, hop,
+ * Random123, whose header also works in CUDA. The key is the run's seed. The counter is (purpose, step, hop,
  * vertex, draw). `vertex` is always the dataset's own id, so partitions, schedulers, threads and devices cannot
  * change a draw. All functions are pure and thread safe.
  */

@@ -3,7 +3,7 @@
  *
  * The type of numbers in rows and weights, and the type of vertex ids.
  *
- * The library computes in float. Tests link a second build of the same sources with SL_REAL_DOUBLE, which matches
+ * The library computes in float. Tests link a second build of the same files with SL_REAL_DOUBLE, which matches
  * reference values to 1e-9. There is no choice at run time.
  */
 #ifndef SL_SUPPORT_REAL_H
@@ -21,7 +21,8 @@ typedef float sl_real;
 typedef uint32_t sl_vertex;
 
 /* Compile a hot loop for several x86-64 levels; the program picks one when it starts. So one binary serves all nodes
- * of a cluster. Off if the compiler lacks it, and under sanitizers, because it disturbs their start. */
+ * of a cluster. Off if the compiler lacks target_clones, and under sanitizers, because target_clones disturbs
+ * their start. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&               \
     !defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
 #define SL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -29,10 +30,10 @@ typedef uint32_t sl_vertex;
 #define SL_CLONES
 #endif
 
-/* A helper of such a loop. It must be inlined into every compiled version. */
+/* A function that an SL_CLONES loop calls. It must be inlined into every compiled version. */
 #define SL_INLINE static inline __attribute__((always_inline))
 
-/* A function that C sources call and CUDA sources (C++) define. */
+/* A function that C files call and CUDA files (C++) define. */
 #ifdef __cplusplus
 #define SL_EXTERN_C extern "C"
 #else

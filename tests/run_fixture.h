@@ -10,7 +10,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
-#include "codelets/near.h"
 #include "runtime/exchange/nccl.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/gpus.h"
@@ -19,6 +18,7 @@
 #include "runtime/model/kinds.h"
 #include "runtime/plan/plan.h"
 #include "runtime/train/memory_need.h"
+#include "tasks/near.h"
 #include "tests/graph_fixture.h"
 #include "tests/starpu_fixture.h"
 

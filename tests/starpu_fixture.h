@@ -15,10 +15,10 @@
 #include <stdio.h>
 
 #include "codelets/gemm.h"
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 #include "tests/kernel.h"
 
 /* The run of all tasks of a test, and its head; valid between fixture_start and fixture_stop. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/analysis.h: the arithmetic on made-up traces worked out by hand, and each rule of the advice.
+ * apps/report/analysis.h: the arithmetic on made-up traces worked out by hand, and each rule of the advice.
  */
 #include "tests/trace_fixture.h"
 
@@ -320,7 +320,7 @@ static void advice_kernel(void **state)
     task(1, "dense.fwd.dense.hop0.pe0.step0", NULL, 0, 0, 0, 6);
     task(2, "aggregate.fwd.aggregate.hop0.pe0.step0", NULL, 0, 0, 6, 10);
     trace_end();
-    expect_first("kernel:", 0.0006, "'dense' is the largest stage");
+    expect_first("kernel:", 0.0006, "'dense' is the largest time category");
     assert_int_equal(a.n_advice, 1); /* nothing else is worth a word */
 }
 

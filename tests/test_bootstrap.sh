@@ -7,9 +7,8 @@
 [[ -r /etc/os-release ]] || exit 77 # it is part of a build's name
 # shellcheck source=bootstrap disable=SC2154
 source "$top_srcdir/bootstrap"
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 
 # same NAME EXPECTED FOUND
 same()

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/bundle.h: tasks that are handed to StarPU together leave what they would have left one by one: made-up
+ * tasks/bundle.h: tasks that are handed to StarPU together leave what they would have left one by one: made-up
  * tasks over numbers, and whole steps of many PEs, to the bit.
  */
 #include "tests/run_fixture.h"
 
-#include "codelets/bundle.h"
 #include "partition/load.h"
 #include "support/random.h"
+#include "tasks/bundle.h"
 
 #define N_NUMBERS 24
 #define N_PES 8
@@ -47,14 +47,10 @@ static void mix(const struct mix_args *args, uint64_t *const *number)
     }
 }
 
-static void mix_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status mix_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct mix_args *args = cl_arg;
     uint64_t *number[MOST_BUFFERS];
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     const struct starpu_task *task = starpu_task_get_current();
     n_run += task != last_of_all;
     last_of_all = task;
@@ -63,14 +59,16 @@ static void mix_cpu_task(void *buffers[], void *cl_arg)
         number[i] = sl_buffer_data(buffers[i]);
     }
     mix(args, number);
-    if (args->fails) {
-        sl_task_fail(&args->head, sl_fail(SL_EIO, "as it was told"));
-    }
-    sl_task_leave(&args->head, start_s);
+    return args->fails ? sl_fail(SL_EIO, "as it was told") : SL_OK;
 }
 
-static struct starpu_codelet mix_cl = {
-    .name = "sl_test_mix", .cpu_funcs = {mix_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
+enum { READ, WRITTEN };
+
+static struct sl_operation mix_op = {
+    SL_PLAIN_OPERATION("sl_test_mix", SL_N_STAGES),
+    .cpu = mix_cpu_task,
+    .role = {{"read", STARPU_R | SL_OR_RW | SL_REPEATED}, {"written", STARPU_W | SL_REPEATED}},
+};
 
 static uint64_t number[N_NUMBERS], wanted[N_NUMBERS];
 static starpu_data_handle_t handle[N_NUMBERS];
@@ -95,12 +93,12 @@ static void numbers_down(void)
     fixture_stop();
 }
 
-static enum sl_status submit_mix(const struct mix_args *args, const uint32_t *which)
+static enum sl_status submit_mix(struct mix_args *args, const uint32_t *which)
 {
     struct sl_task task;
-    sl_task_begin(&task, &mix_cl);
+    sl_task_begin(&task, &mix_op);
     for (uint32_t i = 0; i < args->n; i++) {
-        sl_task_add(&task, handle[which[i]], args->mode[i]);
+        sl_task_add(&task, args->mode[i] & STARPU_R ? READ : WRITTEN, handle[which[i]], args->mode[i]);
     }
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_NORMAL);
 }

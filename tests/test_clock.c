@@ -140,21 +140,17 @@ static void test_full_graph(void **state)
 /* A task that does not end until it may. */
 static atomic_bool may_end;
 
-static void hang_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status hang_cpu_task(void *buffers[], const void *args)
 {
-    const struct sl_task_args *args = cl_arg;
-    double start_s;
     (void)buffers;
-    if (sl_task_enter(args, &start_s)) {
-        return;
-    }
+    (void)args;
     while (!atomic_load(&may_end)) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    sl_task_leave(args, start_s);
+    return SL_OK;
 }
 
-static struct starpu_codelet hang_cl = {.name = "sl_test_hang", .cpu_funcs = {hang_cpu_task}, .nbuffers = 0};
+static struct sl_operation hang_op = {SL_PLAIN_OPERATION("sl_test_hang", SL_N_STAGES), .cpu = hang_cpu_task};
 
 /* Nothing moves: the watchdog sees it after its second, which is none of this clock, and names the task. */
 static atomic_bool seen;
@@ -198,7 +194,7 @@ static void test_watchdog(void **state)
     fixture_start(1);
     assert_true(seconds_until_seen(0, 1, 2) >= 2); /* no task is awaited */
     atomic_store(&may_end, false);
-    sl_task_begin(&task, &hang_cl);
+    sl_task_begin(&task, &hang_op);
     expect_ok(sl_task_submit(&task, &head, sizeof head, SL_PRIORITY_NORMAL));
     for (int i = 0; i < 2; i++) {
         took[i] = seconds_until_seen(2 * i - 1, 1, RUN_LIMIT_S);

@@ -5,20 +5,14 @@
 # apps/coop_sage as a user meets it: help, exit codes, what it prints, environment variables, interrupts.
 
 set -u
-program=${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}
-maker=${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}
-program=$(realpath "$program") && maker=$(realpath "$maker") || exit 99
-folder=$(mktemp -d) || exit 99
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
 child=
-trap '[[ -n $child ]] && kill -KILL "$child" 2>/dev/null; rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-failed=0
-
-complain()
+# shellcheck disable=SC2317 # lib.sh calls it
+at_exit()
 {
-    printf '%s\n\n' "$*"
-    failed=1
+    [[ -z $child ]] || kill -KILL "$child" 2>/dev/null
 }
 
 # expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
@@ -95,8 +89,7 @@ expect 1 'a\?b' --dataset $'./a\nb'
 
 # ---- a dataset ------------------------------------------------------------------------------------------------------------------
 
-"$maker" generate --vertices 3000 --edges 15000 --classes 5 --features 16 --seed 3 --out made >/dev/null 2>stderr ||
-    complain "starling_data generate: $(cat stderr)"
+generate made --vertices 3000 --edges 15000 --classes 5 --features 16 --seed 3
 
 # Failures: exit code 1, one line.
 expect 1 'nowhere' --dataset nowhere
@@ -133,7 +126,7 @@ count 1 '^minibatch 2 PEs in groups of 2'
 count 1 '^machine +[12] workers'
 [[ $(grep -c $'\r\|\033' stdout) -eq 0 ]] || complain 'a progress bar where there is no terminal'
 
-cores=$("$maker" info | sed -n 's/^workers *\([0-9]*\) .*/\1/p')
+cores=$("$starling_data" info | sed -n 's/^workers *\([0-9]*\) .*/\1/p')
 # shellcheck disable=SC2086
 expect 0 '^warning +[0-9]+ workers share the [0-9]+ processors' $run --epochs 1 --cpus $((cores + 1))
 # shellcheck disable=SC2086
@@ -250,7 +243,7 @@ if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; th
         [[ -s out/$file ]] || complain "--trace wrote no $file"
     done
     rm out/report.* out/timeline.svg
-    "$maker" report out >stdout 2>stderr || complain "starling_data report: $(cat stderr)"
+    "$starling_data" report out >stdout 2>stderr || complain "starling_data report: $(cat stderr)"
     cmp -s stdout out/report.txt || complain 'starling_data report: printed something else than report.txt'
     count 1 '^critical path [0-9]'
     [[ -s out/report.html && -s out/timeline.svg ]] || complain 'starling_data report: wrote no page or picture'
@@ -304,10 +297,10 @@ unwritable 1 "$program" $run --epochs 1
 unwritable 1 "$program" $run --epochs 1 --json
 unwritable 1 "$program" --help
 unwritable 1 "$program" --version
-unwritable 1 "$maker" info
-unwritable 1 "$maker" info ./made
-unwritable 1 "$maker" --help
-unwritable 1 "$maker" partition ./made --parts 2
+unwritable 1 "$starling_data" info
+unwritable 1 "$starling_data" info ./made
+unwritable 1 "$starling_data" --help
+unwritable 1 "$starling_data" partition ./made --parts 2
 # What says nothing needs no standard output, and what it writes goes where it should.
 # shellcheck disable=SC2086
 unwritable 0 "$program" $run --epochs 1 --quiet --metrics closed.json
@@ -430,7 +423,7 @@ for signal in TERM USR1 USR2 HUP XCPU; do
 done
 
 # Data are known by their contents: the same under another path go on, others of the same sizes do not.
-"$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out first >/dev/null 2>stderr || complain "generate: $(cat stderr)"
+generate first --vertices 400 --edges 2500 --features 12 --classes 3
 cp -R first again && cp -R first changed && cp -R first parted
 again=(--cache none --batch-size 50 --fanout 3,3 --layers 2 --hidden 8 --cpus 1)
 expect 0 '^epoch +1/1 ' --dataset ./first "${again[@]}" --epochs 1 --checkpoint known

@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "codelets/task.h"
 #include "support/clock.h"
+#include "tasks/task.h"
 
 #define SECONDS_TO_DRAIN 10
 
@@ -379,8 +379,8 @@ static void expect_all_codelets(bool (*failed)(const char *name))
         size_t bytes;
         snprintf(path, sizeof path, "%s/codelets/%s.c", getenv("top_srcdir"), files[i]);
         assert_ok(sl_file_read(path, (size_t)1 << 20, &text, &bytes));
-        for (char *at = strstr(text, ".name = \""); at != NULL; at = strstr(at, ".name = \"")) {
-            at += strlen(".name = \"");
+        for (char *at = strstr(text, "OPERATION("); at != NULL; at = strstr(at, "OPERATION(")) {
+            at = strchr(at, '"') + 1;
             char *end = strchr(at, '"');
             *end = '\0';
             if (!failed(at) && !is_left_out(at)) {

@@ -19,24 +19,17 @@
 # The blocks of a page run one after the other in one folder, where ./apps is the folder of the programs.
 
 set -u
+asked=()
+for page in "$@"; do
+    asked+=("$(realpath "$page")")
+done
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+apps=$top_builddir/apps
 pages=("$top_srcdir"/README.md "$top_srcdir"/doc/guide/*.md)
-[[ $# -eq 0 ]] || pages=("$@")
-apps=$(realpath "$top_builddir/apps") || exit 99
-root=$(realpath "$top_srcdir") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-data=${STARLING_DATA:-}
-unset STARLING_DATA
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-failed=0
+[[ $# -eq 0 ]] || pages=("${asked[@]}")
 n_run=0 n_shown=0
 declare -A n_skipped=()
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
 
 # ---- what a block needs ----
 
@@ -54,10 +47,7 @@ has()
 {
     case $1 in
     slow) [[ ${SL_LONG:-} == 1 ]] ;;
-    mpi)
-        command -v mpirun >/dev/null &&
-            nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'
-        ;;
+    mpi) command -v mpirun >/dev/null && grep -q starpumpi "$top_builddir/starling.pc" ;;
     gpu) [[ ${SL_TEST_DEVICE:-} == cuda ]] && ! "$apps/starling_data" info | grep -q '^gpus *none' ;;
     slurm) [[ -n ${SLURM_JOB_ID:-} ]] ;;
     numpy) python3 -c 'import numpy' 2>/dev/null ;;

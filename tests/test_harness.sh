@@ -5,9 +5,8 @@
 # build-aux/cmocka-tap counts each way in which a CMocka program can end; build-aux/test-env gives a test a clean environment.
 
 set -u
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 
 # expect NAME STATUS OUTPUT SCRIPT: what cmocka-tap makes of a program.
 expect()

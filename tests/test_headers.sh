@@ -5,9 +5,8 @@
 # Each header compiles alone, and twice in a row, as C; starling.h compiles with nothing but what is installed, as C and C++.
 
 set -u
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 
 # compiles WHAT COMMAND ...: COMMAND reads a program from standard input.
 compiles()
@@ -21,7 +20,7 @@ compiles()
 }
 
 # SL_CPPFLAGS and CC may hold several words.
-for header in $(find "$top_srcdir"/{support,partition,codelets,runtime} "$top_srcdir"/tests/*.h -name '*.h'); do
+for header in $(find "$top_srcdir"/{support,partition,tasks,codelets,runtime} "$top_srcdir"/tests/*.h -name '*.h'); do
     header=${header#"$top_srcdir"/}
     compiles "$header" ${CC} ${SL_CPPFLAGS} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c - \
         <<<"#include \"$header\"

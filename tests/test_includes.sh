@@ -4,11 +4,11 @@
 #
 # Which file may include what, and that each folder's local.am names all its files.
 #
-#   apps -> runtime -> codelets -> partition -> support, never upwards; in runtime the folders below, each those before it; no file
-#   in a circle; METIS, hwloc, NCCL, OpenBLAS and oneDNN in one file each; StarPU in runtime and codelets only; no StarPU in CUDA sources.
+#   apps -> runtime -> codelets -> tasks -> partition -> support, never upwards; in runtime the folders below, each those before it; no file
+#   in a circle; METIS, hwloc, NCCL, OpenBLAS, oneDNN, xxHash and libzip in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
 
 set -u
-layers=(support partition codelets runtime apps tests)
+layers=(support partition tasks codelets runtime apps tests)
 floors=(plan machine files report store objective model exchange sync minibatch full pipe train) # of runtime; starling.h is below them
 
 # rank FOLDER: its place among the layers, from 0; nothing for a folder that is none.
@@ -95,14 +95,14 @@ users()
 foreign()
 {
     local library file found
-    for library in metis hwloc nccl cblas dnnl mpi starpu_mpi; do
-        found=$(users "$1" "$library(/.*)?\.h" support partition codelets runtime apps)
+    for library in metis hwloc nccl cblas dnnl mpi starpu_mpi xxhash zip; do
+        found=$(users "$1" "$library(/.*)?\.h" support partition tasks codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
     done
     for file in $(users "$1" 'starpu.*' support partition apps); do
-        echo "$file includes StarPU: only runtime and codelets may"
+        echo "$file includes StarPU: only runtime, codelets and tasks may"
     done
-    for file in $(users "$1" 'starpu.*' codelets runtime | grep '\.cu$'); do
+    for file in $(users "$1" 'starpu.*' tasks codelets runtime | grep '\.cu$'); do
         echo "$file includes StarPU: a CUDA source must compile without"
     done
 }
@@ -152,6 +152,7 @@ faults=$(
     must_complain upward support/x.h '#include "partition/graph.h"\n' 'may not know of partition'
     must_complain upward partition/x.c '#  include "runtime/step.h" /* why not */\n' 'may not know of runtime'
     must_complain upward codelets/x.cu '#include "apps/x.h"\n' 'may not know of apps'
+    must_complain upward tasks/x.h '#include "codelets/x.h"\n' 'tasks may not know of codelets'
     must_complain upward runtime/x.c '#include "tests/x.h"\n' 'may not know of tests'
     must_complain upward runtime/plan/x.c '#include "tests/x.h"\n' 'may not know of tests'
     must_complain upward runtime/x.c '#include "step.h"\n' 'expected a folder'
@@ -163,8 +164,8 @@ faults=$(
     must_complain foreign partition/a.c '#include <metis.h>\n' 'several files'
     must_complain foreign runtime/plan/a.c '#include <hwloc.h>\n' 'several files'
     must_complain foreign codelets/a.c '#include <cblas.h>\n' 'several files'
-    must_complain foreign partition/x.c '#include <starpu.h>\n' 'only runtime and codelets'
-    must_complain foreign apps/x.c '#include <starpu_data.h>\n' 'only runtime and codelets'
+    must_complain foreign partition/x.c '#include <starpu.h>\n' 'only runtime, codelets and tasks'
+    must_complain foreign apps/x.c '#include <starpu_data.h>\n' 'only runtime, codelets and tasks'
     must_complain foreign codelets/x_cuda.cu '#include <starpu.h>\n' 'must compile without'
     must_complain unlisted support/x.c 'int x;\n' 'not named'
     must_complain unlisted runtime/plan/x.c 'int x;\n' 'runtime/plan/x.c is not named'

@@ -10,7 +10,7 @@
 
 #include <sys/wait.h>
 
-#include "runtime/report/trace_read.h"
+#include "apps/report/trace_read.h"
 #include "tests/disk_fixture.h"
 
 static bool watched; /* the system hands over its calls */
@@ -28,7 +28,7 @@ static pid_t begin(const struct whole *whole, bool traced)
         struct whole mine = *whole;
         leave_cmocka();
         enum sl_status st = run_whole(&mine);
-        st = st == SL_OK && traced ? sl_trace_finish(in_folder("traced")) : st;
+        st = st == SL_OK && traced ? sl_report_finish(in_folder("traced")) : st;
         if (st != SL_OK) {
             fprintf(stderr, "%s: %s\n", sl_status_name(st), sl_message());
         }

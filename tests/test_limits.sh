@@ -6,8 +6,10 @@
 # program does its work, or ends with code 1 and one line. It never crashes and never hangs. SL_LONG=1: every step of the sweeps.
 
 set -u
-apps=$(realpath "$top_builddir/apps") || exit 99
-LD_LIBRARY_PATH=$(realpath "$top_builddir")/.libs:${LD_LIBRARY_PATH:-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+apps=$top_builddir/apps
+LD_LIBRARY_PATH=$top_builddir/.libs:${LD_LIBRARY_PATH:-}
 export LD_LIBRARY_PATH
 
 # program NAME: its path; not libtool's script, which needs files, processes and memory of its own.
@@ -15,10 +17,9 @@ program()
 {
     [[ -x $apps/.libs/$1 ]] && echo "$apps/.libs/$1" || echo "$apps/$1"
 }
-folder=$(mktemp -d) || exit 99
 groups=()
 # shellcheck disable=SC2317
-clean()
+at_exit()
 {
     local child
     for child in $(jobs -p); do
@@ -26,19 +27,8 @@ clean()
     done
     wait 2>/dev/null
     ((${#groups[@]})) && rmdir "${groups[@]}"
-    rm -rf "$folder"
 }
-trap clean EXIT
-cd "$folder" || exit 99
-unset STARLING_DATA
-failed=0
 long=${SL_LONG:-}
-
-complain()
-{
-    printf '%s\n' "$*"
-    failed=1
-}
 
 # 400 vertices of 4 classes that features tell, 1600 edges.
 mkdir -p d/raw d/split/s

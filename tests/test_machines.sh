@@ -7,38 +7,20 @@
 # those of one process. Skipped where namespaces may not be made.
 
 set -u
-program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
-maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
-
-skip()
-{
-    echo "$*"
-    exit 77
-}
-
-nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test' || skip "this build has no MPI"
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
+has_mpi || skip "this build has no MPI"
 for tool in mpirun ip unshare hostname; do
     command -v "$tool" >/dev/null || skip "there is no $tool"
 done
 
-folder=$(mktemp -d) || exit 99
 machines=("starling$$a" "starling$$b")
-clean_up()
+# shellcheck disable=SC2317 # lib.sh calls it
+at_exit()
 {
     ip netns del "${machines[0]}" 2>/dev/null
     ip netns del "${machines[1]}" 2>/dev/null
-    rm -rf "$folder"
-}
-trap clean_up EXIT
-cd "$folder" || exit 99
-unset STARLING_DATA
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-failed=0
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
 }
 
 # ---- two machines, 10.77.0.1 and 10.77.0.2 ----
@@ -77,19 +59,13 @@ on_machines 2 hostname >stdout 2>stderr || skip "mpirun does not start over name
 # ---- the same bits ----
 
 # figures FILE: all that the metrics tell of a run but its machine and its time.
-figures()
-{
-    grep -E '"event": ?"(step|epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
-}
-
 # packets: that have gone over the cable.
 packets()
 {
     ip netns exec "${machines[0]}" cat /sys/class/net/cable/statistics/tx_packets
 }
 
-"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out made >/dev/null || exit 99
+generate made --vertices 600 --edges 4000 --features 20 --classes 5
 run=(--dataset made --cache none --pes 4 --epochs 2 --batch-size 40 --hidden 12 --layers 2 --cpus 1 --chunks 2 --dropout 0.3 --norm batch
      --metrics-steps --quiet)
 "$program" "${run[@]}" --metrics one --predict one.npy --save one.model 2>stderr || complain "one process: $(cat stderr)"

@@ -15,11 +15,9 @@ if [[ -z $libraries ]]; then
     echo "$python has no torch, safetensors and torch_geometric or dgl: skipped"
     exit 77
 fi
-program=$(realpath "$top_builddir/apps/coop_sage") && maker=$(realpath "$top_builddir/apps/starling_data") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 99
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
 
 cat >compare.py <<'END' || exit 99
 import csv, gzip, sys
@@ -111,7 +109,7 @@ print(f'{library} {model} --norm {norm}: largest difference {worst:.2e}, largest
 sys.exit(not worst <= 1e-4 * max(1, float(expected.abs().max())))
 END
 
-"$maker" generate --vertices 400 --edges 1600 --classes 5 --features 12 --seed 3 --out made >/dev/null || exit 99
+generate made --vertices 400 --edges 1600 --classes 5 --features 12 --seed 3
 declare -A only=([gat]="--heads 4" [gcnii]="--alpha 0.1 --lambda 0.5")
 for library in $libraries; do
     names=dgl

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/nccl.h and codelets/nccl_lane.h: messages and sums between GPUs, by themselves and as tasks; and how
+ * tasks/nccl.h and tasks/nccl_lane.h: messages and sums between GPUs, by themselves and as tasks; and how
  * they fail. Over the stand-in for NCCL there are several GPUs; on a machine with one GPU, a communicator of one
  * rank that sends to itself. */
-#include "codelets/nccl_lane.h"
+#include "tasks/nccl_lane.h"
 
 #include "tests/starpu_fixture.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/near.h. On four workers, one of them released at a time: the queues that tasks join, and the order in which
+ * tasks/near.h. On four workers, one of them released at a time: the queues that tasks join, and the order in which
  * a worker takes tasks. On 4 to 64 workers: no task is lost if the system stops workers, and idle workers yield.
  * SL_LONG=1: longer chains of tasks. */
-#include "codelets/near.h"
+#include "tasks/near.h"
 
 #include <pthread.h>
 #include <sched.h>

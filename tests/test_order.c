@@ -17,7 +17,7 @@ static struct {
 
 static bool is(const struct sl_task *task, const char *name)
 {
-    return strcmp(task->codelet->name, name) == 0;
+    return strcmp(task->operation->codelet.name, name) == 0;
 }
 
 static void look(const struct sl_task *task, enum sl_priority priority)
@@ -35,12 +35,9 @@ static void look(const struct sl_task *task, enum sl_priority priority)
     }
 }
 
-enum sl_status __real_sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes,
-                                     enum sl_priority priority);
-enum sl_status __wrap_sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes,
-                                     enum sl_priority priority);
-enum sl_status __wrap_sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes,
-                                     enum sl_priority priority)
+enum sl_status __real_sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
+enum sl_status __wrap_sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
+enum sl_status __wrap_sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority)
 {
     look(task, priority);
     return __real_sl_task_submit(task, args, args_bytes, priority);

@@ -6,7 +6,7 @@
 # __global__ or end in _cpu or _cuda, and may have more.
 
 set -u
-layers=(support partition codelets runtime apps)
+layers=(support partition tasks codelets runtime apps)
 
 # functions ROOT: print FILE NAME PARAMETERS for each function, kernels apart, that the sources define or declare: what begins in the
 # first column.

@@ -5,20 +5,9 @@
 # apps/pipe_gnn as a user meets it: help, what is refused, and what must not change a figure.
 
 set -u
-program=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 99
-maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-data=${STARLING_DATA:-}
-unset STARLING_DATA
-cd "$folder" || exit 99
-failed=0
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$pipe_gnn
 
 # refuse PATTERN ARGUMENT...: exit code 2 and one line on standard error that matches.
 refuse()
@@ -38,9 +27,9 @@ losses()
         --history-every 2 --json "$@" 2>stderr | sed -n 's/.*"event": *"epoch".*"train_loss": *\([^,}]*\).*/\1/p'
 }
 
-# `make check` compares one of three, and two of the four models; SL_LONG=1 (`make check-long`, and .ci/run) all.
+# `make check` compares one of five, and two of the four models; SL_LONG=1 (`make check-long`, and .ci/run) all.
 models=(gcn gcnii)
-stride=3
+stride=5
 [[ -z ${SL_LONG:-} ]] || models=(gcn sage gcnii resgcn) stride=1
 n_compared=0
 
@@ -78,11 +67,10 @@ refuse '--precision: found tf32 without a GPU' --precision tf32 --gpus 0
 
 # ---- figures -----------------------------------------------------------------------------------------------------------------------
 
-"$maker" generate --vertices 2000 --edges 9000 --classes 5 --features 16 --seed 3 --out made >/dev/null 2>stderr ||
-    complain "starling_data generate: $(cat stderr)"
+generate made --vertices 2000 --edges 9000 --classes 5 --features 16 --seed 3
 
 # A product of 600 billion operations by one worker does not end in a second: it is named. Shorter tasks are not, however many there are.
-"$maker" generate --vertices 6000 --edges 9000 --classes 5 --features 16 --seed 3 --out tall >/dev/null 2>stderr
+generate tall --vertices 6000 --edges 9000 --classes 5 --features 16 --seed 3
 "$program" --dataset tall --data-path . --cache none --partition none --model gcn --layers 3 --hidden 7000 --epochs 1 --eval-every 0 --chunks 1 --cpus 2 --quiet \
     --watchdog 1 >stdout 2>stderr
 status=$?
@@ -116,8 +104,7 @@ for model in "${models[@]}"; do # one slot is the whole graph, in however many c
     done
     same "$model: the whole graph in 4 chunks, two stages, again" --model $model --ways 4 --chunks 4 --stages 2 --recompute
 done
-"$maker" generate --vertices 2000 --edges 9000 --classes 5 --features 150 --sparse --seed 3 --out sparse >/dev/null 2>stderr ||
-    complain "starling_data generate --sparse: $(cat stderr)"
+generate sparse --vertices 2000 --edges 9000 --classes 5 --features 150 --sparse --seed 3
 for options in '--model sage --norm layer --residual' '--model gcn --directed' '--dataset sparse --model sage' '--dataset sparse --model gcnii'; do
     # shellcheck disable=SC2086 # the options are words
     wanted=$(losses $options --ways 1 --chunks 1)
@@ -170,8 +157,7 @@ for options in '--model sage --norm layer --residual' '--model gcn --directed' '
 done
 
 # Vertices without an edge, chunks of one vertex each; chunks in one slot are the whole graph.
-"$maker" generate --vertices 60 --edges 25 --classes 3 --features 8 --seed 5 --out sparse >/dev/null 2>stderr ||
-    complain "starling_data generate: $(cat stderr)"
+generate sparse --vertices 60 --edges 25 --classes 3 --features 8 --seed 5
 wanted=$(losses --dataset sparse --chunks 1 --stages 1)
 for model in "${models[@]}"; do
     wanted=$(losses --dataset sparse --model $model --chunks 1 --stages 1)
@@ -206,8 +192,7 @@ less()
 
 # A sanitizer's own memory would stand in for the program's.
 if (ulimit -v 8000000 && "$program" --version >/dev/null 2>&1); then
-    "$maker" generate --vertices 20000 --edges 90000 --classes 5 --features 16 --seed 3 --out wide >/dev/null 2>stderr ||
-        complain "starling_data generate: $(cat stderr)"
+    generate wide --vertices 20000 --edges 90000 --classes 5 --features 16 --seed 3
     exact=$(peak --epochs 2 --ways 4 --chunks 4)
     less "$(peak --epochs 2 --ways 4 --chunks 4 --recompute)" "$exact" 80 'recomputation saves no memory in exact mode'
 fi
@@ -216,8 +201,7 @@ if [[ -n ${SL_LONG:-} ]] && (ulimit -v 8000000 && "$program" --version >/dev/nul
     less "$early" "$exact" 80 'recomputation saves no memory in a pipeline'
     less "$(peak --epochs 6 --chunks 8 --recompute)" "$early" 125 'memory grows with the epochs'
     # In a graph that has parts, rows for other chunks and history, and gradients, are those of boundaries: less than of all vertices.
-    "$maker" generate --vertices 20000 --edges 60000 --classes 16 --homophily 0.98 --features 16 --seed 3 --out parted >/dev/null 2>stderr ||
-        complain "starling_data generate: $(cat stderr)"
+    generate parted --vertices 20000 --edges 60000 --classes 16 --homophily 0.98 --features 16 --seed 3
     less "$(peak --dataset parted --epochs 3 --chunks 8 --history-every 1 --recompute)" $((20000 * 24 * 64 * 4)) 280 'chunks keep all rows'
     # Chunks of two size classes, whose rows are large against all else; with a live history its old rows go as the new ones come.
     classes=(--layers 6 --hidden 256 --chunks 16 --history-every 1)

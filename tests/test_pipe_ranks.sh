@@ -6,32 +6,15 @@
 # happens where one of them is killed, hangs or is asked to stop; a run that goes on in other processes.
 
 set -u
-program=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 99
-maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-failed=0
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$pipe_gnn
+need_mpi
 
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
-
-if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
-    echo "this build has no MPI"
-    exit 77
-fi
-command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
-mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 || { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
-
-"$maker" generate --vertices 1200 --edges 8000 --features 20 --classes 5 --out dense >/dev/null &&
-    "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out small >/dev/null &&
-    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null &&
-    "$maker" generate --vertices 40 --edges 25 --features 8 --classes 3 --out few >/dev/null || exit 99
+generate dense --vertices 1200 --edges 8000 --features 20 --classes 5
+generate small --vertices 600 --edges 4000 --features 20 --classes 5
+generate sparse --vertices 600 --edges 4000 --features 150 --classes 5 --sparse
+generate few --vertices 40 --edges 25 --features 8 --classes 3
 common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --quiet)
 
 # ranks N ARGUMENT ...: pipe_gnn in N processes.
@@ -40,13 +23,6 @@ ranks()
     local n=$1
     shift
     timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$program" "$@" </dev/null
-}
-
-# figures FILE: all that the metrics tell of a run but its machine and its time.
-figures()
-{
-    grep -E '"event": ?"(epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
 }
 
 # ---- the same bits ----
@@ -157,7 +133,7 @@ if ranks 2 --dataset dense "${common[@]/--quiet/--no-quiet}" --ways 4 --chunks 4
     awk '/^Name: / { pe = $2; sub(/.*[.]pe/, "", pe); sub(/[.].*/, "", pe); ours = $2 ~ /[.]pull[.]/ }
          /^MPIRank: / { n[$2] += ours; bad += ours && int(pe / 2) != $2; ours = 0 }
          END { exit bad > 0 || n[0] < 8 || n[1] < 8 }' traced/tasks.rec || complain "tasks of a way are not its rank's"
-    "$maker" report traced >reported 2>stderr || complain "the report of two ranks: $(cat stderr)"
+    "$starling_data" report traced >reported 2>stderr || complain "the report of two ranks: $(cat stderr)"
     (($(sed -n '/^By rank/,/^$/p' reported | grep -c '^rank [0-9]') == 2)) || complain "the report has no table by rank: $(cat reported)"
 else
     grep -q FxT stderr || complain "a trace of two ranks: $(cat stderr)"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/measured.h, projection.h and scaling.h: a cluster computed by hand, the law of counts, what must
+ * apps/report/measured.h, projection.h and scaling.h: a cluster computed by hand, the law of counts, what must
  * not fall or rise, and files that are no run's. */
-#include "runtime/report/projection.h"
+#include "apps/report/projection.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/report/measured.h"
-#include "runtime/report/scaling.h"
+#include "apps/report/measured.h"
+#include "apps/report/scaling.h"
 
 #define N_PATHS 3
 static char path[N_PATHS][64];

@@ -13,7 +13,6 @@ enum { SLOW_STRIDE = 24, SLOW_VARIANT_STRIDE = 17 };
 #else
 enum { SLOW_STRIDE = 12, SLOW_VARIANT_STRIDE = 9 };
 #endif
-#define N_STEPS 5
 #define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7; an epoch's third step has fewer (make_sets) */
 
 static const struct graph_shape dense_shape = {
@@ -78,6 +77,12 @@ static const struct variant recipes[] = {
 static struct variant variants[MAX_VARIANTS]; /* the common ones, then the other models' (make_variants) */
 static size_t n_variants;
 
+/* The steps of a run: the third has fewer seeds, the fourth belongs to the next epoch. */
+static uint32_t steps_of_a_run(void)
+{
+    return slow_kernels() && getenv("SL_LONG") == NULL ? 3 : 5;
+}
+
 /* If kernels are slow, a test runs one of so many variants, and one of so many of its spreads. */
 static size_t variant_stride(void)
 {
@@ -132,7 +137,7 @@ static void run_variant(const struct variant *v, const struct spread *spread, st
 {
     struct sl_settings settings;
     settings_of(v, spread, &settings);
-    run_steps(dataset_of(v), &settings, N_STEPS, out);
+    run_steps(dataset_of(v), &settings, steps_of_a_run(), out);
     sl_settings_free(&settings);
 }
 
@@ -142,7 +147,7 @@ static void expect_losses(const struct variant *v, const struct spread *spread, 
                           const struct outcome *got, const struct outcome *wanted)
 {
     double tolerance = v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
-    for (uint32_t i = 0; i < N_STEPS; i++) {
+    for (uint32_t i = 0; i < steps_of_a_run(); i++) {
         if (!(fabs(got->loss[i] - wanted->loss[i]) <= tolerance * fabs(wanted->loss[i]))) {
             fail_msg("%s, %s, P = %u, G = %u, %u chunks, partition %d, depth %u, scheduler %s: loss of step %u is "
                      "%.9g, with "
@@ -158,7 +163,7 @@ static void expect_losses(const struct variant *v, const struct spread *spread, 
 /* One group samples, and so computes, exactly what one PE does; several do at the seeds. */
 static void expect_sizes(const struct spread *spread, const struct outcome *got, const struct outcome *wanted)
 {
-    for (uint32_t i = 0; i < N_STEPS; i++) {
+    for (uint32_t i = 0; i < steps_of_a_run(); i++) {
         const struct sl_step_sizes *a = &got->sizes[i];
         const struct sl_step_sizes *b = &wanted->sizes[i];
         assert_int_equal(a->vertices[0], b->n_seeds);
@@ -379,7 +384,7 @@ static void test_devices(void **state)
 
 static void expect_bits(const char *label, const struct outcome *got, const struct outcome *should)
 {
-    for (uint32_t i = 0; i < N_STEPS; i++) {
+    for (uint32_t i = 0; i < steps_of_a_run(); i++) {
         if (memcmp(&got->loss[i], &should->loss[i], sizeof got->loss[i]) != 0) {
             fail_msg("%s: the loss of step %u is %.17g instead of %.17g", label, i, got->loss[i], should->loss[i]);
         }
@@ -448,10 +453,10 @@ static void run_in_teams(const struct variant *v, uint32_t team, uint32_t expect
     struct sl_settings settings;
     struct world w;
     settings_of(v, &spread, &settings);
-    world_open(dataset_of(v), &settings, N_STEPS, &w);
+    world_open(dataset_of(v), &settings, steps_of_a_run(), &w);
     assert_int_equal(w.steps->team, expected);
     w.steps->team = team;
-    world_run(&w, N_STEPS, out);
+    world_run(&w, steps_of_a_run(), out);
     world_close(&w);
     sl_settings_free(&settings);
 }
@@ -491,10 +496,10 @@ static void check_cached(int policy, const struct outcome *plain)
     settings_of(&variants[2], &exact_spreads[0], &settings);
     settings.feature_cache = 150;
     settings.feature_cache_policy = policy;
-    world_open(&dense_set, &settings, N_STEPS, &w);
-    world_run(&w, N_STEPS, &got);
+    world_open(&dense_set, &settings, steps_of_a_run(), &w);
+    world_run(&w, steps_of_a_run(), &got);
     expect_ok(sl_feature_cache_tally(&w.steps->cache, &tally));
-    for (uint32_t i = 0; i < N_STEPS; i++) {
+    for (uint32_t i = 0; i < steps_of_a_run(); i++) {
         n_rows += got.sizes[i].vertices[3];
     }
     assert_int_equal(tally.rows, n_rows);
@@ -547,10 +552,10 @@ static void test_seeds_differ(void **state)
     for (int i = 0; i < 2; i++) {
         settings_of(&variants[1], &exact_spreads[0], &settings);
         settings.seed = 1 + (uint64_t)i;
-        run_steps(&dense_set, &settings, N_STEPS, &got[i]);
+        run_steps(&dense_set, &settings, steps_of_a_run(), &got[i]);
         sl_settings_free(&settings);
     }
-    for (uint32_t i = 0; i < N_STEPS; i++) {
+    for (uint32_t i = 0; i < steps_of_a_run(); i++) {
         assert_true(fabs(got[0].loss[i] - got[1].loss[i]) > 1e-4);
     }
     outcome_free(&got[0]);
@@ -582,14 +587,14 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
     struct sl_settings settings;
     struct world w;
     settings_of(v, spread, &settings);
-    world_open(dataset_of(v), &settings, N_STEPS, &w);
+    world_open(dataset_of(v), &settings, steps_of_a_run(), &w);
     expect_ok(sl_step_sample(w.steps, 0));
     expect_ok(sl_step_sample(w.steps, 1));
     struct sl_slot_pe *pe = sl_step_slot(w.steps, late, 1);
     delay(counts ? pe->counts : pe->frontier);
     delay(pe->block[1].back_rows);
     delay(w.model.layer[0].parameter[SL_SELF].value_handle);
-    world_run(&w, N_STEPS, out);
+    world_run(&w, steps_of_a_run(), out);
     world_close(&w);
     sl_settings_free(&settings);
 }

@@ -6,20 +6,9 @@
 # what happens where one of them fails, is killed or is asked to stop. SL_LONG=1: killed at twenty moments instead of two.
 
 set -u
-program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
-maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-failed=0
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
 
 # refuse PATTERN CODE COMMAND ...: the exit code and one line on standard error that matches.
 refuse()
@@ -32,24 +21,20 @@ refuse()
     grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
 }
 
-"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
-    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null || exit 99
+generate dense --vertices 600 --edges 4000 --features 20 --classes 5
+generate sparse --vertices 600 --edges 4000 --features 150 --classes 5 --sparse
 common=(--cache none --epochs 2 --batch-size 40 --hidden 12 --layers 2 --cpus 1 --chunks 2 --quiet)
 
 # ---- a launcher that MPI knows nothing of ----
 
 refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$program" --dataset dense "${common[@]}"
 refuse 'no MPI|without PMIx' 2 env -u PMIX_RANK SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}"
-refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$maker" info
+refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$starling_data" info
 env SLURM_NTASKS=4 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}" 2>stderr || complain "in a batch script of Slurm's: $(cat stderr)"
 env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$program" --dataset dense "${common[@]}" 2>stderr ||
     complain "the only rank of its launcher: $(cat stderr)"
-if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
-    ((failed == 0)) || exit 1
-    echo "this build has no MPI: of several processes it was only seen that they are refused"
-    exit 77
-fi
-command -v mpirun >/dev/null || { echo "there is no mpirun"; exit $((failed == 0 ? 77 : 1)); }
+has_mpi || skip "this build has no MPI: of several processes it was only seen that they are refused"
+command -v mpirun >/dev/null || skip "there is no mpirun"
 
 # ranks N ARGUMENT ...: coop_sage in N processes.
 ranks()
@@ -63,18 +48,11 @@ mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
 
 # ---- who is there ----
 
-timeout 60 mpirun -q --oversubscribe --bind-to none -np 3 "$maker" info </dev/null >stdout 2>stderr || complain "info: $(cat stderr)"
+timeout 60 mpirun -q --oversubscribe --bind-to none -np 3 "$starling_data" info </dev/null >stdout 2>stderr || complain "info: $(cat stderr)"
 [[ $(grep -c '^starling  ' stdout) -eq 1 ]] || complain "info: expected rank 0 alone to print, found: $(cat stdout)"
 [[ $(grep -Fc " on $(uname -n): Starling " stdout) -eq 3 ]] || complain "info: expected a line of each rank, found: $(cat stdout)"
 
 # ---- the same bits ----
-
-# figures FILE: all that the metrics tell of a run but its machine and its time.
-figures()
-{
-    grep -E '"event": ?"(step|epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
-}
 
 # same NAME RANKS ARGUMENT ...: one process, and so many.
 same()
@@ -95,8 +73,8 @@ same()
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
 }
 
-"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 2 --out two >/dev/null || exit 99 # whose scores have an area
-"$maker" generate --vertices 70000 --edges 140000 --features 4 --classes 3 --out broad >/dev/null || exit 99 # rows for several messages
+generate two --vertices 600 --edges 4000 --features 20 --classes 2 # whose scores have an area
+generate broad --vertices 70000 --edges 140000 --features 4 --classes 3 # rows for several messages
 
 while read -r name n options; do
     # shellcheck disable=SC2086 # the options are words
@@ -264,7 +242,7 @@ if (ulimit -v 1100000 && exec "$program" --version) >/dev/null 2>&1; then
 fi
 
 # Of parts that are not even: rank 1 has all edges, and is told so once parts are made, where the share that it was to have fits.
-"$maker" generate --vertices 6000 --edges 1500000 --features 4 --classes 2 --out uneven >/dev/null &&
+"$starling_data" generate --vertices 6000 --edges 1500000 --features 4 --classes 2 --out uneven >/dev/null &&
     gzip -dc uneven/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 3000, 3000 + $2 % 3000 }' | gzip -1 >edge.csv.gz && mv edge.csv.gz uneven/raw || exit 99
 uneven=("$program" "${common[@]}" --dataset ./uneven --directed --pes 2 --partition none --fanout 2,2 --epochs 0)
 refuse 'rank [01]: \$STARPU_LIMIT_CPU_MEM: found 1 MiB' 1 mpirun -q --oversubscribe -np 2 -x STARPU_LIMIT_CPU_MEM=1 "${uneven[@]}"
@@ -282,8 +260,8 @@ refuse 'rank 1: --trace: found|FxT' 1 mpirun -q --oversubscribe -np 1 "$program"
     -np 1 "$program" --dataset dense "${common[@]}" --trace alone
 refuse 'rank 1: --lr: found .* as rank 0 has' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" --lr 0.01 : \
     -np 1 "$program" --dataset dense "${common[@]}" --lr 0.02
-"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out here/made >/dev/null
-"$maker" generate --vertices 600 --edges 4001 --features 20 --classes 5 --out there/made >/dev/null
+generate here/made --vertices 600 --edges 4000 --features 20 --classes 5
+generate there/made --vertices 600 --edges 4001 --features 20 --classes 5
 refuse 'rank 1: dataset made, graph: .*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" : \
     -np 1 "$program" --dataset made --data-path there "${common[@]}"
 cp -R here elsewhere # but for what is validated on, which METIS looks at, too
@@ -303,7 +281,7 @@ if ranks 3 --dataset dense "${common[@]/--quiet/--no-quiet}" --pes 6 --epochs 1 
     awk '/^Name: / { pe = $2; sub(/.*[.]pe/, "", pe); sub(/[.].*/, "", pe); ours = $2 ~ /^(sample|gather|aggregate)[.]/ && $2 !~ /permute/ }
          /^MPIRank: / { n[$2] += ours; bad += ours && int(pe / 2) != $2; ours = 0 }
          END { exit bad > 0 || n[0] < 8 || n[1] < 8 || n[2] < 8 }' traced/tasks.rec || complain "tasks of a PE are not its rank's"
-    "$maker" report traced >reported 2>stderr || complain "the report of three ranks: $(cat stderr)"
+    "$starling_data" report traced >reported 2>stderr || complain "the report of three ranks: $(cat stderr)"
     cmp -s reported traced/report.txt || complain "the report of three ranks is another one: $(diff reported traced/report.txt | head -n 3)"
     # rank N, four kinds of time and their sum, messages sent and their MB, received and theirs
     awk '/^By rank/ { on = 1 } on && /^$/ { on = 0 }

@@ -6,26 +6,14 @@
 # with one line and exit code 1, within 10 s. Options of one rank alone (doc/guide/resume.md: own) train.
 
 set -u
-coop=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
-pipe=$(realpath "$top_builddir/apps/pipe_gnn") || exit 99
-maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
-rules=$(realpath "$top_srcdir/doc/guide/resume.md") && list=$(realpath "$top_srcdir/tests/rules.list") || exit 99
-nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test' || { echo "this build has no MPI"; exit 77; }
-command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-failed=0
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+coop=$coop_sage
+pipe=$pipe_gnn
+rules=$top_srcdir/doc/guide/resume.md
+list=$top_srcdir/tests/rules.list
 launch=(mpirun -q --oversubscribe --bind-to none)
-"${launch[@]}" -np 2 true </dev/null >stdout 2>&1 || { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+need_mpi
 
 # refuse PATTERN COMMAND ...: exit code 1, or 2 for wrong usage, and one line that matches, in 10 s.
 refuse()
@@ -46,7 +34,7 @@ two()
     command=("${launch[@]}" -np 1 "$1" $2 : -np 1 "$3" $4)
 }
 
-"$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out d >/dev/null || exit 99
+generate d --vertices 400 --edges 2500 --features 12 --classes 3
 basics="--dataset ./d --cache none --layers 2 --hidden 8 --epochs 2 --chunks 4 --quiet --cpus 1"
 sampled="$basics --pes 2 --batch-size 50"
 pipelined="$basics --model gcn"
@@ -120,7 +108,7 @@ train()
 }
 
 cp -R d copy && mv copy/split/random copy/split/another && mkdir path && cp -R d path/d
-"$maker" convert copy --out binary >/dev/null 2>&1 # if it can
+"$starling_data" convert copy --out binary >/dev/null 2>&1 # if it can
 here=${sampled/--dataset .\/d/}
 train "$sampled" "$here --dataset ./copy/ --split another"
 train "$here --dataset d --data-path ." "$here --dataset d --data-path path"
@@ -133,9 +121,9 @@ train "$sampled --load weights" "$sampled --load ./weights"
 two "$coop" "$basics" "$pipe" "$basics"
 refuse "rank 1: program: found 'pipe_gnn .*', expected 'coop_sage .*' as rank 0 has" "${command[@]}"
 
-two "$coop" "$basics" "$maker" info
+two "$coop" "$basics" "$starling_data" info
 refuse "rank 1: program: found 'starling_data info', expected 'coop_sage .*' as rank 0 has" "${command[@]}"
-two "$maker" info "$coop" "$basics"
+two "$starling_data" info "$coop" "$basics"
 refuse "rank 1: program: found 'coop_sage .*', expected 'starling_data info' as rank 0 has" "${command[@]}"
 
 # ---- inputs ----

@@ -6,39 +6,22 @@
 # `make check-gpu` on a machine with two GPUs or more, and `make check-made-up-gpu`, which names the programs; elsewhere it skips.
 
 set -u
-[[ ${SL_TEST_DEVICE:-} == cuda ]] || { echo "make check-gpu and make check-made-up-gpu run this"; exit 77; }
-program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
-pipe=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 99
-maker=$(realpath "$top_builddir/apps/starling_data") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-failed=0
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-
-if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
-    echo "this build has no MPI"
-    exit 77
-fi
-mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
-    { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
+pipe=$pipe_gnn
+[[ ${SL_TEST_DEVICE:-} == cuda ]] || skip "make check-gpu and make check-made-up-gpu run this"
+need_mpi
 
 # Two GPUs, and of made-up ones as many as anybody wants.
 IFS=, read -ra gpu <<<"${CUDA_VISIBLE_DEVICES:-0,1}"
 [[ $program == *.made-up ]] && gpu=(0 1 2 3) && export SL_EMULATED_GPUS=4
-[[ ${#gpu[@]} -ge 2 ]] || { echo "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"; exit 77; }
+[[ ${#gpu[@]} -ge 2 ]] || skip "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"
 export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
 
-"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
-    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null &&
-    "$maker" generate --vertices 1300 --edges 200000 --features 20 --classes 5 --out thick >/dev/null || exit 99 # hundreds of edges a vertex
+generate dense --vertices 600 --edges 4000 --features 20 --classes 5
+generate sparse --vertices 600 --edges 4000 --features 150 --classes 5 --sparse
+generate thick --vertices 1300 --edges 200000 --features 20 --classes 5 # hundreds of edges a vertex
 common=(--cache none --epochs 2 --hidden 12 --layers 2 --quiet)
 sampled=(--batch-size 40 --chunks 2)
 
@@ -54,13 +37,6 @@ ranks()
     local n=$1
     shift
     timeout 300 mpirun -q --oversubscribe --bind-to none -np "$n" "$@" </dev/null
-}
-
-# figures FILE: all that the metrics tell of a run but its machine and its time.
-figures()
-{
-    grep -E '"event": ?"(step|epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
 }
 
 # compare NAME: what one process and two have left.

@@ -6,17 +6,9 @@
 # be written is refused by one line before the work begins. In mounts of their own, which root may have; skipped for others.
 
 set -u
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA TMPDIR
-cd "$folder" || exit 99
-failed=0
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+unset TMPDIR
 
 # sealed COMMAND...: run it with nothing writable but the folder `open`. 77: that cannot be had here.
 cat >sealed <<'END'
@@ -47,8 +39,8 @@ expect()
 }
 
 mkdir open
-unshare --mount bash sealed true 2>/dev/null || { echo "no mounts of one's own may be made here"; exit 77; }
-"$top_builddir/apps/starling_data" generate --vertices 500 --edges 2000 --classes 4 --features 8 --out made >/dev/null || exit 99
+unshare --mount bash sealed true 2>/dev/null || skip "no mounts of one's own may be made here"
+generate made --vertices 500 --edges 2000 --classes 4 --features 8
 run='--dataset ./made --layers 2 --hidden 8 --epochs 1 --cpus 2'
 
 # StarPU must have a folder; without any, the line says so.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/rows.h: splits, registration with size classes, shapes, views. */
-#include "codelets/rows.h"
+ * tasks/rows.h: splits, registration with size classes, shapes, views. */
+#include "tasks/rows.h"
 
 #include <stdatomic.h>
 #include <unistd.h>
@@ -309,7 +309,7 @@ struct stamp_args {
     uint32_t row0;
 };
 
-static void stamp_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status stamp_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct stamp_args *args = cl_arg;
     sl_real *x = sl_buffer_data(buffers[0]);
@@ -319,6 +319,7 @@ static void stamp_cpu_task(void *buffers[], void *cl_arg)
             x[i * n_columns + c] = (sl_real)(100 * (args->row0 + i) + c);
         }
     }
+    return SL_OK;
 }
 
 struct read_args {
@@ -330,7 +331,7 @@ struct read_args {
 static uint32_t n_wrong;
 
 /* buffers: chunks, then an index vector. */
-static void read_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status read_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct read_args *args = cl_arg;
     uint32_t n = args->split.n_chunks;
@@ -338,7 +339,7 @@ static void read_cpu_task(void *buffers[], void *cl_arg)
     void **chunk;
     if (sl_buffer_columns(buffers[n]) != args->split.n_rows || sl_buffers_data(buffers, n, &chunk) != SL_OK) {
         n_wrong++; /* CMocka's assertions belong to the main thread */
-        return;
+        return SL_OK;
     }
     struct sl_view plain = {(const sl_real *const *)chunk, args->split.shift, NULL};
     struct sl_view indexed = {(const sl_real *const *)chunk, args->split.shift, index};
@@ -349,12 +350,15 @@ static void read_cpu_task(void *buffers[], void *cl_arg)
         }
     }
     sl_free(chunk);
+    return SL_OK;
 }
 
-static struct starpu_codelet stamp_cl = {
-    .name = "sl_test_stamp", .cpu_funcs = {stamp_cpu_task}, .nbuffers = 1, .modes = {STARPU_W}};
-static struct starpu_codelet read_cl = {
-    .name = "sl_test_read", .cpu_funcs = {read_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
+enum { CHUNKS, INDEX };
+
+static struct sl_operation stamp_op = {SL_PLAIN_OPERATION("sl_test_stamp", SL_N_STAGES), .cpu = stamp_cpu_task,
+                                       .role = {{"chunk", STARPU_W}}};
+static struct sl_operation read_op = {SL_PLAIN_OPERATION("sl_test_read", SL_N_STAGES), .cpu = read_cpu_task,
+                                      .role = {{"chunks", STARPU_R | SL_REPEATED}, {"index", STARPU_R}}};
 
 static void test_chunks_are_one_matrix(void **state)
 {
@@ -372,16 +376,16 @@ static void test_chunks_are_one_matrix(void **state)
     expect_ok(sl_rows_register(&split, COLUMNS, sizeof(sl_real), &rows));
     for (uint32_t c = 0; c < split.n_chunks; c++) {
         struct stamp_args args = {.head = head, .row0 = c << split.shift};
-        sl_task_begin(&task, &stamp_cl);
-        sl_task_add(&task, rows.chunk[c], STARPU_W);
+        sl_task_begin(&task, &stamp_op);
+        sl_task_add(&task, 0, rows.chunk[c], STARPU_W);
         expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
     }
     starpu_data_handle_t order = vector_of(index, ROWS, sizeof *index);
-    sl_task_begin(&task, &read_cl);
+    sl_task_begin(&task, &read_op);
     for (uint32_t c = 0; c < split.n_chunks; c++) {
-        sl_task_add(&task, rows.chunk[c], STARPU_R);
+        sl_task_add(&task, CHUNKS, rows.chunk[c], STARPU_R);
     }
-    sl_task_add(&task, order, STARPU_R);
+    sl_task_add(&task, INDEX, order, STARPU_R);
     n_wrong = 0;
     expect_ok(sl_task_submit(&task, &read, sizeof read, SL_PRIORITY_NORMAL));
     sl_rows_drop(&rows); /* does not wait, and does not take the rows from under the task */
@@ -393,25 +397,27 @@ static void test_chunks_are_one_matrix(void **state)
 static atomic_uint n_done;
 
 /* Takes its time, and finds the shape it was submitted with. */
-static void slow_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status slow_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct stamp_args *args = cl_arg;
     usleep(20000);
     n_wrong += sl_buffer_rows(buffers[0]) != args->row0;
     atomic_fetch_add(&n_done, 1);
+    return SL_OK;
 }
 
-static struct starpu_codelet slow_write_cl = {
-    .name = "sl_test_slow", .cpu_funcs = {slow_cpu_task}, .nbuffers = 1, .modes = {STARPU_W}};
-static struct starpu_codelet slow_read_cl = {
-    .name = "sl_test_slow", .cpu_funcs = {slow_cpu_task}, .nbuffers = 1, .modes = {STARPU_R}};
+static struct sl_operation slow_op = {
+    SL_PLAIN_OPERATION("sl_test_slow", SL_N_STAGES),
+    .cpu = slow_cpu_task,
+    .role = {{"read", STARPU_R | SL_OPTIONAL}, {"written", STARPU_W | SL_OPTIONAL}},
+};
 
-static void submit_slow(struct starpu_codelet *codelet, starpu_data_handle_t handle)
+static void submit_slow(enum starpu_data_access_mode mode, starpu_data_handle_t handle)
 {
     struct stamp_args args = {.head = head, .row0 = sl_handle_rows(handle)};
     struct sl_task task;
-    sl_task_begin(&task, codelet);
-    sl_task_add(&task, handle, codelet->modes[0]);
+    sl_task_begin(&task, &slow_op);
+    sl_task_add(&task, mode == STARPU_W, handle, mode);
     expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
 }
 
@@ -426,9 +432,9 @@ static void test_rows_wait(void **state)
         struct sl_split split = sl_split_rows(40 - 5 * i, 1, 2);
         expect_ok(sl_rows_reshape(&split, 3, sizeof(sl_real), &rows));
         assert_int_equal(atomic_load(&n_done), 3 * i);
-        submit_slow(&slow_write_cl, rows.chunk[0]);
-        submit_slow(&slow_read_cl, rows.chunk[0]);
-        submit_slow(&slow_read_cl, rows.chunk[0]);
+        submit_slow(STARPU_W, rows.chunk[0]);
+        submit_slow(STARPU_R, rows.chunk[0]);
+        submit_slow(STARPU_R, rows.chunk[0]);
         sl_rows_keep(&rows);
     }
     sl_rows_drop(&rows);
@@ -457,13 +463,13 @@ static void test_reshaped_in_tasks(void **state)
         expect_ok(sl_matrix_reshape(n, COLUMNS, sizeof(sl_real), &handle));
         first = i == 0 ? handle : first;
         assert_ptr_equal(handle, first);
-        sl_task_begin(&task, &stamp_cl);
-        sl_task_add(&task, handle, STARPU_W);
+        sl_task_begin(&task, &stamp_op);
+        sl_task_add(&task, 0, handle, STARPU_W);
         expect_ok(sl_task_submit(&task, &stamp, sizeof stamp, SL_PRIORITY_NORMAL));
         starpu_data_handle_t order = vector_of(index, n, sizeof *index);
-        sl_task_begin(&task, &read_cl);
-        sl_task_add(&task, handle, STARPU_R);
-        sl_task_add(&task, order, STARPU_R);
+        sl_task_begin(&task, &read_op);
+        sl_task_add(&task, CHUNKS, handle, STARPU_R);
+        sl_task_add(&task, INDEX, order, STARPU_R);
         n_wrong = 0;
         expect_ok(sl_task_submit(&task, &read, sizeof read, SL_PRIORITY_NORMAL));
         sl_matrix_keep(&handle);

@@ -333,7 +333,7 @@ static void test_refusals(void **state)
         rows_of(room, D, F), rows_of(room, D - 1, H),  rows_of(room, D, H), rows_of(room, N_RUNS * F, H),
         rows_of(room, F, H), rows_of(room, N_RUNS, H), rows_of(room, 1, H), rows_of(room, N_RUNS * F + 1, H)};
     assert_int_equal(sl_dense_forward_submit(&all, h[0], 0, h[4], NULL, 0, h[1]), SL_EINVAL);
-    expect_message(sl_message(), "runs of 700 rows", "expected 699");
+    expect_message(sl_message(), "segments of 700 rows", "expected 699");
     assert_int_equal(sl_dense_backward_input_submit(&all, h[1], h[4], 1, h[0], 0), SL_EINVAL);
     assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[4], NULL), SL_EINVAL);
     assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[7], NULL), SL_EINVAL);

@@ -7,8 +7,8 @@
  */
 #include "tests/trace_fixture.h"
 
+#include "apps/report/report.h"
 #include "partition/load.h"
-
 #include "partition/raw.h"
 #include "runtime/starling.h"
 #include "tests/run_fixture.h"
@@ -51,7 +51,7 @@ static void trace_epoch(void)
     assert_ok(st);
     assert_ok(sl_session_train(session, NULL));
     sl_session_close(session);
-    assert_ok(sl_trace_finish(in_folder("out")));
+    assert_ok(sl_report_finish(in_folder("out")));
     sl_settings_delete(s);
 }
 

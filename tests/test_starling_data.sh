@@ -5,22 +5,9 @@
 # apps/starling_data: its commands one after the other, what they print, and their exit codes.
 
 set -u
-program=${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-case $program in
-/*) ;;
-*) program=$OLDPWD/$program ;;
-esac
-failed=0
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$starling_data
 
 # expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
 # not 0, standard error must match.
@@ -204,7 +191,7 @@ project_on()
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" \
         "$program" project "$@" 2>stderr </dev/null
 }
-if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
+if ! grep -q starpumpi "$top_builddir/starling.pc"; then
     OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 expect 2 'no MPI' project run2
 elif command -v mpirun >/dev/null && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -np 2 true 2>/dev/null; then
     for ranks in 2 3; do

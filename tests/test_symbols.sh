@@ -3,20 +3,19 @@
 # Copyright (c) 2026 the Starling authors
 #
 # Every global symbol of our objects begins with sl_, so that a program that links us statically cannot clash; the shared library
-# exports what the installed headers declare as SL_API, and nothing else; with MPI also those of MPI's functions that are ours (codelets/ranks.c).
+# exports what the installed headers declare as SL_API, and nothing else.
 # Kernels that are compiled for several x86-64 levels are so with all of their parts.
 
 set -u
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 
 # strangers NM-OPTION ... FILE: the defined global symbols without our prefix; __ and DW.ref are the compiler's and the
 # sanitizers', and what CUDA sources instantiate of C++ headers has their namespaces (_ZN, _ZSt; _ZZN of variables in functions, _ZGV of their first use).
 strangers()
 {
     "$NM" --defined-only --extern-only --format=posix "$@" 2>/dev/null |
-        awk 'NF >= 2 && $1 !~ /^(sl_|MPI_Test$|__|DW[.]ref[.]__|_ZNK?[0-9]|_ZNK?St|_ZSt|_ZT|_Z(GV)?ZN|_Z[0-9]+sl_|_init$|_fini$|_edata$|_end$|_etext$|_start$)/ { print $1 }' | sort -u
+        awk 'NF >= 2 && $1 !~ /^(sl_|__|DW[.]ref[.]__|_ZNK?[0-9]|_ZNK?St|_ZSt|_ZT|_Z(GV)?ZN|_Z[0-9]+sl_|_init$|_fini$|_edata$|_end$|_etext$|_start$)/ { print $1 }' | sort -u
 }
 
 # expect_none WHAT NAMES
@@ -40,6 +39,9 @@ objects=$top_builddir/.libs/libstarling_core.a
 (($("$NM" "$objects" 2>/dev/null | grep -c ' T sl_') > 10)) || expect_none "no functions found in" "$objects"
 expect_none "global symbols without sl_ in front" "$(strangers "$objects")"
 
+# Reading traces and drawing belong to the programs (apps/report).
+expect_none "functions of apps/report in the library" "$("$NM" "$objects" 2>/dev/null | grep -oE ' T sl_(report|timeline|analysis|projection)_.*')"
+
 library=$top_builddir/.libs/libstarling.so
 if [[ ! -f $library ]]; then
     ((failed == 0)) || exit 1
@@ -49,7 +51,7 @@ fi
 expect_none "exported symbols without sl_ in front" "$(strangers --dynamic "$library")"
 
 "$NM" --defined-only --extern-only --dynamic --format=posix "$library" | cut -d ' ' -f 1 |
-    grep -Ev '^(MPI_Test|_init|_fini|_edata|_end|__bss_start)$' | sort -u >"$folder/exported"
+    grep -Ev '^(_init|_fini|_edata|_end|__bss_start)$' | sort -u >"$folder/exported"
 # SL_PUBLIC_HEADERS are names below the sources.
 (cd "$top_srcdir" && grep -hE '^SL_API ' ${SL_PUBLIC_HEADERS} runtime/starling.h) |
     sed -n 's/^[^()=]*[ *]\(sl_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$folder/declared"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/task.h: tasks with few and many buffers, placement and priority, clocks, the overlap, and failures. */
-#include "codelets/near.h"
-#include "codelets/task.h"
+ * tasks/task.h: tasks with few and many buffers, placement and priority, clocks, the overlap, and failures. */
+#include "tasks/near.h"
+#include "tasks/task.h"
 
 #include <unistd.h>
 
@@ -24,18 +24,14 @@ static struct {
     _Atomic int worker;
     _Atomic int priority;
     _Atomic bool is_pinned;
-    void *_Atomic place; /* codelets/near.h */
+    void *_Atomic place; /* tasks/near.h */
     const char *_Atomic name;
     _Atomic double flops;
 } seen;
 
-static void note_cpu_task(void *buffers[], void *cl_arg)
+static enum sl_status note_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct note_args *args = cl_arg;
-    double start_s;
-    if (sl_task_enter(&args->head, &start_s)) {
-        return;
-    }
     struct starpu_task *task = starpu_task_get_current();
     seen.worker = starpu_worker_get_id();
     seen.priority = task->priority;
@@ -49,41 +45,50 @@ static void note_cpu_task(void *buffers[], void *cl_arg)
     if (args->sleep_us > 0) {
         usleep(args->sleep_us);
     }
-    sl_memory_ration(args->starve ? 0 : -1);
-    sl_task_leave(&args->head, start_s);
+    return SL_OK;
+}
+
+/* A task without memory for the log. */
+static void starving_task(void *buffers[], void *args)
+{
+    sl_memory_ration(0);
+    sl_task_cpu(buffers, args);
     sl_memory_ration(-1);
 }
 
-static struct starpu_perfmodel history_model = {
-    .type = STARPU_HISTORY_BASED, .symbol = "sl_test_history", .footprint = sl_task_footprint};
+enum { FIRST, SECOND, MORE };
 
-static struct starpu_codelet many_cl = {
-    .name = "sl_test_many", .cpu_funcs = {note_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
-static struct starpu_codelet pair_cl = {.name = "sl_test_pair",
-                                        .cpu_funcs = {note_cpu_task},
-                                        .nbuffers = 2, /* two numbers */
-                                        .modes = {STARPU_W, STARPU_W},
-                                        .model = &history_model};
-static struct starpu_codelet none_cl = {.name = "sl_test_none", .cpu_funcs = {note_cpu_task}, .nbuffers = 0};
-static struct starpu_codelet nowhere_cl = {
-    .name = "sl_test_nowhere", .cpu_funcs = {note_cpu_task}, .where = STARPU_CUDA, .nbuffers = 0};
+static struct sl_operation many_op = {SL_PLAIN_OPERATION("sl_test_many", SL_N_STAGES), .cpu = note_cpu_task,
+                                      .role = {{"numbers", STARPU_W | SL_REPEATED}}};
+static struct sl_operation pair_op = {SL_HISTORY_OPERATION(pair_op, "sl_test_pair", SL_N_STAGES), .cpu = note_cpu_task,
+                                      .role = {{"first", STARPU_W}, {"second", STARPU_W}}};
+static struct sl_operation mixed_op = {SL_PLAIN_OPERATION("sl_test_mixed", SL_N_STAGES), .cpu = note_cpu_task,
+                                       .role = {{"first", STARPU_W | SL_OR_RW},
+                                                {"second", STARPU_W | SL_OPTIONAL},
+                                                {"more", STARPU_W | SL_REPEATED},
+                                                {"last", STARPU_R}}};
+static struct sl_operation none_op = {SL_PLAIN_OPERATION("sl_test_none", SL_N_STAGES), .cpu = note_cpu_task};
+static struct sl_operation starving_op = {
+    .stage = SL_N_STAGES, .codelet.name = "sl_test_none", .codelet.cpu_funcs = {starving_task}, .cpu = note_cpu_task};
+static struct sl_operation nowhere_op = {SL_PLAIN_OPERATION("sl_test_nowhere", SL_N_STAGES),
+                                         .codelet.where = STARPU_CUDA, .cpu = note_cpu_task};
 
 #define MOST 70
 
-static enum sl_status submit_many(uint32_t n, starpu_data_handle_t *handles, const struct note_args *args)
+static enum sl_status submit_many(uint32_t n, starpu_data_handle_t *handles, struct note_args *args)
 {
     struct sl_task task;
-    sl_task_begin(&task, &many_cl);
+    sl_task_begin(&task, &many_op);
     for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, handles[i], STARPU_W);
+        sl_task_add(&task, 0, handles[i], STARPU_W);
     }
     return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_NORMAL);
 }
 
-static enum sl_status submit_none(const struct note_args *args, enum sl_priority priority)
+static enum sl_status submit_none(struct note_args *args, enum sl_priority priority)
 {
     struct sl_task task;
-    sl_task_begin(&task, &none_cl);
+    sl_task_begin(&task, args->starve ? &starving_op : &none_op);
     return sl_task_submit(&task, args, sizeof *args, priority);
 }
 
@@ -110,35 +115,102 @@ static void test_buffers(void **state)
     }
 }
 
-static void test_fixed_buffers_must_agree(void **state)
+#define NO_HANDLE (1u << 31)
+
+/* A buffer to add. */
+struct added {
+    unsigned role; /* or NO_HANDLE, too */
+    enum starpu_data_access_mode mode;
+};
+
+static enum sl_status submit_added(struct sl_operation *operation, size_t n, const struct added *added,
+                                   starpu_data_handle_t *handles, struct note_args *args)
 {
+    struct sl_task task;
+    sl_task_begin(&task, operation);
+    for (size_t i = 0; i < n; i++) {
+        bool none = (added[i].role & NO_HANDLE) != 0;
+        sl_task_add(&task, added[i].role & ~NO_HANDLE, none ? NULL : handles[i], added[i].mode);
+    }
+    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_NORMAL);
+}
+
+/* A task with a wrong mode, or without a buffer that it needs, does not run. The message names the codelet, the PE, the
+ * step and the buffer. */
+static void test_buffers_must_fit_the_roles(void **state)
+{
+    static const struct {
+        size_t n;
+        struct added added[4];
+        const char *words;
+    } refused[] = {
+        {1, {{FIRST, STARPU_W}}, "buffer 'second' is missing"},
+        {2, {{FIRST, STARPU_W}, {SECOND, STARPU_R}}, "buffer 'second' was added with mode R; expected W"},
+        {2, {{FIRST, STARPU_W}, {SECOND, STARPU_RW}}, "buffer 'second' was added with mode RW; expected W"},
+        {2, {{FIRST, STARPU_W}, {SECOND | NO_HANDLE, STARPU_W}}, "buffer 'second' has no handle"},
+        {2, {{SECOND, STARPU_W}, {FIRST, STARPU_W}}, "buffer 'second' was added as buffer 0; expected 1"},
+        {2, {{FIRST, STARPU_W}, {FIRST, STARPU_W}}, "buffer 'first' was added twice"},
+        {3, {{FIRST, STARPU_W}, {SECOND, STARPU_W}, {MORE, STARPU_W}}, "buffer 2 has role 2"},
+        {3, {{FIRST, STARPU_W}, {SECOND, STARPU_W}, {1000, STARPU_W}}, "buffer 2 has role 1000"},
+    };
+    uint32_t values[4] = {0};
+    starpu_data_handle_t handles[4];
+    struct note_args args = {.head = head, .n = 2, .value = 5};
     (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        handles[i] = vector_of(&values[i], 1, sizeof values[i]);
+    }
+    args.head.pe = 3;
+    args.head.step = 41;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        seen.name = NULL;
+        assert_int_equal(submit_added(&pair_op, refused[i].n, refused[i].added, handles, &args), SL_EINTERNAL);
+        expect_message(sl_message(), "sl_test_pair, PE 3, step 41: ", refused[i].words);
+        starpu_task_wait_for_all();
+        assert_null(seen.name);
+    }
+    args.head.stage = SL_STAGE_EVALUATE;
+    assert_int_equal(submit_added(&pair_op, 1, refused[0].added, handles, &args), SL_EINTERNAL);
+    expect_message(sl_message(), "sl_test_pair, PE 3, evaluation: ", refused[0].words);
+    assert_int_equal(sl_failure_status(&run.failure), SL_OK);
+    unregister(4, handles);
+}
+
+/* Optional and repeated buffers, and a buffer that may be read, too. */
+static void test_roles_that_vary(void **state)
+{
+    enum { LAST = MORE + 1 };
+    static const struct added fewest[] = {{FIRST, STARPU_RW}, {LAST, STARPU_R}};
+    static const struct added most[] = {
+        {FIRST, STARPU_W}, {SECOND, STARPU_W}, {MORE, STARPU_W}, {MORE, STARPU_W}, {LAST, STARPU_R}};
+    static const struct added none_last[] = {{FIRST, STARPU_W}, {MORE, STARPU_W}};
+    uint32_t values[5] = {0};
+    starpu_data_handle_t handles[5];
+    struct note_args args = {.head = head, .n = 1, .value = 5};
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        handles[i] = vector_of(&values[i], 1, sizeof values[i]);
+    }
+    expect_ok(submit_added(&mixed_op, 2, fewest, handles, &args));
+    args.n = 4;
+    expect_ok(submit_added(&mixed_op, 5, most, handles, &args));
+    assert_int_equal(submit_added(&mixed_op, 2, none_last, handles, &args), SL_EINTERNAL);
+    expect_message(sl_message(), "sl_test_mixed, PE", "'last' is missing");
+    unregister(5, handles);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(values[i], 5 + i);
+    }
+}
+
+static void test_history_model(void **state)
+{
+    static const struct added pair[] = {{FIRST, STARPU_W}, {SECOND, STARPU_W}};
     uint32_t values[2] = {0};
     starpu_data_handle_t handles[] = {vector_of(&values[0], 1, 4), vector_of(&values[1], 1, 4)};
     struct note_args args = {.head = head, .n = 2, .value = 5};
-    struct sl_task task;
+    (void)state;
     args.head.work = 12345;
-
-    sl_task_begin(&task, &pair_cl);
-    sl_task_add(&task, handles[0], STARPU_W);
-    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_EINTERNAL);
-    expect_message(sl_message(), "1 buffers", "has 2");
-
-    sl_task_begin(&task, &pair_cl);
-    sl_task_add(&task, handles[0], STARPU_W);
-    sl_task_add(&task, handles[1], STARPU_R);
-    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_EINTERNAL);
-
-    sl_task_begin(&task, &pair_cl);
-    sl_task_add(&task, handles[0], STARPU_W);
-    sl_task_add(&task, NULL, STARPU_W);
-    sl_task_add(&task, handles[1], STARPU_W);
-    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_EINTERNAL);
-
-    sl_task_begin(&task, &pair_cl);
-    sl_task_add(&task, handles[0], STARPU_W);
-    sl_task_add(&task, handles[1], STARPU_W);
-    expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
+    expect_ok(submit_added(&pair_op, 2, pair, handles, &args));
     UNREGISTER(handles);
     assert_int_equal(values[0], 5);
     assert_int_equal(values[1], 6);
@@ -250,7 +322,7 @@ static void test_no_worker(void **state)
     }
     struct note_args args = {.head = head};
     struct sl_task task;
-    sl_task_begin(&task, &nowhere_cl);
+    sl_task_begin(&task, &nowhere_op);
     assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
     expect_message(sl_message(), "sl_test_nowhere", "worker");
 }
@@ -272,18 +344,18 @@ static void test_evaluation_on_cpus(void **state)
     for (int pinned = 0; pinned < 2; pinned++) {
         run.homes = pinned ? &homes : NULL;
         seen.worker = -1;
-        sl_task_begin(&task, &nowhere_cl);
+        sl_task_begin(&task, &nowhere_op);
         expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
         starpu_task_wait_for_all();
         assert_true(seen.worker >= 0 && starpu_worker_get_type(seen.worker) == STARPU_CPU_WORKER);
     }
     run.homes = NULL;
     args.head.stage = SL_STAGE_DENSE;
-    sl_task_begin(&task, &nowhere_cl);
+    sl_task_begin(&task, &nowhere_op);
     assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
     run.evaluate_on_cpus = false;
     args.head.stage = SL_STAGE_EVALUATE;
-    sl_task_begin(&task, &nowhere_cl);
+    sl_task_begin(&task, &nowhere_op);
     assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
 }
 
@@ -517,7 +589,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_fixed_buffers_must_agree),
+        cmocka_unit_test(test_buffers_must_fit_the_roles),
+        cmocka_unit_test(test_roles_that_vary),
+        cmocka_unit_test(test_history_model),
         cmocka_unit_test(test_priority_stays_in_the_range),
         cmocka_unit_test(test_homes),
         cmocka_unit_test(test_home_placement),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/trace.h and runtime/report/report.h: traces of real runs, where StarPU has FxT, and what is
+ * runtime/report/trace.h and apps/report/report.h: traces of real runs, where StarPU has FxT, and what is
  * written for made-up ones.
  */
 #include "tests/trace_fixture.h"
@@ -11,9 +11,9 @@
 #include <dirent.h>
 #include <jansson.h>
 
+#include "apps/report/report.h"
+#include "apps/report/timeline.h"
 #include "partition/raw.h"
-#include "runtime/report/report.h"
-#include "runtime/report/timeline.h"
 #include "runtime/report/trace.h"
 #include "runtime/train/session.h"
 #include "tests/run_fixture.h"
@@ -85,7 +85,7 @@ static enum sl_status train(const char *steps)
     if (st == SL_OK) {
         st = sl_session_train(session, NULL);
         sl_session_close(session);
-        st = st == SL_OK && steps != NULL ? sl_trace_finish(s.trace) : st;
+        st = st == SL_OK && steps != NULL ? sl_report_finish(s.trace) : st;
     }
     sl_settings_free(&s);
     assert_int_equal(sl_memory_live(), live);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/trace_read.h: names, a made-up trace, and files that are no traces.
+ * apps/report/trace_read.h and runtime/report/trace_name.h: names, a made-up trace, and files that are no traces.
  */
 #include "tests/trace_fixture.h"
 

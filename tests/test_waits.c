@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/waits.h, at times of the test's own. The other rank is this process, too: what it lists is what it takes. */
-#include "codelets/waits.h"
+ * tasks/waits.h, at times of the test's own. The other rank is this process, too: what it lists is what it takes. */
+#include "tasks/waits.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "apps/report/report.h"
 #include "partition/metis_file.h"
 #include "runtime/files/checkpoint.h"
-#include "runtime/report/report.h"
 #include "tests/disk_fixture.h"
 #include "tests/trace_fixture.h"
 
@@ -346,7 +346,7 @@ static enum sl_status run_traced(struct whole *whole)
         sl_trace_discard(in_folder("traced"));
         return st;
     }
-    return sl_trace_finish(in_folder("traced"));
+    return sl_report_finish(in_folder("traced"));
 }
 
 /* In a process of its own, which FxT ends where it cannot open its file or move in it. */
@@ -460,7 +460,7 @@ static void test_cut_trace(void **state)
     assert_ok(st);
     assert_int_equal(stat(in_folder("cut/trace.fxt_0"), &raw), 0);
     assert_int_equal(truncate(in_folder("cut/trace.fxt_0"), raw.st_size * 2 / 3), 0);
-    st = sl_trace_finish(in_folder("cut"));
+    st = sl_report_finish(in_folder("cut"));
     assert_true(st == SL_EFILE || st == SL_ESTARPU);
     for (size_t i = 0; i < N_TRACED; i++) {
         char path[64];

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "runtime/report/analysis.h"
+#include "apps/report/analysis.h"
 
 /* The files being made up. */
 static FILE *tasks_file;

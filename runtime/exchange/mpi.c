@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Several ranks: data that one rank writes and another reads are StarPU-MPI messages (codelets/ranks.h). All ranks
+ * Several ranks: data that one rank writes and another reads are StarPU-MPI messages (tasks/ranks.h). All ranks
  * make the same calls in the same order; each rank picks the messages that it sends or receives. Another kind
  * carries rows between PEs of one rank.
  *
@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "codelets/loss.h"
-#include "codelets/ranks.h"
 #include "codelets/reduce.h"
-#include "codelets/rows.h"
 #include "runtime/exchange/transport.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 /* Partial losses of one step on this rank, kept until the end of the epoch. */
 struct kept {

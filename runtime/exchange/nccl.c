@@ -5,9 +5,9 @@
 #include "runtime/exchange/nccl.h"
 
 #include "codelets/reduce.h"
-#include "codelets/rows.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 #define TIMEOUT_S 60 /* limit of each exchange, and of NCCL's start */
 

@@ -1,8 +1,8 @@
 #ifndef SL_RUNTIME_EXCHANGE_NCCL_H
 #define SL_RUNTIME_EXCHANGE_NCCL_H
 
-#include "codelets/nccl_lane.h"
 #include "runtime/exchange/transport.h"
+#include "tasks/nccl_lane.h"
 
 /* Connect n_gpus GPUs and attach them to the transport. devices: CUDA device numbers; nodes: StarPU memory nodes.
  * The transport's open calls this with the GPUs that StarPU drives. The plan must have as many homes. Errors of

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The transport carries all data between PEs in a step. The code of the step does not know how.
+ * The transport carries all data between PEs in a step. The code of the step is the same for every kind of transport.
  *
  *   rows    an owner sends the rows that other PEs requested, and receives their gradients
  *   sums    the partial gradients of a parameter are added up
  *   shared  buffers that several PEs read: requests (ids of rows), sizes, sums of batch norm, replicas that mix
  *
  * The kind of a transport (--transport, and MPI with several ranks) is a file with a table of operations. One thread
- * calls, in the order of a step's stages. With several ranks, one thread of each rank makes the same calls in the
+ * calls, in the order of a step's operations. With several ranks, one thread of each rank makes the same calls in the
  * same order.
  */
 #ifndef SL_RUNTIME_EXCHANGE_TRANSPORT_H
 #define SL_RUNTIME_EXCHANGE_TRANSPORT_H
 
-#include "codelets/home.h"
-#include "codelets/task.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/partials.h"
+#include "tasks/home.h"
+#include "tasks/task.h"
 
 struct sl_transport_kind;
 
@@ -25,7 +25,7 @@ struct sl_transport {
     const struct sl_transport_kind *kind;
     const struct sl_transport_kind *within; /* several ranks: the kind for rows between PEs of one rank */
     const struct sl_plan *plan;
-    /* Number of lists of partial gradients, for one parameter of one replica. Each list holds the partial
+    /* Number of lists of partial gradients, for one parameter of one replica. Each list has the partial
      * gradients of PEs of one home. */
     uint32_t n_sums;
     uint32_t n_parameters; /* parameters of one replica */
@@ -69,9 +69,9 @@ struct sl_shared {
     starpu_data_handle_t handle;
 };
 
-/* Turns in which ranks add their partial sums. Ranks add one after the other. In turn t each rank adds the entries
- * of its list before entry end[t] that it has not added yet. Turns are needed if a single process would interleave
- * the partial sums of different ranks. */
+/* Ranks add their partial sums one after the other, in turns. In turn t each rank adds its next entries, up to entry
+ * end[t] - 1 of its list. Several turns are needed if a single process would interleave the partial sums of different
+ * ranks. */
 struct sl_transport_turns {
     uint32_t n;
     const uint32_t *end;
@@ -191,7 +191,7 @@ static inline enum sl_status sl_transport_loss(struct sl_transport *transport, c
 }
 
 /* Replace losses[begin .. end - 1], the losses of steps of an epoch, by the losses of all PEs, on all ranks. The
- * bits are those of one process. Collective, after sl_ranks_drain. Call once for each step. SL_EIO, SL_EINVAL,
+ * losses have the bits of one process. Collective, after sl_ranks_drain. Call once for each step. SL_EIO, SL_EINVAL,
  * SL_ENOMEM. */
 static inline enum sl_status sl_transport_settle(struct sl_transport *transport, uint32_t begin, uint32_t end,
                                                  double *losses)

@@ -3,8 +3,8 @@
  *
  * Checkpoints: the state from which a run resumes exactly, in one safetensors file DIR/checkpoint.safetensors.
  *
- * The trainer decides on tensors and metadata (parameters, Adam moments, running statistics; step, epoch, best
- * score, settings). This file stores and finds them. A new checkpoint replaces the old one atomically, so a run
+ * The trainer chooses the tensors (parameters, Adam moments, running statistics) and the metadata (step, epoch, best
+ * score, settings). This file writes and reads both. A new checkpoint replaces the old one atomically, so a run
  * killed at any moment leaves a whole checkpoint.
  */
 #ifndef SL_RUNTIME_FILES_CHECKPOINT_H

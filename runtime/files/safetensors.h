@@ -42,7 +42,8 @@ struct sl_tensor {
     enum sl_tensor_kind kind;
     uint32_t n_dims;                      /* 0 .. SL_TENSOR_DIMENSIONS */
     uint64_t shape[SL_TENSOR_DIMENSIONS]; /* the first n_dims count */
-    /* Writing: the caller's, aligned. Reading: inside the file's bytes, not aligned (use sl_tensors_get). */
+    /* When writing: an aligned array of the caller. When reading: a place in the file, maybe not aligned (use
+     * sl_tensors_get). */
     const void *data;
 };
 
@@ -60,7 +61,7 @@ struct sl_tensors {
     struct sl_tensor *tensors; /* in the order of the header */
     uint32_t n_metadata;
     struct sl_metadata *metadata;
-    char *metadata_text; /* holds the strings of `metadata` */
+    char *metadata_text; /* the strings of `metadata` */
 };
 
 /* Make a tensor of two dimensions (columns > 0), one (columns 0) or none (rows and columns 0). Too long a name is

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "runtime/full/full.h"
 #include "runtime/full/halo.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Exact inference: every vertex, layer by layer, over all in-neighbours, without sampling (the full pass of Hamilton
- * et al. 2017; OGB scores are defined on it). It runs training's codelets over whole parts in chunks.
+ * Exact inference: every vertex, layer by layer, over all in-neighbours, without sampling. OGB defines its scores in
+ * the same way. It runs training's codelets over whole parts in chunks.
  */
 #ifndef SL_RUNTIME_FULL_EVALUATE_H
 #define SL_RUNTIME_FULL_EVALUATE_H
 
-#include "codelets/rows.h"
 #include "runtime/model/model.h"
 #include "runtime/objective/objective.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
 
 /* The vertices that this rank evaluates, by renumbered id: first .. first + n - 1. With one rank: all vertices. */
 struct sl_evaluated {

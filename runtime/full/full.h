@@ -38,9 +38,9 @@ struct sl_full {
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                             struct sl_full *out);
 
-/* Submit all chunks of layer i, and drop the rows without later readers once their readers are done. Waits for the
- * readers of remote rows, whose memory the next layer's messages need. Call for each layer in order. SL_EINVAL,
- * SL_ESTARPU, SL_ENOMEM. */
+/* Submit all chunks of layer i, and free rows after their last readers. Waits until all tasks that read rows
+ * of remote ranks have ended, because messages of the next layer need the memory. Call for each layer in order.
+ * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i);
 
 /* The output of layer i, the last submitted layer, for part q: H, or the logits. */

@@ -8,8 +8,8 @@
 
 #include "codelets/aggregate.h"
 #include "codelets/halo.h"
-#include "codelets/ranks.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 /* ---- needed rows and their numbers ---- */
 

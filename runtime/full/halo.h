@@ -7,7 +7,7 @@
  * (runtime/pipe/graph.h).
  *
  * A message is a piece: consecutive rows of a list, in one slice of columns if the layer asks for slices. Slices
- * bound the memory of the receiver, who holds few columns of its halo at a time. The sender has few pieces in flight
+ * bound the memory of the receiver, who stores few columns of its halo at a time. The sender has few pieces in flight
  * and packs the next ones into the same memory.
  *
  * During a pass, vertices have numbers that count only own vertices and the halo, in ascending order of ids. Part q's
@@ -18,10 +18,10 @@
 #ifndef SL_RUNTIME_FULL_HALO_H
 #define SL_RUNTIME_FULL_HALO_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* Rows of an own part that another rank needs. */
 struct sl_halo_list {
@@ -38,7 +38,8 @@ struct sl_halo_ids {
     /* Number of needed vertices, and their ids in ascending order. */
     uint32_t n;
     sl_vertex *list;
-    /* One bit per vertex of the graph: needed. before[w]: number of bits set in words 0 .. w - 1. */
+    /* One bit per vertex of the graph, set if this rank needs the vertex. before[w]: number of bits set in words 0 ..
+     * w - 1. */
     uint64_t *words;
     uint32_t *before;
 };
@@ -46,7 +47,7 @@ struct sl_halo_ids {
 struct sl_halo {
     uint32_t n_parts, n_ranks;
     uint32_t rank;
-    /* The edges' sources are numbers for the rest of the run (sl_halo_stay). */
+    /* sl_halo_stay was called: the sources of the edges are numbers, not ids, for the rest of the run. */
     bool entered;
     /* R + 1: rank r evaluates parts first_part[r] .. first_part[r + 1] - 1. */
     uint32_t *first_part;
@@ -63,7 +64,7 @@ struct sl_halo {
     uint32_t *asked;
 };
 
-/* Build the halo. The shards hold the parts that the plan gives this rank; call sl_shards_weigh before if layers need
+/* Build the halo. The shards have the parts that the plan gives this rank; call sl_shards_weigh before if layers need
  * factors. graph: the neighbour lists of own vertices, by id. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM.
  * On failure *out is empty. */
 enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, const struct sl_graph *graph,

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "support/file.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
 
 #define SCRATCH_SHARE 16                    /* one of so many parts of free memory is for launchers */
 #define LIBRARY_BYTES ((uint64_t)512 << 20) /* code of kernels, cuBLAS, cuSPARSE and their buffers */

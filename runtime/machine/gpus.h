@@ -39,7 +39,7 @@ uint32_t sl_gpus_count(void);
 uint64_t sl_gpus_name(uint32_t gpu);
 
 /* Divide GPUs between ranks. `there`: the number of GPUs visible to this rank. Ranks with the same visible GPUs
- * share evenly; each gets consecutive GPUs (codelets/ranks.h, sl_ranks_share). A single rank, or a rank with
+ * share evenly; each gets consecutive GPUs (tasks/ranks.h, sl_ranks_share). A single rank, or a rank with
  * $STARPU_WORKERS_CUDAID set, gets all. Collective. SL_ENODEV: fewer GPUs than ranks. */
 enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_out);
 
@@ -57,7 +57,7 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 /* Check a GPU, number `index`. SL_ENOTSUP: the driver has no memory pools, or the GPU does not support --precision. */
 enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision);
 
-/* Check $STARPU_NWORKER_PER_CUDA. Homes of PEs, stage times and working memory rely on a single worker, and so a
+/* Check $STARPU_NWORKER_PER_CUDA. Homes of PEs, times of tasks and working memory rely on a single worker, and so a
  * single stream, per GPU. SL_EINVAL: another number. */
 enum sl_status sl_gpus_check_workers(void);
 

@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
-#include "codelets/near.h"
-#include "codelets/ranks.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/near.h"
+#include "tasks/ranks.h"
 
 /* With GPUs, a scheduler must weigh transfers and run times: near does not. */
 #define DEFAULT_SCHED SL_NEAR

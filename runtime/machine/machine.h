@@ -29,7 +29,7 @@ struct sl_machine {
  * - GPUs: `gpus` of this rank's GPUs (sl_gpus_share). SL_GPUS_ALL: all.
  * - CPU workers: `cpus`. 0: $STARPU_NCPU. If not set: 1 with GPUs, otherwise the number in
  * runtime/machine/topology.h.
- * - scheduler: `sched`. NULL: $STARPU_SCHED. If not set: dmdas with GPUs, otherwise near (codelets/near.h).
+ * - scheduler: `sched`. NULL: $STARPU_SCHED. If not set: dmdas with GPUs, otherwise near (tasks/near.h).
  *
  * Without GPUs buffers come from the pool (runtime/machine/pool.h). With GPUs buffers are StarPU's pinned memory,
  * cuBLAS and cuSPARSE are set up on each GPU, and some GPU memory is reserved for launchers and libraries

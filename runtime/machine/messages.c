@@ -4,10 +4,10 @@
  * Ping-pong messages for latency and bandwidth, bursts for the message rate. */
 #include "runtime/machine/messages.h"
 
-#include "codelets/ranks.h"
 #include "runtime/machine/machine.h"
 #include "support/clock.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 enum {
     N_WARM_UP = 50,

@@ -17,7 +17,7 @@ struct sl_link {
     double bytes_per_s;
 };
 
-/* Measure with the messages of codelets/ranks.h and one CPU worker per rank. Ranks 2 k and 2 k + 1 form pairs, and
+/* Measure with the messages of tasks/ranks.h and one CPU worker per rank. Ranks 2 k and 2 k + 1 form pairs, and
  * all pairs measure at once. With an odd number of ranks the last rank is idle. Rank 0 gets the average over the
  * pairs; the output of other ranks is undefined. Takes about a second. Collective, after sl_ranks_open. StarPU is
  * down before and after.

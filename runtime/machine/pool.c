@@ -20,8 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "codelets/ranks.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
 
 #define NEAR_CLASSES 16      /* small requests: a block of up to four times the size serves */
 #define LARGE_CLASS 144      /* 256 KiB: larger requests waste less */

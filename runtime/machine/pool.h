@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Memory for compute buffers in runs without GPUs. StarPU's allocation cache keeps no unpinned memory, so every
- * buffer would be mapped, faulted and unmapped again. The pool's hooks give StarPU blocks from free lists instead.
+ * Memory for compute buffers in runs without GPUs. StarPU's allocation cache keeps no unpinned memory, so the
+ * system would map, fault in and unmap every buffer again. The pool's hooks give StarPU blocks from free lists instead.
  * Block sizes are classes, eight per power of two. The pool keeps its blocks until the end.
  *
  * A process has one pool, as it has one StarPU. Call its functions while no task runs, unless their comment says
@@ -41,20 +41,20 @@ void sl_pool_reserve(void);
 void sl_pool_borrow_near_only(bool near);
 
 /* true, the default: free blocks keep their memory. false: a free block returns its pages to the system at once,
- * unless it shares huge pages; new blocks do not share huge pages. For phases with brief, large needs of changing
- * sizes. Thread safe. */
+ * unless it shares huge pages; new blocks do not share huge pages. Use false in phases that need large blocks of
+ * changing sizes for a short time. Thread safe. */
 void sl_pool_keep(bool keep);
 
 /* The smallest block. */
 #define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
 
 /* sl_pool_trim keeps free blocks up to this many bytes, with one rank. Unused blocks of the reserve do not count.
- * With several ranks it keeps none: ranks serve to save memory. */
+ * With several ranks it keeps no free block, because ranks serve to save memory. */
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 
-/* Return the free blocks to the system if above SL_POOL_KEPT_BYTES. Call this between training and evaluation.
- * Their blocks have different sizes: the run then holds the larger need instead of the sum. Fewer blocks are kept,
- * because new blocks cost time. Thread safe. */
+/* Return all free blocks to the system if they have more than SL_POOL_KEPT_BYTES. Otherwise keep them, because new
+ * blocks cost time. Call this between training and evaluation. The two phases use blocks of different sizes, so the run
+ * then needs memory for the larger phase, not for both. Thread safe. */
 void sl_pool_trim(void);
 
 /* Make the C allocator return freed memory to the system. Call this after freeing much. Thread safe. */

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The public functions about ranks. */
-#include "codelets/ranks.h"
 #include "runtime/starling.h"
+#include "tasks/ranks.h"
 
 uint32_t sl_process_number(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The resources of this process: cores, NUMA nodes, memory. The sources are hwloc, control groups and ulimit, so
+ * The resources of this process: cores, NUMA nodes, memory. They come from hwloc, control groups and ulimit, so
  * cpusets of Slurm and limits of a container count instead of the machine's size. Also the placement of large
  * tables on NUMA nodes.
  */

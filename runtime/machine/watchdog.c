@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "codelets/ranks.h"
 #include "runtime/starling.h"
 #include "support/clock.h"
+#include "tasks/ranks.h"
 
 #define LOOK_NS 200000000
 #define SECONDS_AFTER_SIGTERM 8

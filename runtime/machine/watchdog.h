@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "codelets/task.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 /* Start the watchdog. After `seconds` (>= 1) without progress the watchdog's thread calls `lost`. sl_message() then
  * names the tasks of the workers. A single rank without tasks counts as idle, not as stuck.

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/minibatch/sampled.h"
 #include "runtime/report/metrics.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 /* ---- sums ---- */
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The sampled minibatch as a schedule (runtime/plan/schedule.h). A step is P x B seeds and the neighbours sampled
- * around them (runtime/minibatch/step.h). The ring of slots keeps --depth steps in flight.
+ * around them (runtime/minibatch/step.h). The ring slots keep --depth steps in flight.
  */
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H

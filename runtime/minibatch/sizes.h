@@ -26,9 +26,9 @@ struct sl_step_sizes {
 /* Make `step` the step in hand, which sl_step_sizes and the layers work on. */
 void sl_step_begin(struct sl_steps *steps, uint64_t step);
 
-/* Wait for the counts of the step in hand and copy them. Split the levels of each PE whose replica this rank trains
- * into chunks. Assign each PE its rows in the teams' exchange buffers. Add up the sizes. Call sl_replicas_plan first.
- * The failure of an earlier task, SL_ESTARPU. */
+/* Wait for the counts of the step in hand and copy them. For each PE whose replica this rank trains, split the rows of
+ * each level into chunks. Assign each PE its rows in the teams' exchange buffers. Add up the sizes. Call
+ * sl_replicas_plan first. The failure of an earlier task, SL_ESTARPU. */
 enum sl_status sl_step_sizes(struct sl_steps *steps, uint64_t step, struct sl_step_sizes *sizes_out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A whole minibatch as task submissions, in the order of its stages. The submitting thread waits for the sizes of the
- * sample, and for rows that the slot's previous step still uses.
+ * A whole minibatch as task submissions, in the order of its operations. The submitting thread waits for the sizes of
+ * the sample, and for rows that the slot's previous step still uses.
  *
  *   sampling phase, `depth` steps ahead
  *      3  permute   the training ids, once an epoch
@@ -17,19 +17,19 @@
  *     10  backward  for each layer, last to first: the adjoints
  *  11-12  update    of this layer: sum the partial gradients, Adam
  *
- * Read from sl_step_submit at the end of the file. Stages 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
- * ring of slots is in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
+ * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
+ * ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
  * between PEs. */
 #include "runtime/minibatch/step.h"
 
 #include <string.h>
 
-#include "codelets/bundle.h"
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
 #include "codelets/nonzeros.h"
 #include "runtime/minibatch/layer.h"
 #include "runtime/objective/objective.h"
+#include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */
 
@@ -174,7 +174,7 @@ done:
     return st;
 }
 
-/* Submit the tasks that bundles hold back (codelets/bundle.h). st: the status so far, which takes precedence. */
+/* Submit the tasks that bundles hold back (tasks/bundle.h). st: the status so far, which takes precedence. */
 static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
 {
     enum sl_status own = sl_bundles_settle(s->run);

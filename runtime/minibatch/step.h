@@ -15,15 +15,15 @@
 /* Submit step `step`: its compute phase, then the sampling phase of step + depth, the next step in the same slot.
  *
  * The call waits for the sizes of the step's sample. Workers stay busy meanwhile, since later samples and earlier
- * compute phases are already submitted. The call also waits for rows that the slot's previous step still uses; with
- * --depth 1 this is the end of the previous step. Call for each step in order.
+ * compute phases are already submitted. The call also waits until the previous step of the slot no longer uses
+ * its rows. With --depth 1 it waits for the end of the previous step. Call for each step in order.
  *
  * adam: this step's coefficients. loss: a double; tasks set it to the step's mean loss over its seeds. Returns the
  * failure of an earlier task, or SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_step_submit(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);
 
-/* The two phases by themselves, for tests that look in between. */
+/* The two phases of sl_step_submit in separate calls, for tests that check the sample before the compute phase. */
 enum sl_status sl_step_sample(struct sl_steps *steps, uint64_t step);
 enum sl_status sl_step_compute(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
                                starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);

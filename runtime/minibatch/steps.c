@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/bundle.h"
 #include "support/memory.h"
+#include "tasks/bundle.h"
 
 /* ---- rules ---- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * State shared by the minibatches of a run: the ring of slots, rows, partial gradients, and the step in hand.
+ * State shared by the minibatches of a run: the ring slots, rows, partial gradients, and the step in hand.
  *
- * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Aggregating layer i turns
+ * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Aggregating layer i turns
  * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
@@ -63,23 +63,24 @@ struct sl_steps {
     /* [slot][PE]: exchange and rows of the compute phase. */
     struct sl_step_pe *slot_pe;
     struct sl_pass_pe *slot_rows;
-    /* The step in hand: its entries of slot_pe; its pass. */
+    /* The step in hand: its entries of slot_pe, and its pass. */
     struct sl_step_pe *pe;
     struct sl_pass pass;
     /* [layer][replica][parameter][list of the transport]: partial gradients of the replica's PEs and chunks. */
     struct sl_partials *gradients;
     /* Partial losses of all PEs and chunks. */
     struct sl_partials losses;
-    /* With the rounds of the step in hand. */
+    /* The replicas, and how they mix in the step in hand. */
     struct sl_replicas replicas;
     /* Room for the parcels of one group: at most G^2. */
     struct sl_parcel *parcels;
-    /* PEs of a team: neighbours in a group, in one memory, whose rows travel together. There is a buffer per pair of
-     * teams. Teams are few, so the cost of a step grows with P and not with P^2. The last team may be smaller. */
+    /* The number of PEs in a team. A team is a few neighbouring PEs of a group, in one memory. Their rows travel
+     * together, in one buffer per pair of teams. Teams are few, so the cost of a step grows with P and not with P^2.
+     * The last team may be smaller. */
     uint32_t team;
 };
 
-/* The number of PEs in a team. PEs form teams if one process holds all rows in one memory and no PE is bound to a
+/* The number of PEs in a team. PEs form teams if one process has all rows in one memory and no PE is bound to a
  * worker or GPU. There are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of
  * its own. */
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);

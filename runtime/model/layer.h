@@ -71,7 +71,7 @@ enum sl_parameter_shape {
 struct sl_parameter_name {
     /* # stands for the layer's number. */
     const char *text;
-    /* Files hold the matrix as n_out x n_in. */
+    /* Files have the matrix as n_out x n_in. */
     bool transposed;
 };
 
@@ -136,7 +136,7 @@ struct sl_model_kind {
 struct sl_layer_order {
     /* Rows are multiplied by the weights before the rows travel to the aggregating PEs. */
     bool project_first;
-    /* Means of features read the part's table in place (runtime/minibatch/steps.h). */
+    /* The first layer averages features in the part's table, without a copy (runtime/minibatch/steps.h). */
     bool in_place;
     /* Width of the travelling rows. */
     uint32_t travels;
@@ -153,7 +153,8 @@ struct sl_layer {
     bool last;
     /* enum sl_norm of the activation. */
     int norm;
-    /* Batch norm subtracts whatever SL_BIAS adds, so the bias's gradient is zero and not computed. */
+    /* SL_BIAS is followed by batch norm. The norm subtracts the bias again, so the gradient of the bias is zero, and is
+     * not computed. */
     bool bias_vanishes;
     /* The layer applies activation and dropout to its input rows first. */
     bool activates_input;

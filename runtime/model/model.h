@@ -50,7 +50,8 @@ uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_fo
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
 
 /* Fill the model from the tensors of a checkpoint (`state`) or of a model file. A model file may use DGL's or PyTorch
- * Geometric's names; DGL's are tried first. Heads may lack the axis of one. Call sl_model_acquire first. On failure
+ * Geometric's names; DGL's are tried first. In the file, an array of a layer with one head may lack the axis
+ * of the heads. Call sl_model_acquire first. On failure
  * the model is unchanged. SL_EFILE: a tensor is missing or has another shape (the message gives both shapes), an
  * entry is not finite, or a model file has a tensor that this model lacks. A checkpoint passed as a model file may
  * have further tensors, since a checkpoint's options tell whether it fits. SL_ENOMEM. */

@@ -6,21 +6,21 @@
  * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/full.c), and over the
  * full graph in training (runtime/pipe/source.c).
  *
- * Level l of a PE is its frontier S_p^l (codelets/rows.h): level 0 holds the seeds, level L the input rows. A layer
+ * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 has the seeds, level L the input rows. A layer
  * turns rows of level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other
- * layer has level = from. In a pass over all in-edges a PE is a part, and every level holds all rows of the part.
+ * layer has level = from. In a pass over all in-edges a PE is a part, and every level has all rows of the part.
  *
  * Throughout the code a variable named `lp` is the struct sl_layer_pass of the layer in hand.
  */
 #ifndef SL_RUNTIME_MODEL_PASS_H
 #define SL_RUNTIME_MODEL_PASS_H
 
-#include "codelets/rows.h"
-#include "codelets/task.h"
 #include "runtime/model/layer.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/partials.h"
 #include "runtime/store/shards.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
 
 /* The row matrices that a layer may have per PE. A kind uses the roles that it needs. The letter G stands for
  * "gradient of". */
@@ -45,13 +45,13 @@ enum sl_role {
     SL_ROWS_BEFORE,
     SL_ROWS_GATE_BEFORE,
     SL_ROWS_GBEFORE,
-    /* Attention, per destination and head: the logarithm of the sum of exponentials; the numbers of the backward
-     * pass. */
+    /* Attention. SCALES: per destination and head, the logarithm of the sum of exponentials. SIDES: the numbers of the
+     * backward pass (codelets/attend.h). */
     SL_ROWS_SCALES,
     SL_ROWS_SIDES,
-    /* First layer only: the gradient of its output, as later layers that read this output again return it. */
+    /* First layer only: the gradient of its output from later layers that read this output again. */
     SL_ROWS_GINITIAL,
-    /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
+    /* Only in runtime/pipe with bf16 rows: the returning gradient, rounded. Other chunks read this matrix in place. */
     SL_ROWS_GBACK,
     SL_N_ROLES,
     /* The layer's input: H of the layer below, or the features; and the gradient of the input. */
@@ -64,7 +64,7 @@ enum sl_role {
 struct sl_pass_pe {
     /* By level. */
     struct sl_split split[SL_MAX_LAYERS + 1];
-    /* Input of the first layer. May hold only the destinations' rows: the first rows. Empty if features are sparse. */
+    /* Input of the first layer. May have only the destinations' rows: the first rows. Empty if features are sparse. */
     struct sl_rows features;
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
@@ -81,7 +81,7 @@ struct sl_pass_moments {
     struct sl_partials moments, sums;
     /* Unbiased statistics, one entry per group. */
     struct sl_partials unbiased;
-    /* Rows behind each entry of `moments`. */
+    /* The number of rows that each entry of `moments` sums. */
     uint32_t *chunk_rows;
 };
 
@@ -151,9 +151,9 @@ struct sl_ids_of {
     uint32_t base;
 };
 
-/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials` only
- * look up. All other functions submit tasks, from one thread and in order; they return SL_EINVAL, SL_ESTARPU or
- * SL_ENOMEM on failure. */
+/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials`
+ * return information only. All other functions submit tasks, from one thread and in order; they return SL_EINVAL,
+ * SL_ESTARPU or SL_ENOMEM on failure. */
 struct sl_block_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
@@ -219,9 +219,9 @@ const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp)
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p);
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p);
 
-/* Give the rows of a role the shape [rows of the level x width]. Elements are bytes (gates), of the features' dtype
- * (BEFORE, SUM, PROJECTED, GBACK, and H after an activation) or sl_real. Rows that exist because a layer runs again
- * (runtime/pipe/recompute.h) keep their handles. */
+/* Give the rows of a role the shape [rows of the level x width]. Gates are bytes. BEFORE, SUM, PROJECTED, GBACK,
+ * and H after an activation have the dtype of the features. All other roles are sl_real. Rows that exist because a
+ * layer runs again (runtime/pipe/recompute.h) keep their handles. */
 enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
                                    uint32_t width);
 
@@ -232,7 +232,7 @@ void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role
 /* The first row of chunk c of a level. The row has the same number at every higher level. */
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c);
 
-/* The chunk of the input level that holds a row, and the row's index in this chunk. */
+/* The chunk of the input level with a given row, and the row's index in this chunk. */
 struct sl_layer_pass_place {
     uint32_t chunk, row;
 };
@@ -260,7 +260,8 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter);
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
-/* All readers of y have been submitted. Block sources whose rows travel only forward call this in `arrived`. */
+/* Call after all readers of y have been submitted. A block source whose rows travel only forward calls this in
+ * `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
 /* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the
@@ -277,11 +278,12 @@ typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p,
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
                              sl_chunk_work *combine);
 
-/* sl_sum_chunks into Z for a layer that can multiply before or after it sums. Projects first if the layer's order
- * says so. */
+/* Multiply and sum into Z, for a layer that can multiply before or after its sum. The layer's order decides which comes
+ * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
-/* Set every row of chunk z to the layer's bias; the bias's gradient, one partial per chunk of gz, all PEs. */
+/* sl_bias: set every row of chunk z to the layer's bias. sl_bias_back, all PEs: the gradient of the bias, one partial
+ * per chunk of gz. */
 enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t z);
 enum sl_status sl_bias_back(const struct sl_layer_pass *lp);
 

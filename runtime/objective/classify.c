@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "codelets/loss.h"
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 /* ---- the data ---- */
 

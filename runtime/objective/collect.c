@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 /* ---- rows of a set ---- */
 

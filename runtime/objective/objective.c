@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "partition/csv.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 /* ---- scores ---- */
 

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "codelets/sample.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 #define NOT_THERE UINT32_MAX
 

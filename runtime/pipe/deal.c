@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
+#include "tasks/ranks.h"
 
 /* ---- the best distribution ---- */
 

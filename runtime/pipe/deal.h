@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Distributes the layers over the stages, in order: as --stages-cut says, or by measured time so that the slowest
- * stage is as fast as possible. The distribution changes no result. It decides on the worker of a layer (--placement
- * home), on the rows that --recompute keeps, and on the bytes that the metrics count between stages.
+ * stage is as fast as possible. The distribution changes no result. It determines the worker of a layer (with
+ * --placement home), the rows that --recompute keeps, and the bytes that the metrics count between stages.
  */
 #ifndef SL_RUNTIME_PIPE_DEAL_H
 #define SL_RUNTIME_PIPE_DEAL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One epoch of GNNPipe (Chen, Chen, Qian 2023) as StarPU tasks. The full graph is cut into K chunks. A pipeline slot
- * takes W chunks, one from each way (order.h), through all layers; then comes the next slot. There is no barrier
+ * One epoch of GNNPipe (Chen, Chen, Qian 2023) as StarPU tasks. The full graph is cut into K graph chunks. A pipeline
+ * slot takes W chunks, one from each way (order.h), through all layers; then comes the next slot. There is no barrier
  * between slots: a chunk's tasks of a layer run as soon as their rows exist. So the layers of different stages work
  * on several slots at a time.
  *
@@ -24,10 +24,10 @@
  * Memory. Historical rows are not copied: the rows of the snapshot's epoch stay in place. Rows are freed once
  * backward has read them. With --recompute a slot keeps only the input of each stage and, for other chunks, its
  * boundary rows of the travelling rows (boundary.h). The backward pass computes the remaining rows again, segment by
- * segment (recompute.h). Once there is a history, two arrays of boundary rows exist over all layers: the history, and
- * the travelling rows, replaced by gradients on the way back. In an epoch that makes a new history, the two are the
- * travelling rows and the sums of boundary vertices (pipe.h); the old history is freed chunk by chunk in the forward
- * pass.
+ * segment (recompute.h). After the first history, each layer has two arrays of
+ * boundary rows: the history, and the travelling rows. In the backward pass, gradients replace the travelling rows. In
+ * an epoch that makes a new history, the two arrays are the travelling rows and the sums of boundary vertices (pipe.h).
+ * The forward pass frees the old history chunk by chunk.
  */
 #ifndef SL_RUNTIME_PIPE_EPOCH_H
 #define SL_RUNTIME_PIPE_EPOCH_H

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "runtime/pipe/transpose.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A guard against misleading history, which GNNPipe's authors lack. History may mislead training until the stale loss
- * S falls while the exact loss E does not: the authors' 32-layer GCNII on ogbn-arxiv ended at an accuracy of 0.14
- * instead of 0.68.
+ * A guard against misleading history, beyond the method of GNNPipe. History may mislead training: the stale loss S
+ * falls, and the exact loss E does not. For example, the 32-layer GCNII of GNNPipe's authors on ogbn-arxiv ended at an
+ * accuracy of 0.14 instead of 0.68.
  *
  * Every max(R, 10) epochs the guard compares S and E, computed with the same weights and dropout masks. H is the
  * loss of the best answer that is the same for all training vertices: with classes, their entropy. B is the least of H and the E of earlier checks. The guard fires if
@@ -13,9 +13,9 @@
  * The threshold 0.2 was fitted to runs of 8 layers: E - S was at most 0.11 H in healthy runs, and at least 0.28 H at
  * the first check after a collapse.
  *
- * After the guard has fired, training continues in exact mode. A shorter history (R = 1) was tried instead, on cora
- * with random chunks, where exact runs reach 78 %. One of four seeds stayed at 43 %, with a stale loss so close to
- * the exact loss that no check could tell. Without a guard, R = 5 ends at 42 %, and eight ways at 60 to 76 %.
+ * After the guard has fired, training continues in exact mode. A more recent history (R = 1) is no substitute: on
+ * cora with random chunks, exact runs reach 78 %. With R = 1, one of four seeds stayed at 43 %, with a stale loss so
+ * close to the exact loss that no check could tell. Without a guard, R = 5 ends at 42 %, and eight ways at 60 to 76 %.
  */
 #ifndef SL_RUNTIME_PIPE_GUARD_H
 #define SL_RUNTIME_PIPE_GUARD_H

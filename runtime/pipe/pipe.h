@@ -30,9 +30,9 @@ struct sl_pipe {
     struct sl_pipe_graph graph;
     /* With --recompute and several slots. Otherwise empty. */
     struct sl_pipe_boundary boundary;
-    /* Of the epoch in hand. */
+    /* The order of the chunks in this epoch. */
     struct sl_pipe_order order;
-    /* A PE per chunk. */
+    /* The pass of an epoch; each chunk is a PE. */
     struct sl_pass pass;
     /* A single replica. */
     struct sl_replicas replicas;
@@ -44,16 +44,16 @@ struct sl_pipe {
     struct sl_rows *returned;
     /* [layer][chunk], if sl_pipe_keeps_sums: sums of boundary vertices. */
     struct sl_rows *summed;
-    /* By chunk: its pieces (partition/partition.h). */
+    /* The pieces of each chunk (partition/partition.h). */
     struct sl_runs *runs;
     /* [layer][parameter]. */
     struct sl_partials *gradients;
     struct sl_partials losses;
     /* [slot]: partials of this rank's chunks up to and including each slot of the epoch, forward and backward. */
     uint32_t *turn_end, *turn_end_back;
-    /* By layer (deal.h). */
+    /* The stage of each layer (deal.h). */
     uint32_t stage[SL_MAX_MODEL_LAYERS];
-    /* R. */
+    /* R: epochs between snapshots of the history. */
     uint32_t history_every;
     double gradient_factor;
     /* By first layer of a segment (recompute.h). */
@@ -76,7 +76,7 @@ static inline bool sl_pipe_is_snapshot(const struct sl_pipe *pipe)
 
 /* Whether sums of boundary vertices are kept for the backward pass, which then runs layers again without rows of
  * other chunks. So the old history can be freed while the new one grows. Only a snapshot's epoch has room for the
- * sums; any other epoch holds the history and its own travelling rows. */
+ * sums; any other epoch stores the history and its own travelling rows. */
 static inline bool sl_pipe_keeps_sums(const struct sl_pipe *pipe)
 {
     return sl_pipe_packs(pipe) && sl_pipe_is_snapshot(pipe);

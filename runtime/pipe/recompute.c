@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "codelets/handle.h"
 #include "runtime/model/run.h"
+#include "tasks/handle.h"
 
 struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/objective/objective.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
@@ -17,6 +16,7 @@
 #include "runtime/pipe/traffic.h"
 #include "runtime/report/metrics.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 #define N_WATCHED 4 /* numbers of the guard in checkpoints */
 

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 /* ---- the crew of a layer ---- */
 

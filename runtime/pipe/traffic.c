@@ -4,9 +4,9 @@
  * Counts over the graph's edges and the layers. */
 #include "runtime/pipe/traffic.h"
 
-#include "codelets/ranks.h"
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
 {

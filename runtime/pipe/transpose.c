@@ -5,8 +5,8 @@
  * source first. */
 #include "runtime/pipe/transpose.h"
 
-#include "codelets/ranks.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 static enum sl_status transpose_all(const struct sl_graph *graph, struct sl_graph *out)
 {

@@ -6,20 +6,20 @@
  * A run has P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
  * A run has one replica of the model, or with gossip one per group.
  *
- * With R ranks (codelets/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
+ * With R ranks (tasks/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
  * replica may span several ranks.
  *
- * Full-graph training (runtime/pipe/epoch.h) has a PE for each graph chunk, in the order of the ways. A crew is the
- * set of ranks for the same consecutive stages; S stages give min(R, S) crews. Each crew has a group of PEs. If R >
- * S, the ranks of a crew share its ways. Otherwise a crew is one rank, and this rank has all ways. So the stages of a
- * rank are consecutive, and so are its ways.
+ * Full-graph training (runtime/pipe/epoch.h) has a PE for each graph chunk, in the order of the ways. A crew is a
+ * set of ranks that compute the same consecutive stages. S stages give min(R, S) crews. Each crew has a group of PEs.
+ * If R > S, the ranks of a crew share its ways. Otherwise a crew is one rank, and this rank has all ways. So the stages
+ * of a rank are consecutive, and so are its ways.
  */
 #ifndef SL_RUNTIME_PLAN_PLAN_H
 #define SL_RUNTIME_PLAN_PLAN_H
 
-#include "codelets/home.h"
-#include "codelets/ranks.h"
 #include "runtime/plan/settings.h"
+#include "tasks/home.h"
+#include "tasks/ranks.h"
 
 struct sl_plan {
     uint32_t n_pes;    /* P */
@@ -43,7 +43,7 @@ struct sl_plan {
     uint64_t n_steps;     /* steps of the run */
     /* whether seeds move around a ring of groups (sl_plan_share); otherwise every epoch has its own order */
     bool ring;
-    /* where the PEs of this process live */
+    /* the homes of the PEs of this process */
     struct sl_homes homes;
 };
 
@@ -67,8 +67,8 @@ static inline uint32_t sl_plan_crew(const struct sl_plan *plan)
     return sl_spread(plan->rank, plan->n_ranks, plan->n_crews);
 }
 
-/* Full-graph training: the plan of this rank's crew alone, one group with PEs 0 .. K - 1 for the K graph chunks.
- * Ranks keep their numbers. */
+/* Full-graph training: the plan of this rank's crew alone. It has one group, with PEs 0 .. K - 1 for the K graph
+ * chunks. Ranks keep their numbers. */
 struct sl_plan sl_plan_of_crew(const struct sl_plan *plan);
 
 /* The size of the largest crew if R ranks compute S stages. */

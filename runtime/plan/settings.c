@@ -56,12 +56,12 @@ static const struct sl_option options[] = {
      .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",
      .help = "Folders that are searched for datasets"},
     {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),
-     .shown = "the only one there is", .argument = "NAME",
+     .shown = "the only split of the dataset", .argument = "NAME",
      .help = "Split into training, validation and test vertices"},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
      .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder"},
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
-     .help = "Keep edges as they are. Without it the reverse of each edge is added"},
+     .help = "Keep the edges of the file. By default the reverse of each edge is added"},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
      .choices = "none,row", .initial = "none",
      .help = "Scale features. row: divide each vertex's features by their sum, if it is above 1 (as PyG's "
@@ -79,7 +79,7 @@ static const struct sl_option options[] = {
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
-     .argument = "X", .help = "Share of the first layer's output in the sums of all later layers (gcnii only)"},
+     .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)"},
     {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
      .argument = "X",
      .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
@@ -100,8 +100,8 @@ static const struct sl_option options[] = {
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
              "and epochs, and the factors of products. bf16: half the bytes, and at least twice the rate on "
-             "processors and GPUs that multiply bf16. Sums are added up in float. Weights stay float, and so do "
-             "gradients while they are added up. tf32: rows are float; GPUs round the factors of products to 10 bits"},
+             "processors and GPUs that multiply bf16. Sums are added up in float. Weights and sums of "
+             "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the weights in this safetensors file, written by --save"},
 
@@ -120,24 +120,25 @@ static const struct sl_option options[] = {
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds)"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
-     .help = "neighbor: uniform without replacement. labor: LABOR-0, whose destinations share sources. full: all "
-             "in-neighbours"},
+     .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
+             "share. full: all in-neighbours"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
-     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples for ever"},
+     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all "
+             "steps"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
-     .help = "Minibatches that are sampled ahead of the minibatch that computes"},
+     .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended"},
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
-     .shown = "so that all workers have some", .argument = "N",
-     .help = "Chunks of rows that the work of each PE is split into"},
+     .shown = "enough for all workers", .argument = "N",
+     .help = "Chunks of rows for each PE. One task computes one chunk"},
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
      .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
      .help = "Keep the feature table in main memory, and a cache of N rows for each PE on its device. 0: each device "
-             "holds the whole table of its parts. auto: as 0, unless the table is too large for the GPUs; then they "
-             "cache as many rows as fit"},
+             "has the whole table of its parts. auto: as 0, but if the table is too large for the GPUs, each GPU "
+             "caches as many rows as fit"},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
      .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
      .help = "lru: drop the least recently used rows. degree: keep the rows of the vertices that are sources most "
@@ -148,8 +149,8 @@ static const struct sl_option options[] = {
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",
-     .help = "How the groups' gradients are combined. allreduce: summed in every step. The others are gossip "
-             "(GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
+     .help = "How the groups' gradients are combined. allreduce: summed in every step. dissemination and cube are "
+             "gossip (GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
              "--save, --predict and --embed are then of the average of all replicas"},
     {.name = "gossip-what", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(gossip_what),
      .choices = "grad,weight", .initial = "weight",
@@ -189,7 +190,8 @@ static const struct sl_option options[] = {
      .argument = "X", .help = "Learning rate of Adam"},
     {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
      .choices = "none,cosine,step", .initial = "none",
-     .help = "Learning rate over the epochs. cosine: down to 0. step: a tenth of it after each third"},
+     .help = "Learning rate over the epochs. cosine: goes down to 0. step: is divided by ten after each third of the "
+             "epochs"},
     {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
      .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients"},
     {.name = "patience", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(patience), .initial = "0",
@@ -211,10 +213,10 @@ static const struct sl_option options[] = {
      .choices = "dgl,pyg", .initial = "dgl",
      .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both"},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers; "
-             "of the best epoch, as --save"},
+     .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers. "
+             "They are of the best epoch"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
-     .help = "Write the last hidden rows of all vertices at the end, as .npy; of the best epoch, as --save"},
+     .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch"},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
      .argument = "DIR",
      .help = "Save the whole state in this folder after each epoch and when interrupted. Only a single run at a time "
@@ -239,8 +241,8 @@ static const struct sl_option options[] = {
              "all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
-     .help = "GPUs. all: those that CUDA finds (none in a build without CUDA); several processes on a machine divide "
-             "them. 0: only CPUs"},
+     .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "
+             "divide the GPUs. 0: only CPUs"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched),
      .shown = "near; dmdas with GPUs", .argument = "NAME",
      .help = "Scheduler. near is Starling's own, for CPUs: it keeps tasks close to the rows of their PE. Other names "

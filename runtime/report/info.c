@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "codelets/gemm.h"
-#include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
 #include "support/memory.h"
 #include "support/real.h"
+#include "tasks/ranks.h"
 
 static void print_versions(FILE *stream)
 {

@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "codelets/waits.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "support/status.h"
+#include "tasks/waits.h"
 
 /* The destinations of the lines: a file, a stream, both or none. */
 struct sl_metrics {
@@ -84,7 +84,7 @@ struct sl_metrics_epoch {
     struct sl_scores scores;
     double seconds; /* training only */
     double eval_seconds;
-    /* Share of sampling and gathering time during which an earlier minibatch computed, 0 .. 1. */
+    /* Fraction of sampling and gathering time during which an earlier minibatch computed, 0 .. 1. */
     double overlap;
     uint32_t layers; /* L */
     /* L + 1 sums over steps and PEs. [0]: the seeds, [L]: the input rows. */

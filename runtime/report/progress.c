@@ -10,9 +10,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "codelets/ranks.h"
 #include "support/clock.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
 
 #define REDRAW_S 0.1
 #define BAR_MAX 40

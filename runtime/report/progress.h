@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The progress of a run, for people. On a terminal: a bar per epoch with loss, score and time left. Everywhere,
- * also after each bar: one line of fixed form per epoch.
+ * The progress of a run, for people. On a terminal: a bar per epoch with loss, score and time left. On a
+ * terminal and elsewhere: one line of fixed form at the end of each epoch.
  *
  * Output goes to the given stream only. Only the submitting thread may call the functions. metrics.h is for
  * programs.
@@ -50,7 +50,7 @@ void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t ste
 void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *epoch);
 
 /* Report the end of the run: "best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s". With several ranks, before
- * it, the time of messages (codelets/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123 s for
+ * it, the time of messages (tasks/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123 s for
  * them". */
 void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary);
 

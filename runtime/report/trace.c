@@ -18,11 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codelets/ranks.h"
-#include "runtime/report/report.h"
-#include "runtime/report/trace_read.h"
+#include "runtime/report/trace_name.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 #if defined(STARPU_USE_FXT) && (STARPU_MAJOR_VERSION > 1 || (STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION >= 4))
 #define CAN_TRACE 1
@@ -547,8 +546,7 @@ done:
     return st;
 }
 
-/* Remove the converted files of an incomplete trace, for example after a full disk. */
-static void remove_kept(const char *folder)
+void sl_trace_remove(const char *folder)
 {
     for (size_t i = 0; i < n_kept(); i++) {
         char *path;
@@ -595,12 +593,6 @@ enum sl_status sl_trace_finish(const char *folder)
     }
     st = convert_and_move(folder, work, raw);
     remove_folder(work);
-    if (st == SL_OK) {
-        st = sl_report_write(folder);
-        if (st == SL_EFILE) {
-            remove_kept(folder);
-        }
-    }
 done:
     sl_free(work);
     sl_free(raw);
@@ -613,6 +605,11 @@ enum sl_status sl_trace_finish(const char *folder)
 {
     (void)folder;
     return no_fxt();
+}
+
+void sl_trace_remove(const char *folder)
+{
+    (void)folder;
 }
 
 #endif

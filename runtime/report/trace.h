@@ -2,13 +2,13 @@
  * Copyright (c) 2026 the Starling authors
  *
  * FxT traces of some steps of a run. Tracing is switched on before StarPU starts. A window of steps is recorded.
- * After StarPU has stopped and written its trace, the trace is converted and reported on. With several ranks, all
- * ranks trace into the same folder and open and close their windows at the same steps. Rank 0 converts and reports
- * for all. StarPU puts the traces on one clock.
+ * After StarPU has stopped and written its trace, sl_trace_finish converts it. With several ranks, all ranks trace into
+ * the same folder and open and close their windows at the same steps. Rank 0 converts for all. StarPU puts the traces
+ * on one clock.
  *
  * FxT records from just before the first step's sampling is submitted. Recording stops when the tasks of the last
  * step, and the samples ahead of that step, have ended. No task runs when the window opens or closes, so each
- * recorded task is complete. With --depth 2 the window of steps 10:12 also holds the compute phases of steps 8 and
+ * recorded task is complete. With --depth 2 the window of steps 10:12 also has the compute phases of steps 8 and
  * 9, and the sampling of steps 13 and 14.
  *
  * Files of a traced folder:
@@ -18,7 +18,7 @@
  *   data.rec       StarPU's list of handles
  *   trace.fxt      the raw trace, for starpu_fxt_tool; with several ranks trace.fxt_0, trace.fxt_1, ..
  *   comms.rec      with several ranks, the messages between them
- * and the files of runtime/report/report.h.
+ * and the files of the report (apps/report/report.h).
  */
 #ifndef SL_RUNTIME_REPORT_TRACE_H
 #define SL_RUNTIME_REPORT_TRACE_H
@@ -54,5 +54,8 @@ void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 
 /* Close a window that is still open at the end of a run. */
 void sl_trace_stop(struct sl_trace *trace);
+
+/* Remove the files that sl_trace_finish has made in `folder`, because the raw trace was incomplete. */
+void sl_trace_remove(const char *folder);
 
 #endif

@@ -6,11 +6,11 @@
 
 #include <stdlib.h>
 
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 /* ---- where the features are kept ---- */
 

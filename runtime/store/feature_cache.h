@@ -32,7 +32,7 @@ struct sl_feature_room {
 /* Bytes of the features of all parts of this GPU. */
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room);
 
-/* Return 0 if the features fit the GPU, which then holds all of them. Otherwise features stay in main memory, and the
+/* Return 0 if the features fit the GPU, which then stores all of them. Otherwise features stay in main memory, and the
  * result is the number of rows of each PE's cache. This is as many as fit, including the memory that an LRU cache
  * needs to find its oldest rows: at least 1, fewer than part_rows. */
 uint32_t sl_feature_room_rows(const struct sl_feature_room *room);
@@ -57,7 +57,7 @@ struct sl_feature_cache {
  * the features do not fit the run's GPUs. Submits the filling of the caches. The shards must outlive the caches.
  * other_bytes: of one GPU, as in struct sl_feature_room. Collective, while no message is in flight. On failure *out
  * is empty. SL_EINVAL: caches were asked for, but the features are sparse. SL_ENOTSUP: GPUs must read the table in
- * main memory, but the system did not lock it. SL_ENOMEM, also if a GPU cannot hold the rows that the settings ask
+ * main memory, but the system did not lock it. SL_ENOMEM, also if a GPU has no room for the rows that the settings ask
  * for. SL_EIO, SL_ESTARPU. */
 enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const struct sl_plan *plan, struct sl_run *run,
                                      const struct sl_shards *shards, uint64_t other_bytes,

@@ -4,8 +4,8 @@
  * Lists of partial sums, which grow to the size that the largest step needs. */
 #include "runtime/store/partials.h"
 
-#include "codelets/rows.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
                                 starpu_data_handle_t *out)

@@ -8,7 +8,7 @@
 #ifndef SL_RUNTIME_STORE_PARTIALS_H
 #define SL_RUNTIME_STORE_PARTIALS_H
 
-#include "codelets/handle.h"
+#include "tasks/handle.h"
 
 struct sl_partials {
     /* Number in use. Changes from step to step with the rows of a PE. */

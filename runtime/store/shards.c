@@ -7,13 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/home.h"
-#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "runtime/machine/topology.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
+#include "tasks/home.h"
+#include "tasks/rows.h"
 
 #define COPY_GRAIN 1024           /* rows that one thread copies at a time */
 #define STRETCH (16 * COPY_GRAIN) /* rows between two calls of sl_dataset_drop_pages */

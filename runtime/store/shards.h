@@ -44,7 +44,7 @@ struct sl_shards {
     starpu_data_handle_t dataset_ids;
     /* uint32 [N]: new id of each dataset id. */
     starpu_data_handle_t new_ids;
-    /* uint32 [N]: 0, 1, 2, ..; serves as a frontier of all held vertices. */
+    /* uint32 [N]: 0, 1, 2, ..; serves as a frontier of all vertices of the rank. */
     starpu_data_handle_t ids;
     /* uint32 [G + 1]: first id of each part. */
     starpu_data_handle_t first;
@@ -77,11 +77,11 @@ struct sl_shards {
 };
 
 /* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense`
- * is false. row_element: bytes of a number of dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
- * NULL, or only the parts q with held[q] get tables; the memory of a part without tables is never touched, and tasks
- * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must
- * outlive the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or
- * feature entries (the message says to use more PEs). SL_ENOMEM. */
+ * is false. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+ * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
+ * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
+ * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
+ * entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               size_t row_element, const bool *held, struct sl_shards *out);
 
@@ -94,7 +94,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
  * *n_refused_out: number of memory ranges that the system refused to move; refused ranges stay in place. SL_ENOMEM. */
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
 
-/* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them without holding up a worker. No
+/* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them while workers go on. No
  * task may be reading. Returns the number of tables that the system refused to lock; their copies are slower. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
 

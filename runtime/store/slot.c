@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "codelets/exchange.h"
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 /* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,

@@ -29,13 +29,14 @@ struct sl_slot_pe {
     struct sl_block *block;
     /* [hop][G]. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies
      * on another GPU (runtime/exchange/transport.h). Each step gives the matrices new shapes (sl_matrix_reshape),
-     * while no task uses them. The last readers of a matrix are aggregate and accumulate. Both also read a block of
-     * the hop, and the slot's next sampling phase waits for the readers of its blocks. */
+     * while no task uses them. The last readers of a matrix are aggregate and accumulate. Aggregate and
+     * accumulate also read a block of the hop, and the next sampling phase of the slot waits for all readers of blocks.
+     */
     starpu_data_handle_t *packed, *sent;
     starpu_data_handle_t *arrived, *returned;
 };
 
-/* The buffers to lock in memory. StarPU's copies between locked buffers and GPUs hold up no worker, but locked pages
+/* The buffers to lock in memory. StarPU's copies between locked buffers and GPUs stop no worker, but locked pages
  * take memory even if no step touches them. Each value includes the values before it. */
 enum sl_slot_lock {
     SL_SLOT_LOCK_NONE,

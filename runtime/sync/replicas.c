@@ -5,9 +5,9 @@
 #include "runtime/sync/replicas.h"
 
 #include "codelets/gossip.h"
-#include "codelets/rows.h"
 #include "runtime/plan/plan.h"
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 /* ---- making ---- */
 
@@ -187,7 +187,7 @@ done:
     return st;
 }
 
-/* Gradients are shares of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
+/* Gradients are terms of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
 static void scale_gradients(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     uint32_t n_seeds[SL_MAX_NODES] = {0};

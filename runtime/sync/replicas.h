@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Replicas of the model, and stage 11 with gossip: how replicas mix.
+ * Replicas of the model, and how replicas mix (gossip).
  *
  * With all-reduce there is one replica. With gossip each group of PEs has its own replica: parameters, Adam's
  * moments and batch norm's running statistics. Gradients are summed exactly inside a group. Groups exchange one
@@ -17,20 +17,21 @@
  *                           replicas exchange between nodes, and all replicas of the node get the result
  *   --gossip-average-every  after that many steps all weights become the average over all replicas. Moments stay local
  *
- * Running statistics are never mixed. They are linear in the statistics of batches. Inference uses their average
- * over the replicas, which equals the statistics of a single replica. One exception: a replica without a seed in a
- * step keeps its own statistics, while all-reduce averages over the groups that have rows.
+ * Running statistics are never mixed. Inference uses the average of the running statistics over the replicas. This
+ * average equals the statistics of a single replica, because running statistics are linear in the statistics of the
+ * batches. One exception: a replica without a seed in a step keeps its own statistics, while all-reduce averages over
+ * the groups with rows.
  *
  * With one replica nothing mixes: the result is exactly all-reduce.
  */
 #ifndef SL_RUNTIME_SYNC_REPLICAS_H
 #define SL_RUNTIME_SYNC_REPLICAS_H
 
-#include "codelets/task.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/model/model.h"
 #include "runtime/plan/gossip.h"
 #include "runtime/plan/plan.h"
+#include "tasks/task.h"
 
 /* Create n >= 2 equal models as sl_model_init does, with spare arrays for mixing and distinct names in files.
  * (*out)[r] is replica r. SL_ENOMEM, SL_EINVAL. On failure *out is NULL. */

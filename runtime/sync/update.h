@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages 11 and 12 of one layer: add the partial gradients, mix them if there are several replicas, and apply Adam.
+ * The update of one layer: add the partial gradients, mix them if there are several replicas, and apply Adam.
  */
 #ifndef SL_RUNTIME_SYNC_UPDATE_H
 #define SL_RUNTIME_SYNC_UPDATE_H

@@ -6,7 +6,6 @@
 
 #include <math.h>
 
-#include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
@@ -17,6 +16,7 @@
 #include "runtime/train/state.h"
 #include "support/clock.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 /* ---- reports ---- */
 

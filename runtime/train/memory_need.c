@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-#include "codelets/ranks.h"
-#include "codelets/rows.h"
 #include "partition/partition.h"
 #include "runtime/full/full.h"
 #include "runtime/machine/pool.h"
@@ -18,6 +16,8 @@
 #include "runtime/train/row_need.h"
 #include "support/minmax.h"
 #include "support/real.h"
+#include "tasks/ranks.h"
+#include "tasks/rows.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of a handle */
 /* Margin over a minibatch's rows: the set of live rows differs from moment to moment. */

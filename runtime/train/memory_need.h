@@ -81,7 +81,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 /* StarPU allocates small buffers in pieces of 32 MiB and has at least two pieces. */
 #define SL_GPU_PIECES_BYTES ((uint64_t)64 << 20)
 
-/* Most bytes of StarPU's data on a GPU, without the dense features of its parts and without the slots of the ring.
+/* Most bytes of StarPU's data on a GPU, without the dense features of its parts and without the ring slots.
  * Sizes are rounded up to StarPU's size classes. Both include SL_GPU_PIECES_BYTES. */
 struct sl_gpu_need {
     /* parts, sampled blocks, the rows of one step, weights and gradients */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
-#include "codelets/near.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
@@ -27,6 +26,7 @@
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/text.h"
+#include "tasks/near.h"
 
 #define WATCHDOG_S 300 /* default with several processes */
 #define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
@@ -504,7 +504,7 @@ done:
 }
 
 /* Idle workers spin. Pause the workers, because METIS and the copying of tables need the cores. A worker with message
- * handling sleeps for short intervals (codelets/ranks.c). */
+ * handling sleeps for short intervals (tasks/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "codelets/ranks.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -16,6 +15,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/ranks.h"
 
 /* Options with an effect on a model's scores. Stored in a file's metadata as option.NAME, as in checkpoints. */
 static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",

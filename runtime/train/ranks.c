@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/train/rules.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/real.h"
+#include "tasks/ranks.h"
 
 /* ---- limits ---- */
 

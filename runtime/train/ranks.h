@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Start of a session with several ranks (codelets/ranks.h): all ranks must do the same. With one rank these
+ * Start of a session with several ranks (tasks/ranks.h): all ranks must do the same. With one rank these
  * functions do nothing.
  *
  * Rank 0 decides open options and writes the files.

@@ -4,12 +4,12 @@
  * Results for programs: sizes, scores and weights of a session, copied to the program's arrays. */
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 
 void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 {

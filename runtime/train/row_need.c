@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "codelets/aggregate.h"
-#include "codelets/rows.h"
 #include "runtime/full/full.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/pipe/epoch.h"
+#include "tasks/rows.h"
 
 #define UNEVEN 1.05 /* a PE's rows relative to the average of its group: the balance of parts (partition/partition.h) */
 

@@ -38,7 +38,7 @@ void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, 
  * - forward rows of all chunks and layers. With --recompute: only some layer outputs, plus packed boundary rows
  *   (runtime/pipe/boundary.h) if there are several pipeline slots.
  * - gradients of the chunks in progress.
- * - rows of the chunk for timing the layers, as far as no counted block fits. */
+ * - rows of the chunk for timing the layers, unless a counted block has room for them. */
 void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out);
 
 /* Bytes of the history rows of full-graph training. An evaluation finds them in use. */
@@ -60,7 +60,7 @@ double sl_blocks_bytes(const struct sl_blocks *blocks);
 /* The total bytes of blocks in `wanted` without a matching free block in `there`. near: sl_row_need_near. */
 double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near);
 
-/* `number` if the condition holds, else 0. */
+/* `number` if the condition is true, else 0. */
 static inline double sl_if_so(bool condition, double number)
 {
     return condition ? number : 0;

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/rules.h"
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/text.h"
+#include "tasks/ranks.h"
 
 #define N_NUMBERS (6 + 2 * SL_MAX_SCORES)
 #define KEY_BYTES 48

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/report/trace_read.h"
+#include "apps/report/trace_read.h"
 #include "support/memory.h"
 
 static int fail(void)

@@ -4,7 +4,8 @@
 #
 # Many short runs of coop_sage on a busy machine: median, 99 % and longest of their times. A failure is a run that takes
 # more than 20 times the median, or has other losses than the first run. Load: stress-ng with two processes for each
-# core, or shell loops if stress-ng is not installed.
+# core, or shell loops if stress-ng is not installed. NEAR_LOAD=N: N such processes; with 0, several of these scripts at
+# once are each other's load.
 #
 # usage: near_runs.sh COOP_SAGE STARLING_DATA [RUNS [WORKERS [OPTION ...]]]
 # Exit status: 0, 1 a failure, 2 wrong usage.
@@ -32,8 +33,10 @@ export STARPU_HOME=$folder STARPU_SILENT=1 STARLING_CACHE=none
 "$maker" generate --vertices 2000 --features 32 --classes 5 --out "$folder/made" >"$folder/stdout" 2>&1 ||
     { cat "$folder/stdout"; exit 1; }
 
-n_load=$((2 * $(nproc)))
-if command -v stress-ng >"$folder/stdout"; then
+n_load=${NEAR_LOAD:-$((2 * $(nproc)))}
+if ((n_load == 0)); then
+    kind='processes of its own'
+elif command -v stress-ng >"$folder/stdout"; then
     stress-ng --quiet --cpu "$n_load" &
     load=($!)
     kind=stress-ng

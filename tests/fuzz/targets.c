@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "apps/report/projection.h"
+#include "apps/report/trace_read.h"
 #include "partition/cache.h"
 #include "partition/csv.h"
 #include "partition/features.h"
@@ -26,8 +28,6 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/environment.h"
 #include "runtime/report/metrics.h"
-#include "runtime/report/projection.h"
-#include "runtime/report/trace_read.h"
 #include "runtime/starling.h"
 #include "support/file.h"
 #include "support/memory.h"

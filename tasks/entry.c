@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The functions that StarPU calls for all tasks. In a file of their own, so that tests can put functions before those
+ * of task.c (the linker's --wrap). */
+#include "tasks/task.h"
+
+void sl_task_cpu(void *buffers[], void *args)
+{
+    const struct sl_task_args *head = args;
+    double start_s;
+    if (sl_task_enter(head, &start_s)) {
+        return;
+    }
+    enum sl_status st = head->operation->cpu(buffers, args);
+    if (st != SL_OK) {
+        sl_task_fail(head, st);
+    }
+    sl_task_leave(head, start_s);
+}
+
+#ifdef SL_CUDA
+void sl_task_cuda(void *buffers[], void *args)
+{
+    struct sl_task_args *head = args;
+    unsigned number = 0;
+    if (sl_task_enter_cuda(head)) {
+        return;
+    }
+    if (head->operation->cuda[1] != NULL) {
+        number = starpu_task_get_implementation(starpu_task_get_current());
+    }
+    enum sl_status st = head->operation->cuda[number](buffers, args, starpu_cuda_get_local_stream());
+    if (st != SL_OK) {
+        sl_task_fail(head, st);
+    }
+}
+#endif

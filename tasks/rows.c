@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Registration of rows; shapes of handles and buffers. */
+#include "tasks/rows.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "support/failure.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+
+#define MAX_SHIFT 31
+
+/* ---- splitting ---- */
+
+static uint32_t chunks_of(uint32_t n_rows, uint32_t shift)
+{
+    uint64_t size = UINT64_C(1) << shift;
+    return (uint32_t)((n_rows + size - 1) >> shift);
+}
+
+struct sl_split sl_split_rows(uint32_t n_rows, uint32_t max_chunks, uint32_t min_shift)
+{
+    uint32_t shift = sl_min_u32(min_shift, MAX_SHIFT);
+    while (shift < MAX_SHIFT && chunks_of(n_rows, shift) > max_chunks) {
+        shift++;
+    }
+    return (struct sl_split){.n_rows = n_rows, .shift = shift, .n_chunks = chunks_of(n_rows, shift)};
+}
+
+/* ---- registration ---- */
+
+/* Round up to the next eighth of a power of two, so that few block sizes are in use. */
+static size_t size_class(size_t bytes)
+{
+    size_t grain = 1;
+    while (grain * 16 <= bytes) {
+        grain *= 2;
+    }
+    return (bytes + grain - 1) / grain * grain;
+}
+
+static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
+{
+    uint64_t n = (uint64_t)n_rows * n_columns;
+    if (n == 0 || n > UINT32_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "a buffer of %u x %u elements: StarPU takes 1 to 2^32 - 1; use more chunks, or a smaller batch",
+                       n_rows, n_columns);
+    }
+    return SL_OK;
+}
+
+/* A matrix of n_rows rows, in memory for room_rows >= n_rows rows. */
+static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
+                                      starpu_data_handle_t *out)
+{
+    enum sl_status st = check_matrix(n_rows, n_columns);
+    if (st == SL_OK) {
+        size_t bytes = room_rows * n_columns * element;
+        starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element, size_class(bytes));
+    }
+    return st;
+}
+
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
+{
+    return register_matrix(n_rows, n_rows, n_columns, element, out);
+}
+
+/* Each memory node has its own copy of the handle's shape (the interface). StarPU itself changes ny like this when
+ * it unpacks a matrix. */
+static void set_rows(starpu_data_handle_t handle, uint32_t n_rows)
+{
+    for (unsigned node = 0; node < starpu_memory_nodes_get_count(); node++) {
+        struct starpu_matrix_interface *matrix = starpu_data_get_interface_on_node(handle, node);
+        matrix->ny = n_rows;
+    }
+}
+
+/* Rows to allocate for n_rows: an eighth to spare, if the matrix is still small enough to be kept. */
+static uint64_t rows_with_spare(uint32_t n_rows, size_t row_bytes)
+{
+    uint64_t n = n_rows + (uint64_t)n_rows / 8 + 1;
+    return size_class(n * row_bytes) <= SL_KEPT_BYTES ? n : n_rows;
+}
+
+static bool fits(starpu_data_handle_t handle, uint32_t n_rows, size_t row_bytes)
+{
+    return handle != NULL && n_rows * row_bytes <= starpu_matrix_get_allocsize(handle);
+}
+
+enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle)
+{
+    size_t row_bytes = n_columns * element;
+    enum sl_status st = check_matrix(n_rows, n_columns);
+    if (st == SL_OK && fits(*handle, n_rows, row_bytes)) {
+        set_rows(*handle, n_rows);
+        return SL_OK;
+    }
+    sl_handle_close(*handle);
+    *handle = NULL;
+    if (st == SL_OK) {
+        st = register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle);
+    }
+    return st;
+}
+
+void sl_matrix_keep(starpu_data_handle_t *handle)
+{
+    if (*handle != NULL && starpu_matrix_get_allocsize(*handle) > SL_KEPT_BYTES) {
+        sl_handle_drop(handle);
+    }
+}
+
+void sl_handle_let_go(starpu_data_handle_t handle)
+{
+    if (handle == NULL) {
+        return;
+    }
+    const struct sl_hold *hold = starpu_data_get_user_data(handle);
+    if (hold != NULL) {
+        hold->let_go(hold);
+    }
+}
+
+void sl_handle_drop(starpu_data_handle_t *handle)
+{
+    if (*handle != NULL) {
+        sl_handle_let_go(*handle);
+        starpu_data_unregister_submit(*handle);
+        *handle = NULL;
+    }
+}
+
+enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode)
+{
+    sl_handle_let_go(handle);
+    if (starpu_data_acquire_on_node_try(handle, node, mode) == 0 ||
+        starpu_data_acquire_on_node(handle, node, mode) == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused to hand out a buffer");
+}
+
+enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_handle_t chunk,
+                                enum starpu_data_access_mode mode)
+{
+    sl_handle_let_go(chunk);
+    if (starpu_data_acquire(chunk, mode) != 0) {
+        return sl_fail(SL_ESTARPU, "StarPU refused to hand out a chunk of rows");
+    }
+    enum sl_status st = sl_failure_status(failure);
+    if (st != SL_OK) {
+        starpu_data_release(chunk);
+    }
+    return st;
+}
+
+void sl_handle_close(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        sl_handle_let_go(handle);
+        starpu_data_unregister_no_coherency(handle);
+    }
+}
+
+/* A matrix over existing memory of n_rows x n_columns elements. */
+static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, size_t element,
+                                    starpu_data_handle_t *out)
+{
+    enum sl_status st = check_matrix(n_rows, n_columns);
+    if (st == SL_OK) {
+        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows, element);
+    }
+    return st;
+}
+
+/* Rows that each chunk has memory for. The last of several chunks gets as much as the others. */
+static uint32_t chunk_room(const struct sl_split *split)
+{
+    return split->n_chunks > 1 ? 1u << split->shift : split->n_rows;
+}
+
+/* Register chunks over `memory`, or uninitialised chunks if memory is NULL. */
+static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, char *memory,
+                                    struct sl_rows *out)
+{
+    struct sl_rows rows = {.split = *split, .n_columns = n_columns, .room = split->n_chunks};
+    enum sl_status st;
+    memset(out, 0, sizeof *out);
+    SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
+    for (uint32_t c = 0; c < split->n_chunks; c++) {
+        uint32_t n = sl_split_size(split, c);
+        if (memory == NULL) {
+            SL_TRY(st, register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c]), drop_rows);
+        } else {
+            char *first = memory + ((size_t)c << split->shift) * n_columns * element;
+            SL_TRY(st, register_over(first, n, n_columns, element, &rows.chunk[c]), drop_rows);
+        }
+    }
+    *out = rows;
+    return SL_OK;
+drop_rows:
+    sl_rows_drop(&rows);
+failed:
+    return st;
+}
+
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out)
+{
+    return register_rows(split, n_columns, element, NULL, out);
+}
+
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, size_t element, void *memory,
+                                     struct sl_rows *out)
+{
+    return register_rows(split, n_columns, element, memory, out);
+}
+
+void sl_rows_drop(struct sl_rows *rows)
+{
+    for (uint32_t c = 0; c < rows->room; c++) {
+        sl_handle_drop(&rows->chunk[c]);
+    }
+    sl_free(rows->chunk);
+    memset(rows, 0, sizeof *rows);
+}
+
+/* ---- rows that come again ---- */
+
+static enum sl_status make_room(struct sl_rows *rows, uint32_t n_chunks)
+{
+    if (n_chunks <= rows->room) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_realloc(&rows->chunk, n_chunks, sizeof *rows->chunk, "handles of chunks");
+    if (st == SL_OK) {
+        memset(rows->chunk + rows->room, 0, (n_chunks - rows->room) * sizeof *rows->chunk);
+        rows->room = n_chunks;
+    }
+    return st;
+}
+
+/* Reshape a chunk to n_rows rows. A new matrix gets memory for room_rows rows. */
+static enum sl_status reshape_chunk(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
+                                    starpu_data_handle_t *chunk)
+{
+    enum sl_status st;
+    SL_TRY(st, check_matrix(n_rows, n_columns), done);
+    if (fits(*chunk, n_rows, n_columns * element)) {
+        SL_TRY(st, sl_handle_acquire(*chunk, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
+        set_rows(*chunk, n_rows);
+        starpu_data_release_on_node(*chunk, STARPU_ACQUIRE_NO_NODE);
+    } else {
+        sl_handle_drop(chunk);
+        st = register_matrix(n_rows, room_rows, n_columns, element, chunk);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *rows)
+{
+    uint64_t room_rows = chunk_room(split);
+    enum sl_status st = make_room(rows, split->n_chunks);
+    if (split->n_chunks == 1) {
+        room_rows = rows_with_spare(split->n_rows, n_columns * element);
+    }
+    for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
+        st = reshape_chunk(sl_split_size(split, c), room_rows, n_columns, element, &rows->chunk[c]);
+    }
+    if (st == SL_OK) {
+        rows->split = *split;
+        rows->n_columns = n_columns;
+    }
+    return st;
+}
+
+void sl_rows_keep(struct sl_rows *rows)
+{
+    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+        sl_matrix_keep(&rows->chunk[c]);
+    }
+    rows->split = (struct sl_split){0};
+}
+
+/* ---- shapes ---- */
+
+/* Every interface struct begins with its id. */
+static int buffer_kind(const void *buffer)
+{
+    return (int)*(const enum starpu_data_interface_id *)buffer;
+}
+
+/* Uses the handle's id, which never changes. A worker that allocates the handle rewrites its whole interface
+ * meanwhile. A handle that is neither matrix nor variable is a vector. Lists (tasks/ranks.h) are vectors with
+ * another id. */
+uint32_t sl_handle_rows(starpu_data_handle_t handle)
+{
+    return starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID ? starpu_matrix_get_ny(handle) : 1;
+}
+
+uint32_t sl_handle_columns(starpu_data_handle_t handle)
+{
+    switch ((int)starpu_data_get_interface_id(handle)) {
+    case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_nx(handle);
+    case STARPU_VARIABLE_INTERFACE_ID: return 1;
+    default: return starpu_vector_get_nx(handle);
+    }
+}
+
+size_t sl_handle_element(starpu_data_handle_t handle)
+{
+    switch ((int)starpu_data_get_interface_id(handle)) {
+    case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_elemsize(handle);
+    case STARPU_VARIABLE_INTERFACE_ID: return starpu_variable_get_elemsize(handle);
+    default: return starpu_vector_get_elemsize(handle);
+    }
+}
+
+bool sl_handle_is_bf16(starpu_data_handle_t handle)
+{
+    return sl_handle_element(handle) == sizeof(sl_bf16);
+}
+
+static size_t buffer_element(void *buffer)
+{
+    switch (buffer_kind(buffer)) {
+    case STARPU_MATRIX_INTERFACE_ID: return STARPU_MATRIX_GET_ELEMSIZE(buffer);
+    case STARPU_VECTOR_INTERFACE_ID: return STARPU_VECTOR_GET_ELEMSIZE(buffer);
+    default: return STARPU_VARIABLE_GET_ELEMSIZE(buffer);
+    }
+}
+
+bool sl_buffer_is_bf16(void *buffer)
+{
+    return buffer_element(buffer) == sizeof(sl_bf16);
+}
+
+void *sl_buffer_data(void *buffer)
+{
+    switch (buffer_kind(buffer)) {
+    case STARPU_MATRIX_INTERFACE_ID: return (void *)STARPU_MATRIX_GET_PTR(buffer);
+    case STARPU_VECTOR_INTERFACE_ID: return (void *)STARPU_VECTOR_GET_PTR(buffer);
+    default: return (void *)STARPU_VARIABLE_GET_PTR(buffer);
+    }
+}
+
+uint32_t sl_buffer_rows(void *buffer)
+{
+    return buffer_kind(buffer) == STARPU_MATRIX_INTERFACE_ID ? (uint32_t)STARPU_MATRIX_GET_NY(buffer) : 1;
+}
+
+uint32_t sl_buffer_columns(void *buffer)
+{
+    switch (buffer_kind(buffer)) {
+    case STARPU_MATRIX_INTERFACE_ID: return (uint32_t)STARPU_MATRIX_GET_NX(buffer);
+    case STARPU_VECTOR_INTERFACE_ID: return (uint32_t)STARPU_VECTOR_GET_NX(buffer);
+    default: return 1;
+    }
+}
+
+void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
+{
+    void *buffer = buffers[slice->buffer];
+    if (slice->buffer == 0) {
+        return NULL;
+    }
+    size_t offset = (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
+    return (char *)sl_buffer_data(buffer) + offset;
+}
+
+void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        out[c] = sl_buffer_data(buffers[c]);
+    }
+}
+
+enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
+{
+    void **data;
+    enum sl_status st = sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        data[i] = sl_buffer_data(buffers[i]);
+    }
+    *out = data;
+    return SL_OK;
+}

@@ -1,0 +1,76 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # $top_srcdir comes from `make check`; the tests use the variables
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# The common part of the shell tests. A test begins with
+#
+#   set -u
+#   source "$top_srcdir/tests/lib.sh"
+#
+# Then $folder is an empty temporary folder and the current folder. It is removed at the end. STARLING_DATA is not set;
+# $data has its value. $failed is 0 until complain is called. A test ends with `exit $failed`.
+
+top_srcdir=$(realpath "$top_srcdir") && top_builddir=$(realpath "$top_builddir") || exit 99
+
+# The programs. `make check-made-up-gpu` names other builds of them.
+coop_sage=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") &&
+    pipe_gnn=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") &&
+    starling_data=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
+
+data=${STARLING_DATA:-}
+unset STARLING_DATA
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+failed=0
+
+# at_exit: called at the end of the test, before the folder is removed. A test may define it anew.
+at_exit()
+{
+    :
+}
+folder=$(mktemp -d) || exit 99
+trap 'at_exit; rm -rf "$folder"' EXIT
+cd "$folder" || exit 99
+
+# complain TEXT: report a failure and go on.
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# skip REASON: end the test without a result; with 1 if a check has failed before.
+skip()
+{
+    echo "$*"
+    ((failed == 0)) || exit 1
+    exit 77
+}
+
+# Whether programs of this build may run as several processes.
+has_mpi()
+{
+    grep -q starpumpi "$top_builddir/starling.pc"
+}
+
+# need_mpi: skip the test if several processes cannot run here.
+need_mpi()
+{
+    has_mpi || skip "this build has no MPI"
+    command -v mpirun >/dev/null || skip "there is no mpirun"
+    mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
+        skip "mpirun does not start: $(head -n 1 stdout)"
+}
+
+# generate NAME OPTION ...: make the dataset ./NAME.
+generate()
+{
+    "$starling_data" generate --out "$@" >/dev/null || exit 99
+}
+
+# figures FILE: the lines of a metrics file, without times and other figures that depend on the machine.
+figures()
+{
+    grep -E '"event": ?"(step|epoch|summary)"' "$1" |
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g
+                s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
+}
