@@ -362,6 +362,7 @@ static void test_mean_over_known(void **state)
     expect_ok(sl_settings_init(&settings));
     settings.layers = 1;
     settings.pes = 3;
+    settings.chunks = 1;
     settings.batch_size = 10;
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
     assert_non_null(objective.mass);

@@ -121,13 +121,16 @@ static void add_column(void *context, struct sl_pair *pairs, size_t n)
     double mean = 0;
     double squared = 0;
     double spread = 0;
+    bool equal = true;
     for (size_t i = 0; i < n; i++) {
         double off = pairs[i].z - pairs[i].y;
-        mean += pairs[i].y / (double)n;
+        mean += pairs[i].y;
+        equal = equal && pairs[i].y == pairs[0].y;
         squared += off * off;
         sums->absolute += fabs(off);
     }
-    for (size_t i = 0; i < n; i++) {
+    mean /= (double)n;
+    for (size_t i = 0; i < n && !equal; i++) { /* equal targets have no spread, whatever the rounding of their mean */
         spread += (pairs[i].y - mean) * (pairs[i].y - mean);
     }
     sums->squared += squared;
