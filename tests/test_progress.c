@@ -65,7 +65,7 @@ static void lines_are_short(void **state)
         FILE *stream = to_buffer();
         struct sl_metrics_epoch e = an_epoch(1000);
         e.train_loss = e.seconds = e.eval_seconds = numbers[i];
-        e.scores.valid_acc = e.scores.test_acc = 1;
+        e.scores.score[0].valid = e.scores.score[0].test = 1;
         sl_progress_open(stream, SL_PROGRESS_LINES, 1000, 4, &p);
         sl_progress_epoch(&p, &e);
         fclose(stream);
