@@ -101,8 +101,8 @@ static const struct sl_option options[] = {
      .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, gcnii, "
-              "resgcn and gin estimate the exact sums without bias",
+             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
+             "gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
      .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
