@@ -72,7 +72,7 @@ static MAYBE_UNUSED int group_down(void **state)
 static MAYBE_UNUSED const char *model_name(int model)
 {
     static char name[32];
-    sl_option_choice_name(sl_option_find(&sl_settings_table, "model"), model, name, sizeof name);
+    sl_option_choice_name(sl_option_find(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model"), model, name, sizeof name);
     return name;
 }
 

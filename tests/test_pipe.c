@@ -88,7 +88,8 @@ static void settings_of(json_t *root, struct sl_settings *out)
 {
     json_t *options = member(root, "options");
     expect_ok(sl_settings_init(out));
-    expect_ok(sl_option_set(&sl_settings_table, "model", json_string_value(member(root, "model")), out));
+    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
+                            out));
     out->layers = option(root, "layers");
     out->hidden = option(root, "hidden");
     out->ways = option(root, "ways");

@@ -110,7 +110,8 @@ static void settings_of(json_t *root, struct sl_settings *out)
     double heads;
     expect_ok(sl_settings_init(out));
     heads = out->heads;
-    expect_ok(sl_option_set(&sl_settings_table, "model", json_string_value(member(root, "model")), out));
+    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
+                            out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
     option_of(options, "depth", &depth);
