@@ -131,7 +131,7 @@ static const struct sl_option options[] = {
     {.name = "learn-epsilon", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(learn_epsilon),
      .help = "Learn epsilon, the extra weight of a vertex in its own sum. Without it epsilon stays 0, or as loaded "
              "(gin only)",
-     .of_model = true, .needs = "model=gin"},
+     .needs = "model=gin"},
     {.name = "layers", .group = "model", .programs = COOP, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
      .help = "Layers that aggregate; also the hops that are sampled",
