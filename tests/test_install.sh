@@ -7,18 +7,11 @@
 # programs while the builder's home and the build tree are hidden.
 
 set -u
-folder=$(mktemp -d /tmp/starling-install.XXXXXX) || exit 99
-trap 'rm -rf "$folder"' EXIT
+export TMPDIR=/tmp # another user goes there
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
 chmod 755 "$folder"
-failed=0
 builder=${HOME:-/root}
-builddir=$(cd "$top_builddir" && pwd -P)
-
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
 
 # setting NAME: what configure substituted for it.
 setting()
@@ -67,7 +60,7 @@ else
     while IFS= read -r file; do
         for entry in $(run_paths "$file"); do
             case $entry/ in
-            "$builder"/* | "$builddir"/* | "$starpu"/*) complain "${file#"$root"}: run path $entry" ;;
+            "$builder"/* | "$top_builddir"/* | "$starpu"/*) complain "${file#"$root"}: run path $entry" ;;
             esac
         done
     done < <(find "$root" -type f \( -path '*/bin/*' -o -name '*.so*' \))
@@ -98,7 +91,7 @@ if [[ $bundled != no && $EUID -eq 0 && $builder == /?* ]] && unshare --mount tru
     mkdir "$folder/user"
     chown 65534:65534 "$folder/user"
     export folder bin
-    unshare --mount bash "$folder/hidden" "$builder" "$starpu" "$builddir" "$(realpath "$top_srcdir")" \
+    unshare --mount bash "$folder/hidden" "$builder" "$starpu" "$top_builddir" "$top_srcdir" \
         >"$folder/out" 2>&1
     status=$?
     case $status in
