@@ -879,7 +879,7 @@ static int run_command(int command, int argc, char **argv)
 {
     const struct sl_option_table *table = &commands[command];
     struct settings settings = {0};
-    struct sl_option_parse parse;
+    struct sl_option_parse parse = {0};
     int code = EXIT_GOOD;
     if (sl_option_defaults(table, &settings) != SL_OK) {
         return complain(EXIT_FAILED);
@@ -901,6 +901,7 @@ static int run_command(int command, int argc, char **argv)
             code = complain(EXIT_FAILED);
         }
     }
+    sl_free(parse.sources);
     sl_option_free(table, &settings);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
         fprintf(stderr, "starling_data: cannot write to standard output; is the disk full?\n");
@@ -917,6 +918,7 @@ static int run_bare(int argc, char **argv)
     if (sl_option_parse(&overview, argc, argv, &settings, &parse) != SL_OK) {
         return complain(EXIT_USAGE);
     }
+    sl_free(parse.sources);
     if (parse.action == SL_OPTION_RUN) {
         sl_fail(SL_EINVAL,
                 "expected a command: info, convert, generate, partition, report or project; --help tells more");

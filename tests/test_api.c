@@ -939,8 +939,8 @@ static void streams_are_as_asked(void **state)
     (void)state;
     char *text = printed_by("", true);
     assert_memory_equal(text, "dataset   crowds: 240 vertices", 30);
-    assert_non_null(strstr(text, "split arrays 120/60/60"));
-    assert_non_null(strstr(text, " 4/4  loss "));
+    assert_non_null(strstr(text, "arrays 120/60/60\n"));
+    assert_non_null(strstr(text, " 4/4 loss "));
     free(text);
     text = printed_by("quiet", true);
     assert_string_equal(text, "");

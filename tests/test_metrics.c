@@ -217,8 +217,10 @@ static void the_config_line_holds_all_options(void **state)
     struct sl_metrics m;
     struct sl_settings s;
     assert_int_equal(sl_settings_init(&s), SL_OK);
-    assert_int_equal(sl_option_set(&sl_settings_table, "save", "caf\xe9", &s), SL_OK); /* no UTF-8 */
-    assert_int_equal(sl_option_set(&sl_settings_table, "seed", "18446744073709551615", &s), SL_OK);
+    assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "save", "caf\xe9", &s),
+                     SL_OK); /* no UTF-8 */
+    assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "seed", "18446744073709551615", &s),
+                     SL_OK);
     assert_int_equal(sl_settings_check(&s), SL_OK);
     FILE *stream = to_buffer(&m);
     const struct sl_metrics_config c = {.version = "0.1",
@@ -247,7 +249,7 @@ static void the_config_line_holds_all_options(void **state)
     assert_true(number(json, "pes") == 4 && number(json, "group_size") == 2);
     assert_string_equal(json_string_value(json_array_get(json_object_get(json, "devices"), 1)), "CPU 1");
     json_t *options = json_object_get(json, "options");
-    assert_int_equal(json_object_size(options), sl_settings_table.n_options);
+    assert_int_equal(json_object_size(options), sl_settings_table(SL_SCHEDULE_MINIBATCH)->n_options);
     assert_true(number(options, "batch_size") == 1024 && number(options, "lr") == 0.003);
     assert_true(json_is_false(json_object_get(options, "layer_dependency")));
     assert_true(json_is_null(json_object_get(options, "split")));

@@ -126,7 +126,7 @@ static void set_option(struct sl_settings *settings, const char *text)
     if (equals != NULL) {
         *equals++ = '\0';
     }
-    assert_ok(sl_option_set(&sl_settings_table, name, equals, settings));
+    assert_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), name, equals, settings));
 }
 
 static bool on_gpu(void)

@@ -163,6 +163,7 @@ done:
 }
 
 const struct sl_objective_kind sl_regression = {.name = "regression",
+                                                .output = "number",
                                                 .outputs = "numbers",
                                                 .unit = SL_EPOCH_OF_VERTICES,
                                                 .open = open_numbers,

@@ -94,7 +94,7 @@ static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer
                                      .first = shards->part[q].first};
     starpu_data_handle_t share;
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ, lp->level, shards->n_outputs), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ), done);
     if (z->split.n_chunks > 0) {
         SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, sizeof(double), &share), done);
         rows.z = z->chunk[0];

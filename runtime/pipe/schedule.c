@@ -15,6 +15,7 @@
 #include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
 #include "runtime/report/metrics.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
@@ -45,7 +46,7 @@ struct watch {
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    /* Of one epoch. */
+    /* Counts of one epoch. */
     struct sl_pipe_traffic traffic;
     /* For a checkpoint, at rank 0: each layer's history by renumbered id, or NULL. */
     void *saved[SL_MAX_MODEL_LAYERS];
@@ -88,7 +89,7 @@ static enum sl_status clear_moments(struct sl_model *model)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *parameter = &model->layer[i].parameter[k];
             size_t n = (size_t)parameter->n_rows * parameter->n_columns;
             if (sl_parameter_trained(parameter)) {
@@ -543,15 +544,16 @@ static void close_pipeline(void *own)
 static void describe_stages(const struct sl_pipe *p, FILE *stream)
 {
     uint32_t n = 0;
-    fprintf(stream, "stages    of");
+    size_t used = 0;
+    char text[12 * SL_MAX_LAYERS];
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         n++;
         if (i + 1 == p->work.model->n_layers || p->stage[i + 1] != p->stage[i]) {
-            fprintf(stream, " %u", n);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used > 0 ? ", " : "", n);
             n = 0;
         }
     }
-    fprintf(stream, " layers\n");
+    sl_print_line(stream, "stages", "of %s layers", text);
 }
 
 static void describe(const void *own, FILE *stream)
@@ -560,15 +562,17 @@ static void describe(const void *own, FILE *stream)
     const struct sl_settings *s = p->work.settings;
     const struct sl_partition *partition = p->work.shards->partition;
     uint64_t n_edges = partition->graph.n_edges;
-    fprintf(stream, "pipeline  %u stages, %u ways, %u chunks in %u slots, %s order, cross-edge ratio %.3f\n", s->stages,
-            s->ways, p->order.n_chunks, p->order.n_slots,
-            s->chunk_order == SL_CHUNK_ORDER_SHUFFLE ? "shuffled" : "fixed",
-            n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
+    sl_print_line(stream, "pipeline", "%u %s, %u %s, %u %s in %u %s, %s order, cross-edge ratio %.3f", s->stages,
+                  sl_noun(s->stages, "stage", "stages"), s->ways, sl_noun(s->ways, "way", "ways"), p->order.n_chunks,
+                  sl_noun(p->order.n_chunks, "chunk", "chunks"), p->order.n_slots,
+                  sl_noun(p->order.n_slots, "slot", "slots"),
+                  s->chunk_order == SL_CHUNK_ORDER_SHUFFLE ? "shuffled" : "fixed",
+                  n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
     if (s->stages > 1) {
         describe_stages(p, stream);
     }
     if (p->order.n_slots == 1) {
-        fprintf(stream, "exact     one slot: all rows are of the epoch itself\n");
+        sl_print_line(stream, "exact", "one slot: all rows are of the epoch itself");
     }
 }
 

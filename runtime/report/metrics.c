@@ -92,15 +92,27 @@ static json_t *texts(const char *const *values, uint32_t n)
 
 /* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
+/* A number, or the option's word for UINT32_MAX: "all", -1. */
+static json_t *word_or_whole(const struct sl_option *option, uint32_t value)
+{
+    if (value != UINT32_MAX || option->word == NULL) {
+        return whole(value);
+    }
+    return strcmp(option->word, "-1") == 0 ? json_integer(-1) : text(option->word);
+}
+
 static json_t *list_value(const struct sl_option *option, const struct sl_settings *settings)
 {
-    uint64_t entries[SL_MAX_OPTION_LIST];
     const uint32_t *values = (const void *)((const char *)settings + option->offset);
     uint32_t n = *(const uint32_t *)(const void *)((const char *)settings + option->offset_n);
-    for (uint32_t i = 0; i < n; i++) {
-        entries[i] = values[i];
+    json_t *array = json_array();
+    for (uint32_t i = 0; array != NULL && i < n; i++) {
+        if (json_array_append_new(array, word_or_whole(option, values[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
     }
-    return wholes(entries, n);
+    return array;
 }
 
 static json_t *choice_value(const struct sl_option *option, int position)
@@ -115,7 +127,7 @@ static json_t *option_value(const struct sl_option *option, const struct sl_sett
     const void *value = (const char *)settings + option->offset;
     switch (option->kind) {
     case SL_OPTION_FLAG: return json_boolean(*(const bool *)value);
-    case SL_OPTION_U32: return whole(*(const uint32_t *)value);
+    case SL_OPTION_U32: return word_or_whole(option, *(const uint32_t *)value);
     case SL_OPTION_U64: return whole(*(const uint64_t *)value);
     case SL_OPTION_REAL: return real(*(const double *)value);
     case SL_OPTION_STRING: return text(*(char *const *)value);
@@ -134,13 +146,9 @@ static json_t *options_value(const struct sl_settings *settings)
     }
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
-        char name[64];
-        size_t n = 0;
-        for (const char *c = option->name; *c != '\0' && n + 1 < sizeof name; c++) {
-            name[n++] = *c == '-' ? '_' : *c;
-        }
-        name[n] = '\0';
-        if (json_object_set_new(object, name, option_value(option, settings)) != 0) {
+        char key[64];
+        sl_option_key(option, key, sizeof key);
+        if (json_object_set_new(object, key, option_value(option, settings)) != 0) {
             json_decref(object);
             return NULL;
         }

@@ -45,8 +45,8 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
  * drawing happens at most ten times a second. */
 void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t step, double loss);
 
-/* Report the end of an epoch: replace the bar by the line "epoch  3/10  loss  1.2345  valid  67.12 %  test  66.01 %
- * time    1.234 s  eval   0.123 s". "-" stands for a missing score. */
+/* Report the end of an epoch: replace the bar by the line "epoch  3/10 loss 1.2345 valid 67.12 % test 66.01 % time
+ * 1.234 s eval 0.123 s", of at most 80 columns up to 9999 epochs. "-" stands for a missing score. */
 void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *epoch);
 
 /* Report the end of the run: "best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s". With several ranks, before

@@ -15,6 +15,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
@@ -76,9 +77,9 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
     SL_TRY(st, sl_metrics_epoch(&r->metrics, epoch), done);
     sl_progress_epoch(&r->progress, epoch);
     if (epoch->guard_fired && r->talks) {
-        fprintf(r->to.stream,
-                "guard     exact loss %.4f: history misleads training, which goes on exactly from earlier weights\n",
-                epoch->exact_loss);
+        sl_print_line(r->to.stream, "guard",
+                      "exact loss %.4f: history misleads training, which goes on exactly from earlier weights",
+                      epoch->exact_loss);
     }
     if (r->to.epoch != NULL && r->to.epoch(r->to.context, &news) != 0) {
         sl_session_stop(t);

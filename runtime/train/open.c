@@ -16,6 +16,7 @@
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/sums.h"
 #include "runtime/pipe/boundary.h"
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
@@ -104,42 +105,36 @@ static struct sl_dataset_options dataset_options(const struct sl_session *t)
 /* With the caller's dataset, options for selecting a dataset must be unset. `cache` none is allowed. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
-    static const char *const names[] = {"dataset",  "data-path",          "split", "features",
-                                        "directed", "normalize-features", "cache"};
-    struct sl_settings defaults;
-    char now[256];
-    char initial[256];
-    enum sl_status st;
-    if (given == NULL) {
-        return SL_OK;
-    }
-    SL_TRY(st, sl_settings_init(&defaults), done);
-    for (size_t i = 0; i < sizeof names / sizeof *names && st == SL_OK; i++) {
-        SL_TRY(st, sl_settings_get(settings, names[i], now, sizeof now), free_defaults);
-        SL_TRY(st, sl_settings_get(&defaults, names[i], initial, sizeof initial), free_defaults);
-        if (now[0] != '\0' && strcmp(now, initial) != 0 &&
-            (strcmp(names[i], "cache") != 0 || strcmp(now, "none") != 0)) {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; given != NULL && i < table->n_options && st == SL_OK; i++) {
+        const struct sl_option *option = &table->options[i];
+        char now[256];
+        bool unset;
+        if (!option->of_data) {
+            continue;
+        }
+        SL_TRY(st, sl_settings_get(settings, option->name, now, sizeof now), done);
+        SL_TRY(st, sl_option_is_default(option, settings, &unset), done);
+        if (!unset && now[0] != '\0' && (strcmp(option->name, "cache") != 0 || strcmp(now, "none") != 0)) {
             st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
-                         names[i], now, given->name);
+                         option->name, now, given->name);
         }
     }
-free_defaults:
-    sl_settings_free(&defaults);
 done:
     return st;
 }
 
-/* A graph may have fewer classes than the model in --load, or no targets. */
+/* A graph may lack targets, or have fewer outputs than the model in --load. */
 static enum sl_status widen_targets(const struct sl_settings *s, struct sl_dataset *dataset)
 {
-    struct sl_targets *targets = &dataset->targets;
     uint32_t n;
     enum sl_status st = sl_outputs_count(s, &n);
-    if (st != SL_OK || targets->type != SL_TARGET_CLASS) {
+    if (st != SL_OK) {
         return st;
     }
-    targets->n_classes = sl_max_u32(n, targets->n_classes);
-    if (targets->n_classes == 0) {
+    sl_targets_widen(&dataset->targets, n);
+    if (sl_targets_outputs(&dataset->targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      dataset->name);
     }
@@ -200,12 +195,12 @@ done:
 /* held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
-    static const char *const names[] = {"metis", "random", "none"};
     const struct sl_settings *s = t->settings;
     struct sl_dataset_options options = dataset_options(t);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
     bool whole = s->schedule == SL_SCHEDULE_PIPE;
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
+    char name[16];
     char stem[64];
     char *file = NULL;
     enum sl_status st;
@@ -214,7 +209,8 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     struct sl_dataset unsplit = *t->dataset;
     unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
     const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
-    snprintf(stem, sizeof stem, "%s-%u%s", names[method], n, s->epochs > 0 ? "" : "-unsplit");
+    sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
+    snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
     }
@@ -354,7 +350,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.bf16 = s->precision == SL_PRECISION_BF16;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
-    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->transport);
+    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 done:
     return st;
 }
@@ -466,9 +462,8 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
-    bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    if (weighed) {
-        SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
+    if (sl_model_reads_factors(s)) {
+        SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
     if (held != NULL) {
         sl_dataset_drop_pages(t->dataset);
