@@ -83,8 +83,8 @@ struct sl_session;
  * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
  * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
  * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
- * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels (or targets) and split. The
- * name of the arrays may change.
+ * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels or targets, and
+ * split. The name of the arrays may change.
  *
  * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
  * SL_EINVAL: options contradict each other or the checkpoint; or StarPU is already up, for another session or the
@@ -209,9 +209,8 @@ SL_API bool sl_session_traced(const struct sl_session *session);
  * has failed, the contents of the model are undefined. */
 
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
- * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the last
- * layer's outputs: scores of classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last
- * hidden layer.
+ * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the outputs of the last layer: scores of
+ * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer.
  * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
  * training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,

@@ -309,7 +309,7 @@ static const struct sl_option options[] = {
      .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
              "regression: columns of numbers. auto: by the targets (raw/node-label). A single column of whole numbers "
              "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
-     .of_model = true, .peers = "task,task-type,problem-type"},
+     .peers = "task,task-type,problem-type"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
      .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
@@ -535,17 +535,18 @@ static struct sl_option_table tables[2] = {
         .summary =
             "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
         .description =
-            "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut "
-            "into "
-            "parts. The processing elements (PEs) of a group expand one minibatch together: each PE works on the "
+            "coop_sage trains a graph neural network (--model) on the vertices of a graph: to classify them, or to "
+            "answer sets of labels or numbers (--objective). The graph is cut into parts. The processing elements "
+            "(PEs) of a group expand one minibatch together: each PE works on the "
             "vertices "
             "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
             "minibatches are sampled while earlier minibatches compute.\n\n"
-            "Accuracy is always measured with all in-neighbours, without sampling. The same seed gives the same losses "
+            "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same losses "
             "for "
             "every partition and every number of workers.\n\n"
-            "--save, --predict and --embed write the best epoch: the epoch with the highest validation accuracy, the "
-            "earliest of equals, or the last epoch if nothing was evaluated. An option with an empty value counts as "
+            "--save, --predict and --embed write the best epoch: the epoch with the best validation score "
+            "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an empty "
+            "value counts as "
             "not "
             "given.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
