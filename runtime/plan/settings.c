@@ -904,6 +904,52 @@ done:
     return st;
 }
 
+static const char *kind_name(enum sl_option_kind kind)
+{
+    switch (kind) {
+    case SL_OPTION_FLAG: return "flag";
+    case SL_OPTION_U32: return "whole";
+    case SL_OPTION_U64: return "long";
+    case SL_OPTION_REAL: return "real";
+    case SL_OPTION_STRING: return "text";
+    case SL_OPTION_CHOICE: return "choice";
+    case SL_OPTION_U32_LIST: return "list";
+    }
+    return "text";
+}
+
+enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t index, struct sl_option_news *news)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    size_t size = news->size;
+    if (size == 0) {
+        return sl_fail(SL_EINVAL, "sl_settings_list: found a size of 0, expected sizeof(struct sl_option_news)");
+    }
+    if (index >= table->n_options) {
+        return sl_fail(SL_ENOTFOUND, "%s has %zu options, found index %u", table->program, table->n_options, index);
+    }
+    const struct sl_option *o = &table->options[index];
+    const struct sl_option_news all = {.size = size,
+                                       .name = o->name,
+                                       .group = o->group,
+                                       .kind = kind_name(o->kind),
+                                       .choices = o->choices,
+                                       .initial = o->initial,
+                                       .shown = o->shown,
+                                       .word = o->word,
+                                       .help = o->help,
+                                       .min = o->min,
+                                       .max = o->max,
+                                       .common = o->common};
+    memcpy(news, &all, size < sizeof all ? size : sizeof all);
+    return SL_OK;
+}
+
+const char *sl_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
 extern char **environ;
 
 /* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
