@@ -5,6 +5,7 @@
  * figures made by hand.
  */
 #include "tests/run_fixture.h"
+#include "tests/sage_fixture.h"
 
 #include "partition/load.h"
 
@@ -45,7 +46,7 @@ static void combine(const struct sl_graph *g, const struct sl_layer *layer, cons
 {
     uint64_t degree = g->offsets[v + 1] - g->offsets[v];
     for (uint32_t c = 0; c < layer->n_out; c++) {
-        z[c] = (double)layer->parameter[SL_BIAS].value[c];
+        z[c] = (double)layer->parameter[SAGE_BIAS].value[c];
     }
     for (uint32_t f = 0; f < layer->n_in; f++) {
         double sum = 0;
@@ -54,8 +55,8 @@ static void combine(const struct sl_graph *g, const struct sl_layer *layer, cons
         }
         for (uint32_t c = 0; c < layer->n_out; c++) {
             size_t w = (size_t)f * layer->n_out + c;
-            z[c] += x->x[(size_t)v * x->width + f] * (double)layer->parameter[SL_SELF].value[w];
-            z[c] += degree > 0 ? sum / (double)degree * (double)layer->parameter[SL_NEIGH].value[w] : 0;
+            z[c] += x->x[(size_t)v * x->width + f] * (double)layer->parameter[SAGE_SELF].value[w];
+            z[c] += degree > 0 ? sum / (double)degree * (double)layer->parameter[SAGE_NEIGH].value[w] : 0;
         }
     }
 }
@@ -116,7 +117,7 @@ static void scramble_norms(struct sl_model *m)
     for (uint32_t i = 0; i < m->n_layers; i++) {
         struct sl_layer *layer = &m->layer[i];
         for (uint32_t c = 0; c < layer->n_out; c++) {
-            layer->parameter[SL_BIAS].value[c] = (sl_real)(0.3 * noise(i, c));
+            layer->parameter[SAGE_BIAS].value[c] = (sl_real)(0.3 * noise(i, c));
         }
         for (uint32_t c = 0; layer->parameter[SL_NORM_WEIGHT].n_rows > 0 && c < layer->n_out; c++) {
             layer->parameter[SL_NORM_WEIGHT].value[c] = (sl_real)(1 + 0.5 * noise(10 + i, c));
@@ -297,8 +298,8 @@ static struct sl_metrics_scores scores_of(const struct hand *h, uint32_t pes)
     settings.partition = SL_PARTITION_RANDOM;
     world_open(&d, &settings, 1, &w);
     for (uint32_t i = 0; i < h->n_classes * h->n_classes; i++) {
-        w.model.layer[0].parameter[SL_SELF].value[i] = i % (h->n_classes + 1) == 0;
-        w.model.layer[0].parameter[SL_NEIGH].value[i] = 0;
+        w.model.layer[0].parameter[SAGE_SELF].value[i] = i % (h->n_classes + 1) == 0;
+        w.model.layer[0].parameter[SAGE_NEIGH].value[i] = 0;
     }
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores));
     world_close(&w);

@@ -33,7 +33,7 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 /* Number of lists of partial gradients. */
 static uint32_t n_gradients(const struct sl_steps *s)
 {
-    return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->transport->n_sums;
+    return s->model->n_layers * s->plan->n_replicas * SL_MAX_PARAMETERS * s->transport->n_sums;
 }
 
 /* Call `end` (sl_rows_keep or sl_rows_drop) for all rows of a PE. */

@@ -125,7 +125,7 @@ static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint
 static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps, uint32_t i, uint32_t replica,
                                                    int parameter)
 {
-    uint32_t k = (i * steps->plan->n_replicas + replica) * SL_N_PARAMETERS + (uint32_t)parameter;
+    uint32_t k = (i * steps->plan->n_replicas + replica) * SL_MAX_PARAMETERS + (uint32_t)parameter;
     return &steps->gradients[(size_t)k * steps->transport->n_sums];
 }
 

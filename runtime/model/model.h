@@ -29,7 +29,7 @@ enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
 void sl_model_free(struct sl_model *model);
 
 /* Most tensors that sl_model_tensors may list. */
-#define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_N_PARAMETERS + 2))
+#define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_MAX_PARAMETERS + 2))
 
 /* The purpose of a list of tensors. */
 enum sl_tensors_for {

@@ -91,7 +91,7 @@ static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer
         .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
     starpu_data_handle_t share;
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ, lp->level, shards->n_classes), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ), done);
     if (z->split.n_chunks > 0) {
         SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, sizeof(double), &share), done);
         st = sl_loss_submit(&head, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,

@@ -44,7 +44,7 @@ struct sl_pipe_chunk {
 struct sl_pipe_graph {
     /* K: the shards' parts. */
     uint32_t n_chunks;
-    /* Empty if the graph is symmetric, so that its own lists serve (transpose.h). */
+    /* Empty if the graph is symmetric: then the graph equals its transpose (transpose.h). */
     struct sl_graph transposed;
     /* Halo of `transposed`, if the crew has several ranks. */
     struct sl_halo halo;

@@ -45,7 +45,7 @@ struct watch {
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    /* Of one epoch. */
+    /* Counts of one epoch. */
     struct sl_pipe_traffic traffic;
     /* For a checkpoint, at rank 0: each layer's history by renumbered id, or NULL. */
     void *saved[SL_MAX_MODEL_LAYERS];
@@ -88,7 +88,7 @@ static enum sl_status clear_moments(struct sl_model *model)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *parameter = &model->layer[i].parameter[k];
             size_t n = (size_t)parameter->n_rows * parameter->n_columns;
             if (sl_parameter_trained(parameter)) {

@@ -20,7 +20,7 @@
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
-_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
+_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
@@ -96,21 +96,22 @@ static const struct sl_option options[] = {
      .change = FREELY, .spread = OWN, .of_data = true},
 
     {.name = "model", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
+     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. The sampled sums of gcn, gcnii and resgcn estimate the exact sums without bias",
+             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, gcnii, "
+              "resgcn and gin estimate the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention",
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
      .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
      .peers = "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage", .argument = "sage|gcn|gcnii|resgcn",
+     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gcnii: deep "
              "graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
              "after layer norm",
      .of_model = true, .of_shape = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions",
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gin: sums",
      .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
      .peers = "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
@@ -125,6 +126,10 @@ static const struct sl_option options[] = {
      .argument = "X",
      .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},
+    {.name = "learn-epsilon", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(learn_epsilon),
+     .help = "Learn epsilon, the extra weight of a vertex in its own sum. Without it epsilon stays 0, or as loaded "
+             "(gin only)",
+     .of_model = true, .needs = "model=gin"},
     {.name = "layers", .group = "model", .programs = COOP, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
      .help = "Layers that aggregate; also the hops that are sampled",
@@ -265,7 +270,8 @@ static const struct sl_option options[] = {
      .programs = PIPE},
     {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every),
      .initial = "23", .min = 1, .argument = "N", .unit = "epochs",
-     .help = "Epochs between snapshots of the rows that stand for the rows of later chunks. 1: rows of the last epoch",
+     .help = "Epochs between snapshots of the history, the rows that replace rows of later chunks. 1: rows of the last "
+             "epoch",
      .programs = PIPE},
     {.name = "partition", .group = "pipeline", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
@@ -374,9 +380,9 @@ static const struct sl_option options[] = {
 
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
      .shown = "one per core allowed; one beside GPUs", .argument = "N",
-     .help = "CPU workers. 0: one per core of the cpuset, or fewer under a CPU quota; with GPUs, one for the few "
-             "tasks that GPUs cannot run; $STARPU_NCPU overrides both. With GPUs, any other number lets CPUs share "
-             "all work",
+     .help = "CPU workers. 0 without GPUs: one per core of the cpuset, or fewer under a CPU quota. 0 with GPUs: one "
+             "worker, for the few tasks that GPUs cannot run. $STARPU_NCPU overrides 0. With GPUs, any other number "
+             "lets CPUs share all work",
      .change = FREELY, .spread = OWN, .common = true, .brief = "CPU workers",
      .peers = "num-workers,n-workers,workers,num-threads,n-threads,nthreads,threads,num-cpus,num-cores"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",

@@ -18,7 +18,7 @@
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 #define SL_WATCHDOG_AUTO UINT32_MAX
 
-enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN };
+enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
@@ -51,6 +51,7 @@ struct sl_settings {
     /* model */
     uint32_t heads;       /* gat, hidden layers */
     double alpha, lambda; /* gcnii */
+    bool learn_epsilon;   /* gin */
     int model;            /* enum sl_model_name */
     uint32_t layers;      /* 1 .. SL_MAX_LAYERS; 0 until sl_settings_check: n_fanout, or 3 */
     uint32_t hidden;

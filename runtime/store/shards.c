@@ -326,14 +326,14 @@ static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
     return n;
 }
 
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *s)
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d), struct sl_shards *s)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
-        sl_real *factor = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
-        factor[0] = (sl_real)(1 / sqrt((double)n_other_neighbours(graph, v) + 1));
-        factor[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
+        numbers[0] = factor != NULL ? (sl_real)factor(n_other_neighbours(graph, v)) : 1;
+        numbers[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
         }

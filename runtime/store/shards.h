@@ -81,9 +81,10 @@ struct sl_shards {
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               size_t row_element, const bool *held, struct sl_shards *out);
 
-/* Compute `factors` for layers with the graph convolution's weights. For every vertex of the graph: 1/sqrt(d + 1), d
- * being the number of in-neighbours without the vertex itself, and the length of its neighbour list. SL_ENOMEM. */
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *shards);
+/* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
+ * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d),
+                               struct sl_shards *shards);
 
 /* For machines with several NUMA nodes. by_part: move each part's edges, features and labels to the node of its PE's
  * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.

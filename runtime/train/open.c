@@ -17,6 +17,7 @@
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/sums.h"
 #include "runtime/pipe/boundary.h"
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
@@ -344,7 +345,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.bf16 = s->precision == SL_PRECISION_BF16;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
-    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->transport);
+    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 done:
     return st;
 }
@@ -454,9 +455,8 @@ static enum sl_status open_shards(struct sl_session *t)
         SL_TRY(st, check_chunks(t), done);
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
-    bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    if (weighed) {
-        SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
+    if (sl_model_reads_factors(s)) {
+        SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
     if (held != NULL) {
         sl_dataset_drop_pages(t->dataset);
