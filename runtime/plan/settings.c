@@ -99,8 +99,8 @@ static const struct sl_option options[] = {
      .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, gcnii, "
-              "resgcn and gin estimate the exact sums without bias",
+             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
+             "gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
      .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
@@ -188,7 +188,8 @@ static const struct sl_option options[] = {
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
      .argument = "N,N,...",
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds). "
-             "-1: all of them. Without --layers, the length of the list is the number of layers",
+             "-1: all of them; -1 alone: in all layers. Without --layers, the length of the list is the number of "
+             "layers",
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
      .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
@@ -611,11 +612,18 @@ void sl_settings_free(struct sl_settings *settings)
 /* ---- Checks of several options
  * ----------------------------------------------------------------------------------- */
 
-/* --fanout alone says how many layers there are. */
+/* --fanout -1 stands for all layers. Any other --fanout without --layers says how many layers there are. */
 static void derive_layers(struct sl_settings *s)
 {
+    bool all = s->n_fanout == 1 && s->fanout[0] == SL_FANOUT_ALL;
     if (s->layers == 0) {
-        s->layers = s->n_fanout > 0 ? s->n_fanout : LAYERS;
+        s->layers = s->n_fanout > 0 && !all ? s->n_fanout : LAYERS;
+    }
+    if (all) {
+        for (uint32_t l = 1; l < s->layers; l++) {
+            s->fanout[l] = SL_FANOUT_ALL;
+        }
+        s->n_fanout = s->layers;
     }
 }
 
