@@ -197,8 +197,8 @@ void sl_option_key(const struct sl_option *option, char *out, size_t bytes);
 /* The environment variable of an option: "STARLING_BATCH_SIZE". Empty if the table has no prefix. */
 void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes);
 
-/* The option at position i of the order of comparison: options that lead, then the others, each in the table's order.
- */
+/* The option at position i of the order of comparison: options that lead come first, each kind in the table's order.
+ * NULL: i is too large. */
 const struct sl_option *sl_option_in_order(const struct sl_option_table *table, size_t i);
 
 /* The option of this name; NULL: none. */

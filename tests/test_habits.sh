@@ -108,6 +108,8 @@ losses()
 
 [[ -n $(losses --fanout 3) && $(losses --fanout 3,4,5) == "$(losses --layers 3 --fanout 3,4,5)" ]] || complain '--fanout 3,4,5 is not --layers 3'
 [[ $(losses --fanout -1,-1) == "$(losses --layers 2 --sampler full)" ]] || complain '--fanout -1,-1 is not --sampler full'
+[[ $(losses --fanout -1) == "$(losses --sampler full)" ]] || complain '--fanout -1 is not --sampler full'
+[[ $(losses --layers 2 --fanout -1) == "$(losses --layers 2 --sampler full)" ]] || complain '--layers 2 --fanout -1 is not --sampler full'
 [[ $(losses --fanout 2500,3) == "$(losses --fanout -1,3)" ]] || complain '--fanout -1,3 does not take all of the first layer'
 [[ $(losses --fanout -1,3) != "$(losses --fanout 3,-1)" ]] || complain '--fanout -1,3 is --fanout 3,-1'
 [[ $(losses --sampler labor --fanout 2500,3) == "$(losses --sampler labor --fanout -1,3)" ]] || complain '--sampler labor --fanout -1,3'

@@ -31,8 +31,8 @@ struct sl_inference {
  * its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave them. Waits for its
  * own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
  *
- * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of a task, SL_ESTARPU,
- * SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
+ * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of
+ * a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out);
 
