@@ -452,12 +452,11 @@ static enum sl_status load_metis(const char *path, struct sl_dataset *out)
     if (st != SL_OK) {
         return st;
     }
-    st = sl_alloc(dataset.graph.n_vertices, sizeof *dataset.labels, "labels", &dataset.labels);
+    st = sl_targets_make_unknown(dataset.graph.n_vertices, &dataset.targets);
     if (st != SL_OK) {
         sl_graph_free(&dataset.graph);
         return st;
     }
-    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: unknown */
     const char *slash = strrchr(path, '/');
     snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
     *out = dataset;
@@ -488,13 +487,19 @@ static enum sl_status end_all_if_failed(enum sl_status st)
 
 /* ---- info -------------------------------------------------------------------------------------------------------- */
 
-static void print_classes(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
+static void print_targets(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
+    const struct sl_targets *targets = &dataset->targets;
+    if (targets->type != SL_TARGET_CLASS) {
+        printf("%s     %u a vertex; %u vertices without any\n", sl_targets_are_labels(targets) ? "labels " : "numbers",
+               targets->width, dataset->graph.n_vertices - statistics->n_labelled);
+        return;
+    }
     printf("classes     %u, of %u to %u vertices; %u vertices without a label\n", statistics->n_classes,
            statistics->smallest_class, statistics->largest_class, dataset->graph.n_vertices - statistics->n_labelled);
-    if (statistics->n_classes < dataset->n_classes) {
+    if (statistics->n_classes < targets->n_classes) {
         printf("labels      0 to %u: %u of them no vertex has, but a model counts them as classes\n",
-               dataset->n_classes - 1, dataset->n_classes - statistics->n_classes);
+               targets->n_classes - 1, targets->n_classes - statistics->n_classes);
     }
 }
 
@@ -517,7 +522,7 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
     } else {
         printf("features    none\n");
     }
-    print_classes(dataset, statistics);
+    print_targets(dataset, statistics);
     printf("split       %s: train %u, valid %u, test %u\n", dataset->split[0] != '\0' ? dataset->split : "none",
            dataset->train.n, dataset->valid.n, dataset->test.n);
     printf("homophily   %.4f\n", statistics->homophily);

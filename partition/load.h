@@ -26,6 +26,7 @@ struct sl_dataset_options {
     enum sl_raw_need need; /* the tables that may be missing */
     bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;
+    enum sl_target_choice targets;
     uint64_t seed; /* for the generator */
     /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
      * dataset from its files or the generator is wholly in memory. */

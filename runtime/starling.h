@@ -83,7 +83,7 @@ struct sl_session;
  * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
  * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
  * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
- * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels and split. The
+ * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels (or targets) and split. The
  * name of the arrays may change.
  *
  * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
@@ -101,7 +101,9 @@ SL_API void sl_session_close(struct sl_session *session);
 SL_API enum sl_status sl_session_describe(const struct sl_session *session, FILE *stream);
 
 struct sl_session_sizes {
-    uint32_t n_vertices, n_features, n_classes;
+    uint32_t n_vertices, n_features;
+    /* columns of the outputs: classes, labels or numbers */
+    uint32_t n_outputs;
     /* directed edges of the training graph */
     uint64_t n_edges;
     /* P: processing elements (PEs). A PE is a share of the work of a group, with one part of the graph. */
@@ -121,6 +123,26 @@ struct sl_session_sizes {
 
 SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
 
+/* ---- scores ---- */
+
+#define SL_MAX_SCORES 8
+
+/* One score, over the validation vertices and over the test vertices; NaN for an empty set. Classes: acc, f1 (macro),
+ * and auc if there are two. Label sets: ap, auc, f1_micro, f1 (macro). Numbers: mse, mae, r2. */
+struct sl_score {
+    char name[16];
+    double valid, test;
+    bool larger_is_better;
+    bool is_fraction; /* 0 .. 1 */
+};
+
+struct sl_scores {
+    double valid_loss; /* mean loss of the validation vertices, without class weights and smoothing */
+    uint32_t n;
+    uint32_t best_by; /* the score that selects the best epoch (option best-by) */
+    struct sl_score score[SL_MAX_SCORES];
+};
+
 /* ---- training ---- */
 
 struct sl_step_news {
@@ -136,10 +158,9 @@ struct sl_epoch_news {
     double loss;
     /* training time */
     double seconds;
-    /* whether this epoch was evaluated; if not, the scores below are NaN */
+    /* whether this epoch was evaluated; if not, the values of the scores are NaN */
     bool evaluated;
-    /* accuracies are fractions, 0 .. 1 */
-    double valid_loss, valid_accuracy, test_accuracy;
+    struct sl_scores scores;
 };
 
 /* Where sl_session_train reports to, in addition to the file of --metrics. Every member may be NULL.
@@ -162,7 +183,7 @@ struct sl_report {
  * predictions and embeddings at the end. A session trains once. To continue, open a new session with --checkpoint and
  * --resume.
  *
- * Afterwards the session's model is the model of the best validation accuracy. Without an evaluation: the last model.
+ * Afterwards the session's model is the model of the best validation score. Without an evaluation: the last model.
  * With several replicas (--sync): the average of the replicas.
  *
  * sl_session_stop, a callback, or a signal (sl_signals_install) ends training after the current step. The requested
@@ -187,15 +208,9 @@ SL_API bool sl_session_traced(const struct sl_session *session);
  * weights (not its best). After it they see the trained model. They never change the result of training. After a task
  * has failed, the contents of the model are undefined. */
 
-/* Scores over the vertices of a split's set; NaN if the set is empty. Accuracies and F1 are fractions, 0 .. 1. */
-struct sl_scores {
-    double valid_loss; /* mean cross entropy */
-    double valid_accuracy, test_accuracy;
-    double valid_f1, test_f1; /* macro */
-};
-
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
- * the dataset's vertex ids, row-major. logits: n_vertices x n_classes. embeddings: n_vertices x n_hidden, the last
+ * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the last
+ * layer's outputs: scores of classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last
  * hidden layer.
  * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
  * training. */

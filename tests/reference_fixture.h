@@ -162,11 +162,12 @@ static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
     graph_of(root, n, &out->graph);
     out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
     out->features.dense = need_owned((size_t)n * n_features, sizeof(float));
-    out->labels = need_owned(n, sizeof *out->labels);
+    out->targets = (struct sl_targets){.n_rows = n, .width = 1};
+    out->targets.classes = need_owned(n, sizeof *out->targets.classes);
     for (uint32_t v = 0; v < n; v++) {
-        out->labels[v] = (int32_t)number(member(root, "labels"), v);
+        out->targets.classes[v] = (int32_t)number(member(root, "labels"), v);
     }
-    out->n_classes = (uint32_t)json_array_size(json_array_get(logits, 0));
+    out->targets.n_classes = (uint32_t)json_array_size(json_array_get(logits, 0));
     out->train.n = (uint32_t)json_array_size(train);
     out->train.ids = need_owned(out->train.n, sizeof *out->train.ids);
     for (uint32_t i = 0; i < out->train.n; i++) {

@@ -204,13 +204,13 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     }
     sl_shards_pin(&out->shards);
     expect_ok(
-        sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));
+        sl_model_init(settings, out->shards.n_features, out->shards.n_outputs, out->shards.is_sparse, &out->model));
     out->replica = &out->model;
     out->plan = sl_plan_make(settings, dataset->train.n);
     out->plan.n_steps = n_steps;
     out->n_replicas = out->plan.n_replicas;
     if (out->n_replicas > 1) {
-        expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_classes,
+        expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_outputs,
                                    out->shards.is_sparse, &out->replica));
     }
     expect_ok(sl_run_init(&out->run));

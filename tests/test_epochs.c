@@ -31,7 +31,7 @@ static int take(void *context, const struct sl_epoch_news *news)
     struct losses *losses = context;
     assert_true(losses->n < N_EPOCHS && news->evaluated);
     losses->train[losses->n] = news->loss;
-    losses->valid[losses->n++] = news->valid_loss;
+    losses->valid[losses->n++] = news->scores.valid_loss;
     return 0;
 }
 

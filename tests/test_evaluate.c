@@ -6,6 +6,7 @@
  */
 #include "tests/run_fixture.h"
 #include "tests/sage_fixture.h"
+#include "tests/scores.h"
 
 #include "partition/load.h"
 
@@ -158,7 +159,7 @@ static void check_inference(const struct sl_dataset *d, struct sl_settings *sett
     struct world w;
     struct table hidden;
     struct table logits;
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     world_open(d, settings, 1, &w);
     scramble_norms(&w.model);
     infer(d, &w.model, &hidden, &logits);
@@ -275,19 +276,20 @@ static void fill_ids(const struct hand *h, char set, struct sl_ids *out)
     }
 }
 
-static struct sl_metrics_scores scores_of(const struct hand *h, uint32_t pes)
+static struct sl_scores scores_of(const struct hand *h, uint32_t pes)
 {
     sl_vertex ends[2] = {0, 1};
-    struct sl_dataset d = {.name = "hand", .split = "hand", .n_classes = h->n_classes};
-    struct sl_metrics_scores scores;
+    struct sl_dataset d = {.name = "hand", .split = "hand"};
+    struct sl_scores scores;
     struct sl_settings settings;
     struct world w;
     expect_ok(sl_graph_build(h->n, 1, ends, ends + 1, true, &d.graph));
     d.features = (struct sl_features){.n_rows = h->n, .n_columns = h->n_classes};
     d.features.dense = need_owned((size_t)h->n * h->n_classes, sizeof(float));
     memcpy(d.features.dense, h->logits, (size_t)h->n * h->n_classes * sizeof(float));
-    d.labels = need_owned(h->n, sizeof *d.labels);
-    memcpy(d.labels, h->labels, h->n * sizeof *d.labels);
+    d.targets = (struct sl_targets){.n_rows = h->n, .width = 1, .n_classes = h->n_classes};
+    d.targets.classes = need_owned(h->n, sizeof *d.targets.classes);
+    memcpy(d.targets.classes, h->labels, h->n * sizeof *d.targets.classes);
     fill_ids(h, 'r', &d.train);
     fill_ids(h, 'v', &d.valid);
     fill_ids(h, 't', &d.test);
@@ -318,13 +320,13 @@ static void test_f1(void **state)
     const struct hand h = {6, 4, logits, labels, "ttttvr"};
     (void)state;
     for (uint32_t pes = 1; pes <= 3; pes++) {
-        struct sl_metrics_scores s = scores_of(&h, pes);
-        expect_near("accuracy", s.test_acc, 0.5, 1e-15);
-        expect_near("F1", s.test_f1, (2.0 / 3 + 0.5 + 0) / 3, 1e-15);
-        expect_near("accuracy of one", s.valid_acc, 1, 1e-15);
-        expect_near("F1 of one", s.valid_f1, 1, 1e-15);
+        struct sl_scores s = scores_of(&h, pes);
+        expect_near("accuracy", test_score(&s, "acc"), 0.5, 1e-15);
+        expect_near("F1", test_score(&s, "f1"), (2.0 / 3 + 0.5 + 0) / 3, 1e-15);
+        expect_near("accuracy of one", valid_score(&s, "acc"), 1, 1e-15);
+        expect_near("F1 of one", valid_score(&s, "f1"), 1, 1e-15);
         expect_near("loss of one", s.valid_loss, log(3 + exp(1)) - 1, 1e-14);
-        assert_true(isnan(s.valid_auc) && isnan(s.test_auc)); /* more than two classes */
+        assert_true(isnan(valid_score(&s, "auc")) && isnan(test_score(&s, "auc"))); /* more than two classes */
     }
 }
 
@@ -336,11 +338,11 @@ static void test_auc(void **state)
     const struct hand h = {8, 2, logits, labels, "tttttvvr"};
     (void)state;
     for (uint32_t pes = 1; pes <= 3; pes++) {
-        struct sl_metrics_scores s = scores_of(&h, pes);
-        expect_near("AUC", s.test_auc, 3.5 / 6, 1e-15);
-        expect_near("accuracy", s.test_acc, 3.0 / 5, 1e-15);
-        assert_true(isnan(s.valid_auc)); /* of one class only */
-        expect_near("accuracy of one class", s.valid_acc, 1, 1e-15);
+        struct sl_scores s = scores_of(&h, pes);
+        expect_near("AUC", test_score(&s, "auc"), 3.5 / 6, 1e-15);
+        expect_near("accuracy", test_score(&s, "acc"), 3.0 / 5, 1e-15);
+        assert_true(isnan(valid_score(&s, "auc"))); /* of one class only */
+        expect_near("accuracy of one class", valid_score(&s, "acc"), 1, 1e-15);
         expect_near("loss of two", s.valid_loss, (log1p(exp(-1)) + log1p(exp(-7))) / 2, 1e-14);
     }
 }
@@ -351,9 +353,10 @@ static void test_empty_set(void **state)
     static const int32_t labels[] = {1, 0, -1};
     const struct hand h = {3, 2, logits, labels, "tr "};
     (void)state;
-    struct sl_metrics_scores s = scores_of(&h, 2);
-    assert_true(isnan(s.valid_acc) && isnan(s.valid_f1) && isnan(s.valid_auc) && isnan(s.valid_loss));
-    expect_near("accuracy", s.test_acc, 1, 1e-15);
+    struct sl_scores s = scores_of(&h, 2);
+    assert_true(isnan(valid_score(&s, "acc")) && isnan(valid_score(&s, "f1")) && isnan(valid_score(&s, "auc")) &&
+                isnan(s.valid_loss));
+    expect_near("accuracy", test_score(&s, "acc"), 1, 1e-15);
 }
 
 /* ---- failures ---- */
@@ -362,7 +365,7 @@ static void test_failures(void **state)
 {
     (void)state;
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 100, .n_classes = 2, .seed = 5};
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     struct sl_settings settings;
     struct sl_dataset d;
     struct world w;

@@ -9,7 +9,7 @@
 
 set -u
 layers=(support partition tasks codelets runtime apps tests)
-floors=(plan machine files report store model exchange sync minibatch full pipe train) # of runtime; starling.h is below them
+floors=(plan machine files report store objective model exchange sync minibatch full pipe train) # of runtime; starling.h is below them
 
 # rank FOLDER: its place among the layers, from 0; nothing for a folder that is none.
 rank()

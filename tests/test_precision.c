@@ -939,7 +939,7 @@ static void test_feature_cache(void **state)
 static void evaluate(const struct variant *v, int precision, sl_real *scores, sl_real *hidden)
 {
     struct sl_settings settings;
-    struct sl_metrics_scores unused;
+    struct sl_scores unused;
     struct sl_inference wanted = {.scores = scores, .hidden = hidden};
     struct world w;
     settings_of(v, precision, 3, &settings);
@@ -970,7 +970,7 @@ static void test_evaluation(void **state)
     needs_bf16();
     for (size_t i = 3 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
         const struct sl_dataset *set = variants[i].sparse ? &sparse_set : &dense_set;
-        size_t n_scores = (size_t)set->graph.n_vertices * set->n_classes;
+        size_t n_scores = (size_t)set->graph.n_vertices * set->targets.n_classes;
         size_t n_hidden = (size_t)set->graph.n_vertices * variants[i].hidden;
         sl_real *scores[2];
         sl_real *hidden[2];

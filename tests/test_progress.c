@@ -28,12 +28,13 @@ static FILE *to_buffer(void)
 
 static struct sl_metrics_epoch an_epoch(uint32_t epoch)
 {
-    return (struct sl_metrics_epoch){.epoch = epoch,
-                                     .train_loss = 1.23456,
-                                     .evaluated = true,
-                                     .scores = {.valid_acc = 0.67123, .test_acc = 0.5},
-                                     .seconds = 1.2345,
-                                     .eval_seconds = 0.5};
+    return (struct sl_metrics_epoch){
+        .epoch = epoch,
+        .train_loss = 1.23456,
+        .evaluated = true,
+        .scores = {.n = 1, .score = {{.valid = 0.67123, .test = 0.5, .is_fraction = true}}},
+        .seconds = 1.2345,
+        .eval_seconds = 0.5};
 }
 
 static void lines_are_stable(void **state)
@@ -79,7 +80,12 @@ static void the_summary_is_a_line(void **state)
     (void)state;
     struct sl_progress p;
     struct sl_metrics_summary s = {
-        .evaluated = true, .best_valid_acc = 0.67123, .test_acc_at_best = 1, .best_epoch = 7, .seconds = 12.3456};
+        .evaluated = true,
+        .best = {.n = 2,
+                 .best_by = 1,
+                 .score = {{.valid = 0.1, .test = 0.2}, {.valid = 0.67123, .test = 1, .is_fraction = true}}},
+        .best_epoch = 7,
+        .seconds = 12.3456};
     FILE *stream = to_buffer();
     sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
     sl_progress_summary(&p, &s);
@@ -87,6 +93,13 @@ static void the_summary_is_a_line(void **state)
     sl_progress_summary(&p, &s);
     fclose(stream);
     assert_string_equal(buffer, "best epoch 7  valid 67.12 %  test 100.0 %  time 12.346 s\n");
+    stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
+    s.evaluated = true;
+    s.best.score[1] = (struct sl_score){.valid = 0.06789, .test = 123456};
+    sl_progress_summary(&p, &s);
+    fclose(stream);
+    assert_string_equal(buffer, "best epoch 7  valid 0.06789  test 1.235e+05  time 12.346 s\n"); /* no fractions */
 }
 
 static void nothing_is_nothing(void **state)
@@ -112,7 +125,7 @@ static void draw(uint32_t epoch, uint32_t step, double valid_acc)
     FILE *stream = to_buffer();
     sl_progress_open(stream, SL_PROGRESS_BAR, 3, 4, &p);
     p.start_s -= 10; /* as if it had taken ten seconds */
-    p.valid_acc = valid_acc;
+    p.score = (struct sl_score){.valid = valid_acc, .is_fraction = true};
     sl_progress_step(&p, epoch, step, 1.5);
     fclose(stream);
 }

@@ -136,9 +136,9 @@ static void settings_of(json_t *root, struct sl_settings *out)
 static void expect_logits(json_t *root, struct world *w)
 {
     uint32_t n = w->shards.n_vertices;
-    uint32_t n_classes = w->shards.n_classes;
+    uint32_t n_classes = w->shards.n_outputs;
     struct sl_inference wanted = {.scores = need((size_t)n * n_classes, sizeof *wanted.scores)};
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     json_t *logits = member(root, "logits");
     expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, &scores));
     for (uint32_t v = 0; v < n; v++) {

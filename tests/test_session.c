@@ -888,7 +888,7 @@ static double accuracy_of(const char *name)
         for (uint32_t c = 1; c < 4; c++) {
             answer = sl_npy_real(&scores, row + c) > sl_npy_real(&scores, row + answer) ? c : answer;
         }
-        right += (int32_t)answer == dataset.labels[dataset.valid.ids[i]];
+        right += (int32_t)answer == dataset.targets.classes[dataset.valid.ids[i]];
     }
     sl_npy_free(&scores);
     return right / dataset.valid.n;

@@ -26,9 +26,9 @@
 
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
-#include "codelets/loss.h"
 #include "codelets/nonzeros.h"
 #include "runtime/minibatch/layer.h"
+#include "runtime/objective/objective.h"
 #include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */
@@ -40,6 +40,25 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
     s->n_ordered = epoch + 1;
     return sl_permute_submit(&head, s->settings->seed, s->plan->ring ? 0 : epoch, s->shards->n_train,
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
+}
+
+/* The factor of the step's loss. Vertices of unlike mass are counted on the host, which waits for the permutation. */
+static enum sl_status find_scale(struct sl_steps *s, uint64_t step)
+{
+    const struct sl_objective *objective = sl_objective_of(s->shards);
+    struct sl_seeds seeds = sl_plan_seeds(s->plan, step);
+    double *scale = &s->scale[step % s->settings->depth];
+    enum sl_status st;
+    if (objective->mass == NULL) {
+        *scale = sl_objective_scale(objective, seeds.n, NULL);
+        return SL_OK;
+    }
+    SL_TRY(st, sl_bundles_settle(s->run), done);
+    SL_TRY(st, sl_chunk_acquire(&s->run->failure, s->order_handle[seeds.epoch % 2], STARPU_R), done);
+    *scale = sl_objective_scale(objective, seeds.n, s->order[seeds.epoch % 2] + seeds.first);
+    starpu_data_release(s->order_handle[seeds.epoch % 2]);
+done:
+    return st;
 }
 
 /* The handles of PE p's frontier, for tasks that extend it. */
@@ -172,6 +191,7 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     if (epoch >= s->n_ordered) {
         SL_TRY(st, permute(s, epoch), done);
     }
+    SL_TRY(st, find_scale(s, step), done);
     SL_TRY(st, seed(s, step, slot), done);
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         SL_TRY(st, sample(s, step, hop, slot), done);
@@ -242,22 +262,25 @@ done:
  * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
+    const struct sl_objective *objective = sl_objective_of(s->shards);
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
-        struct sl_labels_handles labels = {
-            .part_labels = part->labels, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
+        struct sl_objective_rows rows = {
+            .targets = part->targets, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
         head = sl_step_head(s, step, p, 0);
-        SL_TRY(st, sl_rows_reshape(split, s->shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
+        SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
+            rows.z = last[SL_ROWS_Z].chunk[c];
+            rows.row0 = c << split->shift;
             SL_TRY(st,
-                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], &labels, c << split->shift,
-                                  1.0 / sl_plan_seeds(s->plan, step).n, last[SL_ROWS_GZ].chunk[c], share),
+                   objective->kind->lose(objective, &head, &rows, s->scale[step % s->settings->depth],
+                                         last[SL_ROWS_GZ].chunk[c], share),
                    done);
         }
     }

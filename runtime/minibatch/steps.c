@@ -285,6 +285,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     SL_TRY(st, open_tables(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
+    SL_TRY(st, sl_alloc(work->settings->depth, sizeof *out->scale, "factors of the losses", &out->scale), undo);
     SL_TRY(st, sl_replicas_open(&out->replicas), undo);
     return SL_OK;
 undo:
@@ -301,6 +302,7 @@ void sl_steps_close(struct sl_steps *steps)
         }
     }
     sl_free(steps->slot);
+    sl_free(steps->scale);
     for (int i = 0; i < 2; i++) {
         sl_handle_close(steps->order_handle[i]);
         sl_free(steps->order[i]);

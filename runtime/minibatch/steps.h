@@ -51,6 +51,8 @@ struct sl_steps {
     uint64_t n_sampled;
     /* `depth` slots. Step i samples into slot i mod depth. */
     struct sl_slot *slot;
+    /* [slot]: the factor of the step's loss (runtime/objective/objective.h). */
+    double *scale;
     /* Permuted training ids of even and of odd epochs. */
     sl_vertex *order[2];
     starpu_data_handle_t order_handle[2];

@@ -131,7 +131,7 @@ static void order_layer(const struct sl_settings *settings, bool first, bool spa
 }
 
 /* Describe layer i, except for its parameters. */
-static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
+static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_outputs,
                         bool sparse, struct sl_layer *layer)
 {
     const struct sl_model_kind *model = sl_model_kind(settings->model);
@@ -153,7 +153,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
         layer->level = layer->from - 1;
     }
     layer->n_in = i == 0 ? n_features : settings->hidden;
-    layer->n_out = layer->last ? n_classes : settings->hidden;
+    layer->n_out = layer->last ? n_outputs : settings->hidden;
     layer->hidden = !layer->last && !layer->kind->linear;
     layer->norm = SL_NORM_NONE;
     if (layer->kind->norms_input) {
@@ -198,12 +198,12 @@ static void shape_parameters(struct sl_layer *layer)
     }
 }
 
-void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
                     struct sl_model *out)
 {
     *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
     for (uint32_t i = 0; i < out->n_layers; i++) {
-        shape_layer(settings, i, n_features, n_classes, sparse, &out->layer[i]);
+        shape_layer(settings, i, n_features, n_outputs, sparse, &out->layer[i]);
         shape_parameters(&out->layer[i]);
     }
 }
@@ -221,11 +221,11 @@ done:
     return st;
 }
 
-enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
                              struct sl_model *out)
 {
     enum sl_status st = SL_OK;
-    sl_model_shape(settings, n_features, n_classes, sparse, out);
+    sl_model_shape(settings, n_features, n_outputs, sparse, out);
     for (uint32_t i = 0; i < out->n_layers; i++) {
         SL_TRY(st, open_layer(settings, i, &out->layer[i]), undo);
     }
@@ -611,7 +611,7 @@ done:
     return st;
 }
 
-uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
+uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
 {
     struct sl_model model;
     sl_model_shape(settings, 1, 1, false, &model);

@@ -4,7 +4,6 @@
  * A whole epoch as task submissions. Read sl_pipe_epoch first. */
 #include "runtime/pipe/epoch.h"
 
-#include "codelets/loss.h"
 #include "runtime/machine/pool.h"
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"

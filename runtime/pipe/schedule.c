@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/objective/objective.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/guard.h"
@@ -487,46 +488,24 @@ done:
 
 /* ---- open, close ---- */
 
-/* Count training vertices by class in this rank's chunks. Only the first crew counts, since each crew has all
- * chunks. */
-static void count_labels(const struct sl_pipe *p, double *counts)
-{
-    const int32_t *labels = p->graph.train_labels;
-    sl_vertex end = first_own(p) + n_own(p);
-    if (p->plan.first_crew == 0) {
-        for (sl_vertex v = first_own(p); v < end; v++) {
-            if (labels[v] >= 0) {
-                counts[labels[v]]++;
-            }
-        }
-    }
-}
-
 static enum sl_status open_watch(struct pipeline *l)
 {
     const struct sl_work *work = &l->pipe.work;
-    const struct sl_shards *shards = work->shards;
     size_t n = sl_model_entries(work->model);
     struct watch *w = &l->watch;
-    double *counts = NULL;
     enum sl_status st = SL_OK;
     w->best_exact = w->exact = NAN;
     w->on = work->settings->guard == SL_GUARD_ON && l->pipe.order.n_slots > 1;
     if (!w->on) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc_zero(shards->n_classes, sizeof *counts, "classes", &counts), done);
-    count_labels(&l->pipe, counts);
-    SL_TRY(st, sl_ranks_sum(shards->n_classes, counts), done);
-    SL_TRY(st, sl_ranks_broadcast(counts, shards->n_classes * sizeof *counts), done);
     l->pipe.watched = true;
-    w->guard = sl_guard_of(shards->n_classes, counts);
+    w->guard = sl_guard_of(sl_objective_of(work->shards)->guess);
     SL_TRY(st, sl_alloc(n, sizeof *w->best, "the best weights", &w->best), done);
     SL_TRY(st, sl_alloc(n, sizeof *w->now, "weights", &w->now), done);
     starpu_matrix_data_register(&w->handle, STARPU_MAIN_RAM, (uintptr_t)&w->exact, 1, 1, 1, sizeof w->exact);
     st = read_weights(work->model, w->best);
 done:
-    sl_free(counts);
     return st;
 }
 

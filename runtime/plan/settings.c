@@ -31,6 +31,8 @@ _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-sc
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
+_Static_assert(SL_OBJECTIVE_AUTO == 0 && SL_OBJECTIVE_CLASS == 1 && SL_OBJECTIVE_LABELS == 2, "--objective");
+_Static_assert(SL_OBJECTIVE_REGRESSION == 3 && SL_LOSS_SQUARED == 0 && SL_LOSS_ABSOLUTE == 1, "--loss");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
 #define PREFIX "STARLING_" /* of environment variables */
@@ -302,6 +304,29 @@ static const struct sl_option options[] = {
      .help = "Pass the seeds of a minibatch to the next group after use, instead of shuffling all seeds every epoch",
      .programs = COOP, .needs = "sync=dissemination,cube"},
 
+    {.name = "objective", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(objective),
+     .choices = "auto,class,labels,regression", .initial = "auto",
+     .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
+             "regression: columns of numbers. auto: by the targets (raw/node-label). A single column of whole numbers "
+             "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
+     .of_model = true, .peers = "task,task-type,problem-type"},
+    {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
+     .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
+     .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
+    {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
+     .argument = "balanced|FILE",
+     .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
+             "more. FILE: one number a line",
+     .spread = PATH, .peers = "class-weight,pos-weight,balance"},
+    {.name = "label-smoothing", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(label_smoothing),
+     .initial = "0", .max = 0.9999, .argument = "X",
+     .help = "Share of a vertex's target that is spread over all classes (class only)",
+     .peers = "smoothing,smooth"},
+    {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
+     .shown = "acc, ap or mse", .argument = "NAME",
+     .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2",
+     .peers = "monitor,metric,best-metric"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
      .change = LONGER, .common = true, .peers = "num-epochs,n-epochs,nepochs,num-epoch,max-epochs,train-epochs"},
@@ -344,9 +369,10 @@ static const struct sl_option options[] = {
      .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both",
      .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the class scores of all vertices at the end, as .npy. The scores are of the best epoch",
+     .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers. "
+             "They are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
-     .brief = "Write the class scores of all vertices, as .npy",
+     .brief = "Write the outputs of all vertices, as .npy",
      .peers = "predictions,save-predictions,save-pred,pred-file"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
      .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch",
@@ -425,7 +451,7 @@ static const struct sl_option options[] = {
 /* ---- Man pages ---- */
 
 #define DATASET_FILES                                                                                                  \
-    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, labels; the split into training, "         \
+    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, targets; the split into training, "        \
                            "validation and test vertices."},                                                           \
         {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},      \
         {"~/.cache/starling", "The same, if the dataset's folder is read-only."},                                      \
@@ -447,7 +473,7 @@ static const struct sl_option_note coop_examples[] = {
     {"coop_sage --dataset ./mine --layers 2 --hidden 128 --fanout 10,5 --epochs 20 --save model.safetensors",
      "Train on the dataset in the folder mine, and save the best weights."},
     {"coop_sage --dataset ./mine --layers 2 --hidden 128 --load model.safetensors --epochs 0 --predict scores.npy",
-     "Write the class scores of all vertices, without training."},
+     "Write the outputs for all vertices, without training."},
     {"coop_sage --dataset ./mine --checkpoint state --resume=auto",
      "Continue from the last checkpoint, or begin if there is none."},
     {"coop_sage --dataset ./mine --pes 4 --batch-size 512 --sampler labor --precision bf16",

@@ -32,6 +32,10 @@ enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_precision { SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32 };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
+enum sl_objective_name { SL_OBJECTIVE_AUTO, SL_OBJECTIVE_CLASS, SL_OBJECTIVE_LABELS, SL_OBJECTIVE_REGRESSION };
+enum sl_loss_name { SL_LOSS_SQUARED, SL_LOSS_ABSOLUTE };
+#define SL_WEIGHTS_BALANCED "balanced" /* of --class-weights */
+
 enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
 enum sl_guard_switch { SL_GUARD_ON, SL_GUARD_OFF };
 enum sl_chunk_order { SL_CHUNK_ORDER_SHUFFLE, SL_CHUNK_ORDER_FIXED };
@@ -93,6 +97,11 @@ struct sl_settings {
     int guard;                          /* enum sl_guard_switch */
     uint32_t history_every;             /* R, epochs */
     /* training */
+    int objective;          /* enum sl_objective_name */
+    int loss;               /* enum sl_loss_name: of regression */
+    char *class_weights;    /* SL_WEIGHTS_BALANCED or a file; NULL: all 1 */
+    double label_smoothing; /* [0, 0.9999] */
+    char *best_by;          /* a score's name; NULL: the objective's first score */
     uint32_t epochs;
     double lr;
     /* enum sl_lr_schedule. Cosine: to 0 over the epochs. Step: times 0.1 after each third of the epochs. */

@@ -36,7 +36,7 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
         .epochs = epochs,
         .steps_per_epoch = steps_per_epoch,
         .start_s = sl_clock_s(),
-        .valid_acc = NAN,
+        .score = {.valid = NAN, .is_fraction = true},
     };
 }
 
@@ -94,6 +94,16 @@ static void print_percent(double fraction, char *out, size_t bytes)
     }
 }
 
+/* A score in the same width: "67.12 %", or "0.1234". */
+static void print_score(const struct sl_score *score, double value, char *out, size_t bytes)
+{
+    if (score->is_fraction || !isfinite(value)) {
+        print_percent(value, out, bytes);
+    } else {
+        snprintf(out, bytes, "%8.4g", value);
+    }
+}
+
 /* "[######......] " in the width left on the line; nothing if that is too narrow. */
 static void print_bar(FILE *stream, int width, uint32_t step, uint32_t steps)
 {
@@ -115,7 +125,7 @@ static void draw(struct sl_progress *p, uint32_t epoch, uint32_t step, double lo
     char tail[128];
     char valid[16];
     char left[16];
-    print_percent(p->valid_acc, valid, sizeof valid);
+    print_score(&p->score, p->score.valid, valid, sizeof valid);
     print_duration(time_left_s(p, epoch, step), left, sizeof left);
     snprintf(head, sizeof head, "epoch %u/%u ", epoch, p->epochs);
     snprintf(tail, sizeof tail, "%u/%u  loss %.4f  valid %s  left %s", step, p->steps_per_epoch, loss,
@@ -165,15 +175,16 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
     char loss[32] = "     -";
     char train_s[32];
     char eval_s[32];
+    const struct sl_score *score = &e->scores.score[e->scores.best_by];
     sl_progress_clear(progress);
     if (e->evaluated) {
-        progress->valid_acc = e->scores.valid_acc;
+        progress->score = *score;
     }
     if (progress->mode == SL_PROGRESS_NONE) {
         return;
     }
-    print_percent(e->evaluated ? e->scores.valid_acc : NAN, valid, sizeof valid);
-    print_percent(e->evaluated ? e->scores.test_acc : NAN, test, sizeof test);
+    print_score(score, e->evaluated ? score->valid : NAN, valid, sizeof valid);
+    print_score(score, e->evaluated ? score->test : NAN, test, sizeof test);
     if (isfinite(e->train_loss)) {
         print_number(e->train_loss, 6, 4, loss, sizeof loss);
     }
@@ -203,8 +214,9 @@ void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_s
     if (progress->mode == SL_PROGRESS_NONE || !summary->evaluated) {
         return;
     }
-    print_percent(summary->best_valid_acc, valid, sizeof valid);
-    print_percent(summary->test_acc_at_best, test, sizeof test);
+    const struct sl_score *score = &summary->best.score[summary->best.best_by];
+    print_score(score, score->valid, valid, sizeof valid);
+    print_score(score, score->test, test, sizeof test);
     fprintf(progress->stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch,
             valid + strspn(valid, " "), test + strspn(test, " "), summary->seconds);
     fflush(progress->stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The progress of a run, for people. On a terminal: a bar per epoch with loss, accuracy and time left. On a
+ * The progress of a run, for people. On a terminal: a bar per epoch with loss, score and time left. On a
  * terminal and elsewhere: one line of fixed form at the end of each epoch.
  *
  * Output goes to the given stream only. Only the submitting thread may call the functions. metrics.h is for
@@ -26,11 +26,11 @@ struct sl_progress {
     enum sl_progress_mode mode;
     uint32_t epochs;
     uint32_t steps_per_epoch;
-    double start_s;      /* time of sl_progress_open */
-    double drawn_s;      /* time of the last drawing; 0: never drawn */
-    uint64_t steps_done; /* since sl_progress_open, for the time left */
-    double valid_acc;    /* of the last evaluation; NaN: none yet */
-    int bar_shown;       /* a bar is on the terminal's current line */
+    double start_s;        /* time of sl_progress_open */
+    double drawn_s;        /* time of the last drawing; 0: never drawn */
+    uint64_t steps_done;   /* since sl_progress_open, for the time left */
+    struct sl_score score; /* of the last evaluation, the score that selects; NaN: none yet */
+    int bar_shown;         /* a bar is on the terminal's current line */
 };
 
 /* The mode for a stream: BAR on a terminal with a movable cursor, else LINES. With several ranks: LINES, because

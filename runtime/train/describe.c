@@ -49,10 +49,8 @@ static void describe_data(const struct sl_session *t, FILE *stream)
         sl_print_line(stream, "warning", "no feature is larger than %.3g: scale each column to mean 0 and deviation 1",
                       (double)largest[0]);
     }
-    if (t->settings->epochs > 0 && t->n_empty_classes > 0) {
-        sl_print_line(stream, "warning",
-                      "%u of %u classes have no vertex: classes are numbered from 0 to the largest label",
-                      t->n_empty_classes, t->shards.n_classes);
+    if (t->settings->epochs > 0) {
+        sl_objective_warn(&t->objective, stream);
     }
 }
 
@@ -65,8 +63,8 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
                   t->synthetic ? " (SYNTHETIC: generated, not the real data)" : "", t->shards.n_vertices,
                   sl_noun(t->shards.n_vertices, "vertex", "vertices"), (unsigned long long)n_edges,
                   sl_noun(n_edges, "edge", "edges"), t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
-                  sl_noun(t->shards.n_features, "feature", "features"), t->shards.n_classes,
-                  sl_noun(t->shards.n_classes, "class", "classes"), t->split[0] != '\0' ? t->split : "none",
+                  sl_noun(t->shards.n_features, "feature", "features"), t->shards.n_outputs,
+                  sl_noun(t->shards.n_outputs, t->objective.kind->output, t->objective.kind->outputs), t->split[0] != '\0' ? t->split : "none",
                   t->shards.n_train, t->shards.n_valid, t->shards.n_test);
     t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {

@@ -36,12 +36,19 @@ static struct sl_model outline_model(const struct sl_settings *s, const struct s
 {
     struct sl_model model;
     *sparse_out = dataset->features.dense == NULL;
-    sl_model_shape(s, dataset->features.n_columns, dataset->n_classes, *sparse_out, &model);
+    sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), *sparse_out, &model);
     if (*sparse_out && model.layer[0].residual) {
         *sparse_out = false;
-        sl_model_shape(s, dataset->features.n_columns, dataset->n_classes, false, &model);
+        sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), false, &model);
     }
     return model;
+}
+
+/* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
+static double further_targets(const struct sl_dataset *dataset)
+{
+    double columns = fmax(0, (double)dataset->targets.width - 1);
+    return 2 * columns * SL_TARGET_BYTES * (double)dataset->graph.n_vertices;
 }
 
 /* Bytes of all parameters. Each is a block of at least `smallest` bytes. */
@@ -286,7 +293,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                  .n_per_epoch = steps_per_epoch(s, dataset),
                                  .boundary = run->boundary,
                                  .sparse = sparse};
-    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
+    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n + further_targets(dataset);
     double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
@@ -512,15 +519,16 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
     return (struct sl_dataset){.graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
                                .train = {.n = shards->n_train},
                                .features = {.n_columns = shards->n_features, .dense = shards->is_sparse ? NULL : &some},
-                               .n_classes = shards->n_classes};
+                               .targets = shards->targets};
 }
 
-/* Edges, labels and split of n_parts of G parts, and the ids of all vertices in both orders. */
+/* Edges, targets and split of n_parts of G parts, and the ids of all vertices in both orders. */
 static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
 {
     double n = shards->n_vertices;
     double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
-    double parts = 13 * n + 4 * (double)shards->partition->graph.n_edges + sparse;
+    double targets = SL_TARGET_BYTES * (double)shards->targets.width * n;
+    double parts = 9 * n + targets + 4 * (double)shards->partition->graph.n_edges + sparse;
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 

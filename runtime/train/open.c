@@ -3,7 +3,6 @@
  *
  * Opening and closing of a session. */
 #include "partition/load.h"
-#include "partition/statistics.h"
 #include "runtime/train/session.h"
 
 #include <math.h>
@@ -79,6 +78,12 @@ done:
     return st;
 }
 
+static enum sl_target_choice target_choice(const struct sl_settings *s)
+{
+    bool numbers = s->objective == SL_OBJECTIVE_LABELS || s->objective == SL_OBJECTIVE_REGRESSION;
+    return numbers ? SL_TARGETS_NUMBERS : SL_TARGETS_ANY;
+}
+
 /* A split left open is the split that the run in the checkpoint began with. */
 static struct sl_dataset_options dataset_options(const struct sl_session *t)
 {
@@ -92,6 +97,7 @@ static struct sl_dataset_options dataset_options(const struct sl_session *t)
                                        .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
+                                       .targets = target_choice(s),
                                        .seed = DATASET_SEED,
                                        .low_memory = sl_n_ranks() > 1};
 }
@@ -119,16 +125,17 @@ done:
     return st;
 }
 
-/* A graph may have fewer classes than the model in --load, or no labels. */
-static enum sl_status widen_classes(const struct sl_settings *s, struct sl_dataset *dataset)
+/* A graph may have fewer classes than the model in --load, or no targets. */
+static enum sl_status widen_targets(const struct sl_settings *s, struct sl_dataset *dataset)
 {
+    struct sl_targets *targets = &dataset->targets;
     uint32_t n;
-    enum sl_status st = sl_outputs_count_classes(s, &n);
-    if (st != SL_OK) {
+    enum sl_status st = sl_outputs_count(s, &n);
+    if (st != SL_OK || targets->type != SL_TARGET_CLASS) {
         return st;
     }
-    dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
-    if (dataset->n_classes == 0) {
+    targets->n_classes = sl_max_u32(n, targets->n_classes);
+    if (targets->n_classes == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      dataset->name);
     }
@@ -143,7 +150,7 @@ static enum sl_status load_dataset(struct sl_session *t)
     enum sl_status st = sl_dataset_load(&options, &t->loaded);
     sl_memory_limit(UINT64_MAX);
     if (st == SL_OK) {
-        st = widen_classes(t->settings, &t->loaded);
+        st = widen_targets(t->settings, &t->loaded);
     }
     return st;
 }
@@ -151,7 +158,6 @@ static enum sl_status load_dataset(struct sl_session *t)
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
-    struct sl_statistics statistics;
     enum sl_status st = SL_OK;
     if (given == NULL) {
         SL_TRY(st, load_dataset(t), done);
@@ -160,13 +166,13 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
-    SL_TRY(st, sl_statistics_count_labels(t->dataset, &statistics), done);
-    t->n_empty_classes = t->dataset->n_classes - statistics.n_classes;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
         st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
+        goto done;
     }
+    st = sl_objective_open(t->settings, t->dataset, &t->objective);
 done:
     return st;
 }
@@ -242,7 +248,7 @@ static enum sl_status open_replicas(struct sl_session *t)
         t->replica = &t->model;
     } else {
         SL_TRY(st,
-               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse,
+               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse,
                                 &t->replica),
                done);
         t->n_replicas = n;
@@ -455,6 +461,8 @@ static enum sl_status open_shards(struct sl_session *t)
         SL_TRY(st, check_chunks(t), done);
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
+    SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
+    t->shards.objective = &t->objective;
     if (sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
@@ -479,7 +487,7 @@ static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *
 {
     const struct sl_settings *s = t->settings;
     enum sl_status st;
-    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
+    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse, &t->model), done);
     if (s->load != NULL) {
         SL_TRY(st, sl_outputs_load_model(t), done);
     }
@@ -646,6 +654,7 @@ void sl_session_close(struct sl_session *t)
     sl_model_free(&t->model);
     sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
+    sl_objective_close(&t->objective);
     sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {

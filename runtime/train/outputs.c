@@ -47,7 +47,7 @@ static enum sl_status match_options(const struct sl_settings *settings, const st
     return st;
 }
 
-enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint32_t *out)
+enum sl_status sl_outputs_count(const struct sl_settings *settings, uint32_t *out)
 {
     struct sl_tensors tensors;
     *out = 0;
@@ -56,7 +56,7 @@ enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint
     }
     enum sl_status st = sl_safetensors_read(settings->load, &tensors);
     if (st == SL_OK) {
-        *out = sl_model_classes_in(settings, &tensors);
+        *out = sl_model_outputs_in(settings, &tensors);
         sl_tensors_free(&tensors);
     }
     return st;
@@ -294,12 +294,12 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
 {
     const struct sl_settings *s = t->settings;
     size_t n = sl_evaluated_here(&t->shards).n;
-    uint32_t n_classes = t->shards.n_classes;
+    uint32_t n_outputs = t->shards.n_outputs;
     struct sl_inference wanted = {0};
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     enum sl_status st;
     if (files.predict) {
-        SL_TRY(st, sl_alloc(n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
+        SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores), done);
     }
     if (files.embed) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
@@ -308,7 +308,7 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
     if (files.predict) {
-        SL_TRY(st, write_rows(t, s->predict, n_classes, wanted.scores), done);
+        SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
     }
     if (files.embed) {
         SL_TRY(st, write_rows(t, s->embed, s->hidden, wanted.hidden), done);

@@ -15,7 +15,7 @@
 #include "support/text.h"
 #include "tasks/ranks.h"
 
-#define N_NUMBERS 8
+#define N_NUMBERS (6 + 2 * SL_MAX_SCORES)
 #define KEY_BYTES 48
 #define SPLIT_KEY "split"
 
@@ -29,6 +29,7 @@ struct labels {
     char (*key)[KEY_BYTES];
     char part[SL_N_DATA_PARTS][KEY_BYTES];
     char number[N_NUMBERS][40];
+    char score[2 * SL_MAX_SCORES][KEY_BYTES];
     uint32_t n_numbers;
 };
 
@@ -49,6 +50,11 @@ static void add_real(struct labels *labels, const char *key, double value)
 static void name_option(const char *option, char out[KEY_BYTES])
 {
     snprintf(out, KEY_BYTES, "option.%s", option);
+}
+
+static void name_score(const char *set, const struct sl_score *score, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, "best.%s_%s", set, score->name);
 }
 
 static void name_part(size_t part, char out[KEY_BYTES])
@@ -73,6 +79,18 @@ done:
     return st;
 }
 
+/* The scores of the best epoch. Without an evaluation: none. */
+static void add_scores(struct labels *labels, const struct sl_scores *best)
+{
+    for (uint32_t i = 0; i < best->n; i++) {
+        char(*key)[KEY_BYTES] = &labels->score[2 * (size_t)i];
+        name_score("valid", &best->score[i], key[0]);
+        name_score("test", &best->score[i], key[1]);
+        add_real(labels, key[0], best->score[i].valid);
+        add_real(labels, key[1], best->score[i].test);
+    }
+}
+
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
     size_t n = sl_settings_table_of(t->settings)->n_options;
@@ -95,8 +113,7 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
     add_whole(labels, "best_epoch", t->state.best_epoch);
     add_whole(labels, "worse", t->state.n_worse);
-    add_real(labels, "best_valid_acc", t->state.best_valid_acc);
-    add_real(labels, "test_acc_at_best", t->state.test_acc_at_best);
+    add_scores(labels, &t->state.best);
     add_real(labels, "seconds", t->state.seconds);
     add_real(labels, "epoch_seconds", t->state.epoch_seconds);
 done:
@@ -312,6 +329,22 @@ enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_t
     return SL_OK;
 }
 
+static enum sl_status load_scores(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    struct sl_scores *best = &t->state.best;
+    enum sl_status st = SL_OK;
+    sl_objective_scores(&t->objective, &t->shards, best);
+    for (uint32_t i = 0; i < best->n; i++) {
+        char key[KEY_BYTES];
+        name_score("valid", &best->score[i], key);
+        SL_TRY(st, sl_checkpoint_real(checkpoint, key, &best->score[i].valid), done);
+        name_score("test", &best->score[i], key);
+        SL_TRY(st, sl_checkpoint_real(checkpoint, key, &best->score[i].test), done);
+    }
+done:
+    return st;
+}
+
 static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_progress_state *state = &t->state;
@@ -319,8 +352,9 @@ static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &state->step), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "worse", &state->n_worse), done);
-    SL_TRY(st, sl_checkpoint_real(checkpoint, "best_valid_acc", &state->best_valid_acc), done);
-    SL_TRY(st, sl_checkpoint_real(checkpoint, "test_acc_at_best", &state->test_acc_at_best), done);
+    if (state->best_epoch > 0) {
+        SL_TRY(st, load_scores(t, checkpoint), done);
+    }
     SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
     st = sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds);
 done:

@@ -278,12 +278,12 @@ static void leave_epoch(void)
 }
 
 enum sl_status __real_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                  const struct sl_inference *wanted, struct sl_metrics_scores *out);
+                                  const struct sl_inference *wanted, struct sl_scores *out);
 enum sl_status __wrap_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                  const struct sl_inference *wanted, struct sl_metrics_scores *out);
+                                  const struct sl_inference *wanted, struct sl_scores *out);
 
 enum sl_status __wrap_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                  const struct sl_inference *wanted, struct sl_metrics_scores *out)
+                                  const struct sl_inference *wanted, struct sl_scores *out)
 {
     leave_epoch();
     enter("evaluate");
