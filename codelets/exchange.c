@@ -223,7 +223,9 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     uint32_t requester[SL_MAX_PES];
     uint32_t n_rows[SL_MAX_PES];
     size_t row_bytes = 0;
-    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
+    for (uint32_t c = 0; c < args->n_chunks; c++) {
+        chunk[c] = sl_buffer_data(buffers[PACK_ROWS + c]);
+    }
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         requester[r] = args->packed[r].requester;
         packed[r] = sl_slice_data(buffers, &args->packed[r].rows);

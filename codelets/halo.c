@@ -67,7 +67,9 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 {
     const struct halo_args *args = cl_arg;
     const void *chunk[SL_MAX_FULL_CHUNKS];
-    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
+    for (uint32_t c = 0; c < args->n_chunks; c++) {
+        chunk[c] = sl_buffer_data(buffers[ROWS + c]);
+    }
     const uint32_t *list = sl_buffer_data(buffers[LIST]);
     const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[PACKED]),
                                       chunk};
