@@ -24,6 +24,7 @@
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "support/option.h"
 #include "tasks/ranks.h"
@@ -452,12 +453,11 @@ static enum sl_status load_metis(const char *path, struct sl_dataset *out)
     if (st != SL_OK) {
         return st;
     }
-    st = sl_alloc(dataset.graph.n_vertices, sizeof *dataset.labels, "labels", &dataset.labels);
+    st = sl_targets_make_unknown(dataset.graph.n_vertices, &dataset.targets);
     if (st != SL_OK) {
         sl_graph_free(&dataset.graph);
         return st;
     }
-    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: unknown */
     const char *slash = strrchr(path, '/');
     snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
     *out = dataset;
@@ -488,13 +488,19 @@ static enum sl_status end_all_if_failed(enum sl_status st)
 
 /* ---- info -------------------------------------------------------------------------------------------------------- */
 
-static void print_classes(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
+static void print_targets(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
+    const struct sl_targets *targets = &dataset->targets;
+    if (targets->type != SL_TARGET_CLASS) {
+        printf("%s     %u a vertex; %u vertices without any\n", sl_targets_are_labels(targets) ? "labels " : "numbers",
+               targets->width, dataset->graph.n_vertices - statistics->n_labelled);
+        return;
+    }
     printf("classes     %u, of %u to %u vertices; %u vertices without a label\n", statistics->n_classes,
            statistics->smallest_class, statistics->largest_class, dataset->graph.n_vertices - statistics->n_labelled);
-    if (statistics->n_classes < dataset->n_classes) {
+    if (statistics->n_classes < targets->n_classes) {
         printf("labels      0 to %u: %u of them no vertex has, but a model counts them as classes\n",
-               dataset->n_classes - 1, dataset->n_classes - statistics->n_classes);
+               targets->n_classes - 1, targets->n_classes - statistics->n_classes);
     }
 }
 
@@ -517,7 +523,7 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
     } else {
         printf("features    none\n");
     }
-    print_classes(dataset, statistics);
+    print_targets(dataset, statistics);
     printf("split       %s: train %u, valid %u, test %u\n", dataset->split[0] != '\0' ? dataset->split : "none",
            dataset->train.n, dataset->valid.n, dataset->test.n);
     printf("homophily   %.4f\n", statistics->homophily);
@@ -661,7 +667,8 @@ static void print_partition(const struct settings *settings, const struct sl_dat
     static const char *const weights[] = {"vertices", "in-edges", "train", "valid"};
     uint64_t n_edges = dataset->graph.n_edges;
     printf("dataset     %s\n", dataset->name);
-    printf("partition   %s, %u parts, %.2f s\n", methods[settings->method], partition->n_parts, seconds);
+    printf("partition   %s, %u %s, %.2f s\n", methods[settings->method], partition->n_parts,
+           sl_noun(partition->n_parts, "part", "parts"), seconds);
     printf("cut         %llu of %llu directed edges\n", (unsigned long long)partition->n_cut,
            (unsigned long long)n_edges);
     printf("cross-edge  %.4f\n", n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
@@ -769,7 +776,8 @@ static enum sl_status measure_link(const struct sl_option_parse *parse, struct s
 
 static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
 {
-    printf("run         %.4f s an epoch, %u workers\n", p->run->seconds, p->run->n_workers);
+    printf("run         %.4f s an epoch, %u %s\n", p->run->seconds, p->run->n_workers,
+           sl_noun(p->run->n_workers, "worker", "workers"));
     if (p->fixed_s > 0) {
         printf("fixed       %.1f us of a PE's step, however small it is\n", p->fixed_s * 1e6);
     } else {
@@ -874,7 +882,7 @@ static int run_command(int command, int argc, char **argv)
 {
     const struct sl_option_table *table = &commands[command];
     struct settings settings = {0};
-    struct sl_option_parse parse;
+    struct sl_option_parse parse = {0};
     int code = EXIT_GOOD;
     if (sl_option_defaults(table, &settings) != SL_OK) {
         return complain(EXIT_FAILED);
@@ -896,6 +904,7 @@ static int run_command(int command, int argc, char **argv)
             code = complain(EXIT_FAILED);
         }
     }
+    sl_free(parse.sources);
     sl_option_free(table, &settings);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
         fprintf(stderr, "starling_data: cannot write to standard output; is the disk full?\n");
@@ -912,6 +921,7 @@ static int run_bare(int argc, char **argv)
     if (sl_option_parse(&overview, argc, argv, &settings, &parse) != SL_OK) {
         return complain(EXIT_USAGE);
     }
+    sl_free(parse.sources);
     if (parse.action == SL_OPTION_RUN) {
         sl_fail(SL_EINVAL,
                 "expected a command: info, convert, generate, partition, report or project; --help tells more");

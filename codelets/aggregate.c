@@ -414,13 +414,8 @@ struct forward_args {
     struct sl_task_args head;
     struct weight_args weights;
     uint32_t row0;
-    uint32_t n_owners;
-    uint32_t own;
-    uint32_t n_chunks, shift; /* of the own rows */
     int beta;
-    enum sl_dtype dtype; /* of the sources */
-    uint32_t first[SL_MAX_PES + 1];
-    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] */
+    struct sl_source_args sources;
 };
 
 struct backward_args {
@@ -437,26 +432,16 @@ struct backward_args {
 struct accumulate_args {
     struct sl_task_args head;
     struct weight_args weights;
-    uint32_t row0;
-    uint32_t t0, n_own;
-    uint32_t n_chunks, shift;
-    uint32_t n_gm; /* rows of the gradient of the mean */
-    uint32_t n_peers, own;
-    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] */
+    struct sl_share_args shares;
 };
 
 struct full_args {
     struct sl_task_args head;
     struct weight_args weights;
     uint32_t row0;
-    uint32_t n_parts;
     int beta;
-    enum sl_dtype dtype;         /* of the sources */
-    uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
-    uint32_t shift[SL_MAX_PES];
     uint32_t first_column, n_columns; /* of the sums */
-    uint32_t column[SL_MAX_PES];      /* the first of these columns in each part's rows */
-    uint32_t width[SL_MAX_PES];       /* of each part's rows */
+    struct sl_part_args parts;
 };
 
 /* ---- implementations ---- */
@@ -500,9 +485,9 @@ static struct sl_transposed transposed_of(const struct weight_args *args, void *
                                   .weights = weights_of(args, buffers, room)};
 }
 
-static struct sl_gradient gradient_of(const struct accumulate_args *args, void *buffer)
+struct sl_gradient sl_gradient_of(uint32_t row0, void *buffer)
 {
-    return (struct sl_gradient){.row0 = args->row0,
+    return (struct sl_gradient){.row0 = row0,
                                 .n_rows = sl_buffer_rows(buffer),
                                 .n_columns = sl_buffer_columns(buffer),
                                 .rows = sl_buffer_data(buffer)};
@@ -599,7 +584,7 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
     if (sl_buffer_is_bf16(m)) {
         return forward_rounded(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
-    if (args->dtype == SL_DTYPE_BF16) {
+    if (args->sources.dtype == SL_DTYPE_BF16) {
         sl_aggregate_forward_bf16_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
     } else {
         sl_aggregate_forward_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
@@ -610,21 +595,11 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
 static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
-    const sl_real *own[SL_MAX_CHUNKS];
-    const sl_real *packed[SL_MAX_PES];
-    struct sl_view view[SL_MAX_PES];
-    sl_chunks_data(buffers + FORWARD_ROWS, args->n_chunks, own);
-    for (uint32_t q = 0; q < args->n_owners; q++) {
-        packed[q] = sl_slice_data(buffers, &args->packed[q]);
-        view[q] = (struct sl_view){&packed[q], 31, NULL};
-    }
-    view[args->own] = (struct sl_view){own, args->shift,
-                                       sl_list_of(sl_buffer_data(buffers[FORWARD_INVERSE]), args->n_owners, args->own)};
-    struct sl_view rows = {own, args->shift, NULL};
-    struct sl_sources sources = {args->n_owners, args->first, view, &rows};
+    struct sl_source_views sources;
+    sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS, &sources);
     struct sl_weights weights;
     struct sl_edges edges = edges_of(args, buffers, &weights);
-    return forward_by_precision(args, &edges, &sources, buffers[FORWARD_M]);
+    return forward_by_precision(args, &edges, &sources.x, buffers[FORWARD_M]);
 }
 
 static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
@@ -649,32 +624,41 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     return st;
 }
 
-/* Add all shares in PE order. */
-static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *buffers[])
+void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,
+                             const struct sl_gradient *g)
 {
+    if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
+        sl_accumulate_sent_bf16_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
+    } else {
+        sl_accumulate_sent_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
+    }
+}
+
+/* Add all shares in PE order. */
+static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct accumulate_args *args = cl_arg;
+    const struct sl_share_args *shares = &args->shares;
     const sl_real *bases[SL_MAX_CHUNKS];
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
-    struct sl_gradient g = gradient_of(args, buffers[SUM_G]);
+    struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
     const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
-    struct sl_view gm = {bases, args->shift, NULL};
+    struct sl_view gm = {bases, shares->shift, NULL};
     enum sl_status st = sl_alloc_zero(((size_t)g.n_rows + 63) / 64, sizeof *g.begun, "marks of rows", &g.begun);
     if (st != SL_OK) {
         return st;
     }
-    sl_chunks_data(buffers + SUM_GM, args->n_chunks, bases);
+    sl_chunks_data(buffers + SUM_GM, shares->n_chunks, bases);
     if (block.weights != NULL) {
-        sl_accumulate_self_cpu(block.weights, args->n_gm, &gm, &g);
+        sl_accumulate_self_cpu(block.weights, shares->n_destinations, &gm, &g);
     }
-    for (uint32_t p = 0; p < args->n_peers; p++) {
-        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
-        const struct sl_slice_args *sent = &args->sent[p];
-        if (p == args->own) {
-            sl_accumulate_own_cpu(&block, args->t0, args->n_own, rows, &gm, &g);
-        } else if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
-            sl_accumulate_sent_bf16_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), &g);
+    for (uint32_t p = 0; p < shares->n_peers; p++) {
+        const uint32_t *rows = sl_list_of(inverse, shares->n_peers, p);
+        if (p == shares->own) {
+            sl_accumulate_own_cpu(&block, shares->t0, shares->n_own, rows, &gm, &g);
         } else {
-            sl_accumulate_sent_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), &g);
+            sl_accumulate_slice_cpu(&shares->sent[p], buffers, rows, &g);
         }
     }
     sl_accumulate_end_cpu(&g);
@@ -682,42 +666,18 @@ static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *b
     return SL_OK;
 }
 
-static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct accumulate_args *args = cl_arg;
-    return accumulate_cpu(args, buffers);
-}
-
-/* Addresses of the current columns of all parts' chunks, which are buffers 4 and on. */
-static void full_bases(const struct full_args *args, void *buffers[], const sl_real **bases_out)
-{
-    const size_t bytes = sl_dtype_bytes(args->dtype, 1);
-    for (uint32_t q = 0, next = 0; q < args->n_parts; q++) {
-        for (uint32_t c = 0; c < args->chunks[q]; c++, next++) {
-            bases_out[next] =
-                (const void *)((const char *)sl_buffer_data(buffers[FULL_ROWS + next]) + args->column[q] * bytes);
-        }
-    }
-}
-
 static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct full_args *args = cl_arg;
-    const sl_real *bases[SL_MAX_FULL_CHUNKS];
-    struct sl_view view[SL_MAX_PES];
-    uint32_t next = 0;
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
-        next += args->chunks[q];
-    }
-    full_bases(args, buffers, bases);
+    struct sl_part_views parts;
+    sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
     struct full_edges edges = {args->row0,
                                sl_buffer_rows(buffers[FULL_M]),
                                sl_buffer_data(buffers[FULL_OFFSETS]),
                                sl_buffer_data(buffers[FULL_SOURCES]),
-                               args->width,
+                               args->parts.width,
                                sl_buffer_columns(buffers[FULL_M])};
-    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[FULL_FIRST]), view, NULL};
+    struct sl_sources x = {args->parts.n_parts, sl_buffer_data(buffers[FULL_FIRST]), parts.view, NULL};
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
     enum sl_status st = SL_OK;
@@ -725,7 +685,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
     } else {
-        if (args->dtype == SL_DTYPE_BF16) {
+        if (args->parts.dtype == SL_DTYPE_BF16) {
             aggregate_full_bf16(&edges, weights, args->n_columns, &x, args->beta,
                                 (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
         } else {
@@ -737,32 +697,15 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 #ifdef SL_CUDA
-/* n_chunks consecutive buffers as rows. */
-static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
+static struct sl_device_sources sources_of(const struct forward_args *args, void *buffers[])
 {
-    struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
-    sl_chunks_data(buffers, n_chunks, rows.chunk);
-    return rows;
-}
-
-static struct sl_device_sources device_sources(const struct forward_args *args, void *buffers[])
-{
-    struct sl_device_sources x = {.n_owners = args->n_owners,
-                                  .own = args->own,
-                                  .inverse = sl_buffer_data(buffers[FORWARD_INVERSE]),
-                                  .rows = device_rows(buffers + FORWARD_ROWS, args->n_chunks, args->shift),
-                                  .dtype = args->dtype};
-    for (uint32_t q = 0; q < args->n_owners; q++) {
-        x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
-    }
-    memcpy(x.first, args->first, (args->n_owners + 1) * sizeof *x.first);
-    return x;
+    return sl_device_sources_of(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS);
 }
 
 static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct forward_args *args = cl_arg;
-    struct sl_device_sources x = device_sources(args, buffers);
+    struct sl_device_sources x = sources_of(args, buffers);
     struct sl_weights weights;
     struct sl_edges edges = edges_of(args, buffers, &weights);
     return sl_aggregate_forward_cuda(stream, &edges, sl_buffer_columns(buffers[FORWARD_M]), &x, args->beta,
@@ -772,7 +715,7 @@ static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cud
 static enum sl_status forward_cusparse_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct forward_args *args = cl_arg;
-    struct sl_device_sources x = device_sources(args, buffers);
+    struct sl_device_sources x = sources_of(args, buffers);
     struct sl_weights none;
     struct sl_edges edges = edges_of(args, buffers, &none);
     return sl_aggregate_forward_cusparse(stream, starpu_cusparse_get_local_handle(), &edges,
@@ -791,10 +734,11 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
     const struct forward_args *args = task->cl_arg;
     const struct sl_run *run = args->head.run;
     (void)worker;
-    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 || args->dtype != SL_DTYPE_REAL) {
+    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 ||
+        args->sources.dtype != SL_DTYPE_REAL) {
         return implementation == 0;
     }
-    uint64_t n_sources = args->first[args->n_owners];
+    uint64_t n_sources = args->sources.first[args->sources.n_owners];
     uint64_t copy_bytes = n_sources * sl_handle_columns(STARPU_TASK_GET_HANDLE(task, FORWARD_M)) * sizeof(sl_real);
     return sl_handle_columns(STARPU_TASK_GET_HANDLE(task, FORWARD_SOURCES)) <= INT32_MAX && n_sources <= INT32_MAX &&
            (run->gpu_bytes == 0 || copy_bytes <= run->gpu_bytes / COPY_SHARE);
@@ -803,7 +747,7 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
 static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct backward_args *args = cl_arg;
-    struct sl_device_rows gm = device_rows(buffers + BACK_GM, args->n_chunks, args->shift);
+    struct sl_device_rows gm = sl_device_rows_of(buffers + BACK_GM, args->n_chunks, args->shift);
     sl_real *packed[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
@@ -820,80 +764,60 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
                                       dtype, packed);
 }
 
-/* The share of PE p. */
-static enum sl_status add_share(const struct accumulate_args *args, void *buffers[], cudaStream_t stream, uint32_t p,
-                                int beta)
+enum sl_status sl_accumulate_slice_cuda(cudaStream_t stream, const struct sl_slice_args *sent, void *buffers[],
+                                        const struct sl_asked *asked, int beta, const struct sl_gradient *g)
 {
-    struct sl_weights weights;
-    struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
-    struct sl_device_rows gm = device_rows(buffers + SUM_GM, args->n_chunks, args->shift);
-    struct sl_gradient g = gradient_of(args, buffers[SUM_G]);
-    struct sl_asked asked = {sl_buffer_data(buffers[SUM_INVERSE]), args->n_peers, p};
-    const struct sl_slice_args *sent = &args->sent[p];
-    if (p == args->own) {
-        return sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g);
-    }
-    return sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
-                                   sl_slice_data(buffers, sent), beta, &g);
+    return sl_accumulate_sent_cuda(stream, sent->n_rows, asked, sl_buffer_dtype(buffers[sent->buffer]),
+                                   sl_slice_data(buffers, sent), beta, g);
 }
 
-/* Clear the rows. With weights, write the self terms of the destinations. */
-static enum sl_status begin_gradient(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
+/* Clear the rows. With weights, write the self terms of the destinations. Then add all shares in PE order. The first
+ * share overwrites the cleared rows, unless self terms are there. */
+static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
+    const struct accumulate_args *args = cl_arg;
+    const struct sl_share_args *shares = &args->shares;
     struct sl_weights room;
-    const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
-    struct sl_device_rows gm = device_rows(buffers + SUM_GM, args->n_chunks, args->shift);
-    struct sl_gradient g = gradient_of(args, buffers[SUM_G]);
+    struct sl_transposed block = transposed_of(&args->weights, buffers, &room);
+    struct sl_device_rows gm = sl_device_rows_of(buffers + SUM_GM, shares->n_chunks, shares->shift);
+    struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
+    int beta = block.weights != NULL;
     enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
-    if (st == SL_OK && weights != NULL) {
-        st = sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g);
+    if (st == SL_OK && block.weights != NULL) {
+        st = sl_accumulate_self_cuda(stream, block.weights, shares->n_destinations, &gm, &g);
     }
-    return st;
-}
-
-/* Add all shares in PE order. The first share overwrites the cleared rows, unless self terms are there. */
-static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
-{
-    int beta = args->weights.factors != 0;
-    enum sl_status st = begin_gradient(args, buffers, stream);
-    for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
-        if (p == args->own || args->sent[p].n_rows > 0) {
-            st = add_share(args, buffers, stream, p, beta);
+    for (uint32_t p = 0; p < shares->n_peers && st == SL_OK; p++) {
+        struct sl_asked asked = {sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p};
+        if (p == shares->own) {
+            st = sl_accumulate_own_cuda(stream, &block, shares->t0, shares->n_own, &asked, &gm, beta, &g);
+            beta = 1;
+        } else if (shares->sent[p].n_rows > 0) {
+            st = sl_accumulate_slice_cuda(stream, &shares->sent[p], buffers, &asked, beta, &g);
             beta = 1;
         }
     }
     return st;
 }
 
-static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct accumulate_args *args = cl_arg;
-    return accumulate_cuda(args, buffers, stream);
-}
-
 static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct full_args *args = cl_arg;
-    const sl_real *bases[SL_MAX_FULL_CHUNKS];
+    struct sl_part_views views;
     struct sl_device_part parts[SL_MAX_PES];
-    uint32_t next = 0;
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q], args->width[q], bases + next};
-        next += args->chunks[q];
-    }
-    full_bases(args, buffers, bases);
+    sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
+    sl_device_parts_of(&args->parts, &views, parts);
     struct sl_weights weights;
     struct sl_full_edges edges = {.row0 = args->row0,
                                   .n_rows = sl_buffer_rows(buffers[FULL_M]),
                                   .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
                                   .sources = sl_buffer_data(buffers[FULL_SOURCES]),
-                                  .n_parts = args->n_parts,
+                                  .n_parts = args->parts.n_parts,
                                   .first = sl_buffer_data(buffers[FULL_FIRST]),
                                   .weights = weights_of(&args->weights, buffers, &weights)};
     void *m = buffers[FULL_M];
     const size_t skipped = sl_dtype_bytes(sl_buffer_dtype(m), args->first_column);
-    return sl_aggregate_full_cuda(stream, &edges, args->n_columns, args->dtype, parts, args->beta, sl_buffer_columns(m),
-                                  sl_buffer_dtype(m), (char *)sl_buffer_data(m) + skipped);
+    return sl_aggregate_full_cuda(stream, &edges, args->n_columns, args->parts.dtype, parts, args->beta,
+                                  sl_buffer_columns(m), sl_buffer_dtype(m), (char *)sl_buffer_data(m) + skipped);
 }
 #endif
 
@@ -987,50 +911,6 @@ static struct weight_args add_factors(struct sl_task *task, const struct sl_edge
     return args;
 }
 
-/* Bytes moved by a sum of n_terms rows into n_rows rows. */
-static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
-{
-    return (n_terms + n_rows) * n_columns * sizeof(sl_real);
-}
-
-/* Whether the rows are bf16; false if there are none. */
-static bool are_bf16(const struct sl_rows *rows)
-{
-    return rows->split.n_chunks > 0 && sl_handle_is_bf16(rows->chunk[0]);
-}
-
-static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_dtype *dtype)
-{
-    *dtype = n_bf16 > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    if (n_bf16 == 0 || n_bf16 == n) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
-}
-
-enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype)
-{
-    uint32_t n = x->rows->split.n_chunks > 0;
-    uint32_t n_bf16 = are_bf16(x->rows);
-    for (uint32_t q = 0; q < x->n_owners; q++) {
-        bool there = q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0;
-        n += there;
-        n_bf16 += there && sl_handle_is_bf16(x->packed[q].handle);
-    }
-    return check_entries(name, n, n_bf16, dtype);
-}
-
-enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype)
-{
-    uint32_t n = 0;
-    uint32_t n_bf16 = 0;
-    for (uint32_t q = 0; q < n_parts; q++) {
-        n += rows[q].split.n_chunks > 0;
-        n_bf16 += are_bf16(&rows[q]);
-    }
-    return check_entries(name, n, n_bf16, dtype);
-}
-
 /* Sums may be bf16 only if the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
@@ -1044,34 +924,25 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m)
 {
-    struct forward_args args = {.head = *head, .row0 = row0, .n_owners = sources->n_owners, .own = sources->own};
+    const char *name = "sl_aggregate_forward";
+    struct forward_args args = {.head = *head, .row0 = row0, .beta = beta};
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(m);
-    size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args.packed;
+    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
     enum sl_status st;
-    if (n_columns != sources->rows->n_columns || sources->n_owners > SL_MAX_PES ||
-        sources->rows->split.n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_forward: a mean of width %u of rows of width %u, %u owners, %u chunks",
-                       n_columns, sources->rows->n_columns, sources->n_owners, sources->rows->split.n_chunks);
+    if (n_columns != sources->rows->n_columns) {
+        return sl_fail(SL_EINVAL, "%s: a mean of width %u of rows of width %u", name, n_columns,
+                       sources->rows->n_columns);
     }
-    SL_TRY(st, sl_sources_dtype("sl_aggregate_forward", sources, &args.dtype), done);
-    SL_TRY(st, check_sums("sl_aggregate_forward", args.dtype, m), done);
-    args.n_chunks = sources->rows->split.n_chunks;
-    args.shift = sources->rows->split.shift;
-    args.beta = beta;
-    memcpy(args.first, sources->first, (sources->n_owners + 1) * sizeof *args.first);
-    args.head.work = sum_bytes(n_edges, sl_handle_rows(m), n_columns);
+    SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
+    SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
+    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
     sl_task_add(&task, FORWARD_SOURCES, edge_sources, STARPU_R);
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
-    sl_task_add_each(&task, FORWARD_ROWS, sources->rows->split.n_chunks, sources->rows->chunk, STARPU_R);
-    for (uint32_t q = 0; q < sources->n_owners; q++) {
-        if (q != sources->own) {
-            args.packed[q] = sl_task_add_slice(&task, FORWARD_PACKED, &sources->packed[q], STARPU_R);
-        }
-    }
+    sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
     args.weights = add_weights(&task, FORWARD_FACTORS, sources->weights, sources->n_owners);
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 done:
@@ -1096,7 +967,7 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
         }
         n_rows += packed[q].n_rows;
     }
-    args.head.work = sum_bytes(returned->n_edges, n_rows, gm->n_columns);
+    args.head.work = sl_sum_bytes(returned->n_edges, n_rows, gm->n_columns);
     sl_task_begin(&task, &backward_op);
     sl_task_add(&task, BACK_EDGE_OFFSETS, returned->edge_offsets, STARPU_R);
     sl_task_add(&task, BACK_OFFSETS, returned->back_offsets, STARPU_R);
@@ -1113,19 +984,22 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g)
 {
-    struct accumulate_args args = {.head = *head, .row0 = row0, .t0 = shares->t0, .n_own = shares->n_own};
+    const struct sl_split *split = &shares->gm->split;
+    struct accumulate_args args = {.head = *head,
+                                   .shares = {.row0 = row0,
+                                              .n_destinations = split->n_rows,
+                                              .t0 = shares->t0,
+                                              .n_own = shares->n_own,
+                                              .n_chunks = split->n_chunks,
+                                              .shift = split->shift,
+                                              .n_peers = shares->n_peers,
+                                              .own = shares->own}};
     struct sl_task task;
-    uint64_t n_terms = shares->n_own;
     if (sl_handle_columns(g) != shares->gm->n_columns || shares->n_peers > SL_MAX_PES ||
         shares->gm->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_accumulate: width %u from gradients of width %u, %u peers, %u chunks",
                        sl_handle_columns(g), shares->gm->n_columns, shares->n_peers, shares->gm->split.n_chunks);
     }
-    args.n_chunks = shares->gm->split.n_chunks;
-    args.shift = shares->gm->split.shift;
-    args.n_gm = shares->gm->split.n_rows;
-    args.n_peers = shares->n_peers;
-    args.own = shares->own;
     sl_task_begin(&task, &accumulate_op);
     sl_task_add(&task, BACK_EDGE_OFFSETS, shares->edge_offsets, STARPU_R);
     sl_task_add(&task, BACK_OFFSETS, shares->back_offsets, STARPU_R);
@@ -1133,15 +1007,10 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     sl_task_add(&task, SUM_G, g, STARPU_W);
     sl_task_add(&task, SUM_INVERSE, shares->inverse, STARPU_R);
     sl_task_add_each(&task, SUM_GM, shares->gm->split.n_chunks, shares->gm->chunk, STARPU_R);
-    for (uint32_t p = 0; p < shares->n_peers; p++) {
-        if (p != shares->own) {
-            args.sent[p] = sl_task_add_slice(&task, SUM_SENT, &shares->sent[p], STARPU_R);
-            n_terms += args.sent[p].n_rows;
-        }
-    }
+    uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
     args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->n_peers);
-    args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
-    size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
+    args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
+    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -1149,13 +1018,8 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
 static enum sl_status check_full(const struct sl_full_sources *sources, starpu_data_handle_t m)
 {
     const struct sl_full_columns *columns = &sources->columns;
-    uint64_t n_chunks = 0;
-    if (sources->n_parts > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts (at most %d)", sources->n_parts, SL_MAX_PES);
-    }
     for (uint32_t q = 0; q < sources->n_parts; q++) {
         uint32_t start = columns->start[q];
-        n_chunks += sources->rows[q].split.n_chunks;
         if ((uint64_t)start + columns->n > sources->rows[q].n_columns ||
             (uint64_t)columns->first + columns->n > sl_handle_columns(m)) {
             return sl_fail(
@@ -1164,43 +1028,29 @@ static enum sl_status check_full(const struct sl_full_sources *sources, starpu_d
                 columns->first, columns->n, sl_handle_columns(m), start, q, sources->rows[q].n_columns);
         }
     }
-    if (n_chunks <= SL_MAX_FULL_CHUNKS) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "sl_aggregate_full: %llu chunks (at most %d)", (unsigned long long)n_chunks,
-                   SL_MAX_FULL_CHUNKS);
+    return SL_OK;
 }
 
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                         uint32_t row0, int beta, starpu_data_handle_t m)
 {
     const struct sl_full_columns *columns = &sources->columns;
-    struct full_args args = {.head = *head,
-                             .row0 = row0,
-                             .n_parts = sources->n_parts,
-                             .beta = beta,
-                             .first_column = columns->first,
-                             .n_columns = columns->n};
-    const struct sl_rows *rows = sources->rows;
+    const char *name = "sl_aggregate_full";
+    struct full_args args = {
+        .head = *head, .row0 = row0, .beta = beta, .first_column = columns->first, .n_columns = columns->n};
     struct sl_task task;
     enum sl_status st;
+    SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, columns->start, &args.parts), done);
     SL_TRY(st, check_full(sources, m), done);
-    SL_TRY(st, sl_parts_dtype("sl_aggregate_full", sources->n_parts, rows, &args.dtype), done);
-    SL_TRY(st, check_sums("sl_aggregate_full", args.dtype, m), done);
+    SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
     sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
     sl_task_add(&task, FULL_M, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
-    for (uint32_t q = 0; q < sources->n_parts; q++) {
-        args.chunks[q] = rows[q].split.n_chunks;
-        args.shift[q] = rows[q].split.shift;
-        args.column[q] = columns->start[q];
-        args.width[q] = rows[q].n_columns;
-        sl_task_add_each(&task, FULL_ROWS, rows[q].split.n_chunks, rows[q].chunk, STARPU_R);
-    }
+    sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
     args.weights = add_factors(&task, sources->weights, sources->first_id);
-    args.head.work = sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
+    args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:
     return st;

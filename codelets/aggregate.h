@@ -17,9 +17,7 @@
  * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
  * d itself. Frontiers nest (tasks/rows.h): row r of the block's destinations is row r of the level below.
  *
- * A position is an index into the block's T distinct sources, ordered by owner (codelets/sample.h). The PE's own
- * sources are rows of its next frontier or of its part's table; the inverse that merge wrote maps a position to the
- * row. Sources of another owner are the rows of the buffer that this owner packed.
+ * codelets/sources.h says what a position is, and where its row is.
  *
  * Backward has two submissions. `backward` fills the buffers that go back to the owners. `accumulate`, at the owner,
  * adds the buffers of all PEs of the group in PE order. The terms of a row have a fixed order, and no sum uses atomics.
@@ -30,14 +28,10 @@
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
 
-#include "tasks/rows.h"
-#include "tasks/task.h"
+#include "codelets/sources.h"
 #ifdef SL_CUDA
 #include <cusparse.h>
 #endif
-
-/* Most chunks of all parts together, in evaluation. */
-#define SL_MAX_FULL_CHUNKS 1024
 
 /* ---- blocks, for kernels and launchers. Arrays are in the memory of the processor that runs the kernel. ---- */
 
@@ -105,17 +99,10 @@ struct sl_gradient {
     uint64_t *begun;
 };
 
-/* ---- kernels, CPU ---- */
+/* The gradient in a task's buffer. */
+struct sl_gradient sl_gradient_of(uint32_t row0, void *buffer);
 
-/* Sources of a block by position. Positions first[q] .. first[q + 1] - 1 are the items of view[q], in order. */
-struct sl_sources {
-    uint32_t n_owners;
-    const uint32_t *first; /* n_owners + 1 */
-    const struct sl_view *view;
-    /* Own rows, by row, for the self terms of symmetric sums. NULL: the self term of a destination is the source with
-     * the same id. */
-    const struct sl_view *own;
-};
+/* ---- kernels, CPU ---- */
 
 /* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. */
 void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
@@ -142,6 +129,10 @@ void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *
 
 void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, const sl_bf16 *sent, const struct sl_gradient *g);
 
+/* The same for the rows from another PE, inside a task, in the dtype of their buffer. */
+void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,
+                             const struct sl_gradient *g);
+
 /* The same for the PE's own sources, positions t0 .. t0 + n - 1. Reads the transposed block instead of a buffer. */
 void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
                            const struct sl_view *gm, const struct sl_gradient *g);
@@ -153,24 +144,6 @@ void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint3
  * Sums of up to 256 terms run along the list, as on the CPU. A longer list is cut into slices: each slice is summed,
  * then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are sl_real
  * unless an enum sl_dtype says bf16; then a pointer to sl_real points to bf16 rows. ---- */
-
-/* Rows in chunks, as a kernel parameter. */
-struct sl_device_rows {
-    uint32_t n_chunks;
-    uint32_t shift; /* row r is row (r & mask) of chunk r >> shift */
-    const sl_real *chunk[SL_MAX_CHUNKS];
-};
-
-/* Sources of a block by position. Positions first[q] .. first[q + 1] - 1 are the rows of packed[q], in order. For q =
- * own, position first[own] + i is a row of `rows`: entry i of requester own in the own inverse. */
-struct sl_device_sources {
-    uint32_t n_owners, own;
-    const uint32_t *inverse; /* a list by PE (codelets/sample.h) */
-    struct sl_device_rows rows;
-    const sl_real *packed[SL_MAX_PES]; /* NULL for own and for empty ranges */
-    uint32_t first[SL_MAX_PES + 1];
-    enum sl_dtype dtype; /* of all rows */
-};
 
 /* m_dtype is bf16 only if the sources are bf16. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
@@ -207,18 +180,13 @@ SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const st
 SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
                                                    enum sl_dtype dtype, const void *sent, int beta,
                                                    const struct sl_gradient *g);
+/* Add the rows from another PE, inside a task. */
+enum sl_status sl_accumulate_slice_cuda(cudaStream_t stream, const struct sl_slice_args *sent, void *buffers[],
+                                        const struct sl_asked *asked, int beta, const struct sl_gradient *g);
 SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
                                                   uint32_t n, const struct sl_asked *asked,
                                                   const struct sl_device_rows *gm, int beta,
                                                   const struct sl_gradient *g);
-
-/* The rows of one part of the graph. */
-struct sl_device_part {
-    uint32_t n_chunks, shift;
-    uint32_t width; /* columns of a row */
-    /* A host array: device addresses of the current columns of each chunk. */
-    const sl_real *const *chunk;
-};
 
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
 struct sl_full_edges {
@@ -252,25 +220,6 @@ struct sl_edge_weights {
     starpu_data_handle_t request;
     double scale; /* s */
 };
-
-/* Sources of one PE's block as handles. */
-struct sl_source_handles {
-    uint32_t n_owners;     /* G */
-    uint32_t own;          /* index of this PE among the owners */
-    const uint32_t *first; /* G + 1 positions */
-    /* Own rows, all chunks: the next level, or the part. */
-    const struct sl_rows *rows;
-    /* Own inverse: the row of position p is entry p - first[own] of requester own. */
-    starpu_data_handle_t inverse;
-    /* G slices; empty for own, and for an owner without sources. */
-    const struct sl_slice *packed;
-    const struct sl_edge_weights *weights; /* NULL: the mean */
-};
-
-/* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.
- * SL_EINVAL: some rows are bf16 and some are not. */
-enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
-enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
 
 /* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x F]. n_edges: a rough count, for the performance model.
  * All sources have the same dtype. m is bf16 only if the sources are. */

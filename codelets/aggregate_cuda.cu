@@ -10,6 +10,7 @@
  * the groups of a block take a slice of it each, and the sums of the slices are added in order. The result depends on
  * the list and on the width alone, never on the grid. */
 #include "codelets/bf16.cuh"
+#include "codelets/sources.cuh"
 
 #include "codelets/aggregate.h"
 #include "codelets/sample.h"
@@ -28,29 +29,6 @@ static inline __device__ float nothing(float)
 static inline __device__ float4 nothing(float4)
 {
     return make_float4(0, 0, 0, 0);
-}
-
-/* ---- row addresses ---- */
-
-template <typename S>
-static inline __device__ const S *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
-{
-    return (const S *)rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
-}
-
-/* The source at a position. All lanes read the same bounds at the same time. */
-template <typename S>
-static inline __device__ const S *source_row(const struct sl_device_sources &x, uint32_t position, uint32_t n_columns)
-{
-    uint32_t q = 0;
-    for (uint32_t k = 1; k < x.n_owners; k++) {
-        q += position >= x.first[k];
-    }
-    uint32_t i = position - x.first[q];
-    if (q != x.own) {
-        return (const S *)x.packed[q] + (size_t)i * n_columns;
-    }
-    return chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
 }
 
 /* ---- lists ---- */
@@ -91,7 +69,7 @@ template <typename S, typename T> struct block_means : plain_list<S, T> {
     }
     __device__ const S *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
     {
-        return source_row<S>(x, __ldg(edge_sources + e), n_columns);
+        return sl_source_row<S>(x, __ldg(edge_sources + e), n_columns);
     }
 };
 
@@ -115,7 +93,7 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
         it.id = sl_weights_destination(&weights, row0 + d);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
-        it.self = chunk_row<S>(block.x.rows, row0 + d, n_columns);
+        it.self = sl_chunk_row<S>(block.x.rows, row0 + d, n_columns);
         return it;
     }
     __device__ const S *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
@@ -123,22 +101,18 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
         const uint32_t position = __ldg(block.edge_sources + e);
         const sl_vertex id = sl_weights_source(&weights, position);
         *weight = weight_of(it, sl_weights_factor(&weights, id), id);
-        return source_row<S>(block.x, position, n_columns);
+        return sl_source_row<S>(block.x, position, n_columns);
     }
 };
 
-/* Destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
+/* Destinations of a whole part. */
 template <typename S, typename T> struct part_means : plain_list<S, T> {
     const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
-    const uint32_t *first;
-    const sl_real *const *chunk;
     T *m;
     uint32_t m_width;
     uint32_t row0;
-    uint32_t n_parts;
-    uint16_t base[SL_MAX_PES];
-    uint8_t shift[SL_MAX_PES];
+    struct sl_device_parts parts;
     uint32_t width[SL_MAX_PES];
 
     __device__ struct item item_of(uint32_t i, uint32_t) const
@@ -154,12 +128,8 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
     }
     __device__ const S *row_of(sl_vertex id) const
     {
-        uint32_t q = 0;
-        for (uint32_t k = 1; k < n_parts; k++) {
-            q += id >= __ldg(first + k);
-        }
-        uint32_t r = id - __ldg(first + q);
-        return (const S *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width[q];
+        const uint32_t q = parts.part_of(id);
+        return parts.row<S>(q, id, width[q]);
     }
 };
 
@@ -205,7 +175,7 @@ struct transposed_means {
     {
         uint32_t d = __ldg(back_rows + e);
         *weight = 1 / (sl_real)degree(d);
-        return chunk_row<sl_real>(gm, d, n_columns);
+        return sl_chunk_row<sl_real>(gm, d, n_columns);
     }
 };
 
@@ -223,7 +193,7 @@ struct transposed_sums : transposed_means {
         const uint32_t d = __ldg(back_rows + e);
         const sl_vertex id = sl_weights_destination(&weights, d);
         *weight = weight_of(it, sl_weights_share(&weights, id, degree(d)), id);
-        return chunk_row<sl_real>(gm, d, n_columns);
+        return sl_chunk_row<sl_real>(gm, d, n_columns);
     }
 };
 
@@ -296,7 +266,7 @@ struct self_gradients : plain_list<sl_real, sl_real> {
                 0,
                 id,
                 sl_weights_self(&weights, id),
-                chunk_row<sl_real>(gm, g.row0 + i, n_columns)};
+                sl_chunk_row<sl_real>(gm, g.row0 + i, n_columns)};
     }
     __device__ const sl_real *row(const struct item &, uint64_t, uint32_t, sl_real *) const
     {
@@ -305,16 +275,6 @@ struct self_gradients : plain_list<sl_real, sl_real> {
 };
 
 /* ---- sums ---- */
-
-/* The largest n of the groups in a warp. All groups run that many steps. */
-template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n)
-{
-    for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
-        uint32_t other = __shfl_xor_sync(SL_ALL_LANES, n, distance);
-        n = other > n ? other : n;
-    }
-    return n;
-}
 
 /* The work of a lane: a vector of V's width among the columns of its group's item, if active. */
 struct tile {
@@ -334,7 +294,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &tile, 
     static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
     const uint32_t lane = sl_lane() % LANES;
     const uint32_t lane0 = sl_lane() - lane;
-    const uint32_t most = group_max<LANES>(n);
+    const uint32_t most = sl_group_max<LANES>(n);
     for (uint32_t done = 0; done < most; done += LANES) {
         const typename List::source *my_row = nullptr;
         sl_real my_weight = it.weight;
@@ -484,7 +444,7 @@ struct source_rows {
 
     __device__ const sl_real *from(uint32_t i, uint32_t n_columns) const
     {
-        return source_row<sl_real>(x, i, n_columns);
+        return sl_source_row<sl_real>(x, i, n_columns);
     }
     __device__ sl_real *to(uint32_t i, uint32_t n_columns) const
     {
@@ -722,37 +682,6 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
     return start(name, stream, list, n, g->n_columns, beta, addresses);
 }
 
-/* ---- evaluation: more chunks than parameters hold ---- */
-
-#define POINTERS 256 /* per launch */
-
-struct pointers {
-    const sl_real *pointer[POINTERS];
-};
-
-static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
-{
-    for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.pointer[i];
-    }
-}
-
-/* Send the addresses of all chunks to device memory as kernel parameters: the host memory of an asynchronous copy would
- * have to outlive the call. */
-static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_real *const *from, const sl_real **to)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t done = 0; done < n && st == SL_OK; done += POINTERS) {
-        struct pointers some = {};
-        uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
-        for (uint32_t i = 0; i < n_some; i++) {
-            some.pointer[i] = from[done + i];
-        }
-        st = sl_start("sl_aggregate_full", stream, 1, store_pointers, some, n_some, to + done);
-    }
-    return st;
-}
-
 /* S: stored type of the rows. T: of the sums. */
 template <typename S, typename T>
 static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
@@ -761,35 +690,24 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     const char *name = "sl_aggregate_full";
     struct part_means<S, T> list = {
     };
-    const sl_real *chunks[SL_MAX_FULL_CHUNKS];
-    uint32_t n = 0;
     uintptr_t addresses = sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real);
     for (uint32_t q = 0; q < edges->n_parts; q++) {
-        list.base[q] = (uint16_t)n;
-        list.shift[q] = (uint8_t)parts[q].shift;
         list.width[q] = parts[q].width;
         addresses |= parts[q].width * sizeof(sl_real); /* every row must begin at an address for four numbers */
         for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
-            chunks[n] = parts[q].chunk[c];
-            addresses |= sl_quad_address(sl_dtype_of<S>(), chunks[n++]);
+            addresses |= sl_quad_address(sl_dtype_of<S>(), parts[q].chunk[c]);
         }
     }
-    sl_scratch scratch(stream);
-    enum sl_status st = scratch.take(n * sizeof *chunks, "sl_aggregate_full: the addresses of chunks");
-    if (st == SL_OK) {
-        st = send_pointers(stream, n, chunks, scratch.as<const sl_real *>());
-    }
+    sl_scratch chunks(stream);
+    enum sl_status st = sl_send_parts(name, stream, edges->n_parts, edges->first, parts, &chunks, &list.parts);
     if (st != SL_OK) {
         return st;
     }
     list.offsets = edges->offsets;
     list.sources = edges->sources;
-    list.first = edges->first;
-    list.chunk = scratch.as<const sl_real *>();
     list.m = (T *)m_out;
     list.m_width = m_width;
     list.row0 = edges->row0;
-    list.n_parts = edges->n_parts;
     if (edges->weights == nullptr) {
         return start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses);
     }

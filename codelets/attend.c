@@ -530,13 +530,8 @@ SL_CLONES void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32
 struct forward_args {
     struct sl_task_args head;
     uint32_t row0;
-    uint32_t n_owners;
-    uint32_t own;
-    uint32_t n_chunks, shift; /* of the own rows */
-    int beta;                 /* of forward */
-    enum sl_dtype dtype;      /* of U */
-    uint32_t first[SL_MAX_PES + 1];
-    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] */
+    int beta; /* of forward */
+    struct sl_source_args sources;
 };
 
 struct backward_args {
@@ -551,27 +546,20 @@ struct backward_args {
 
 struct accumulate_args {
     struct sl_task_args head;
-    uint32_t row0;
-    uint32_t n_destinations; /* of the PE */
-    uint32_t t0, n_own;
-    uint32_t n_chunks, shift;
-    uint32_t n_peers, own;
-    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] */
+    struct sl_share_args shares;
 };
 
 struct full_args {
     struct sl_task_args head;
     uint32_t row0;
     uint32_t n_heads;
-    uint32_t n_parts, part;
+    uint32_t part;
     int beta;
-    enum sl_dtype dtype;         /* of U */
-    uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
-    uint32_t shift[SL_MAX_PES];
+    struct sl_part_args parts;
 };
 
 /* Rows of an accumulation's chunk that are destinations: the first ones. */
-static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows)
+static uint32_t destinations(const struct sl_share_args *args, uint32_t n_rows)
 {
     uint32_t n = args->n_destinations > args->row0 ? args->n_destinations - args->row0 : 0;
     return sl_min_u32(n, n_rows);
@@ -585,52 +573,32 @@ enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U };
 enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT };
 enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS };
 
-/* The sources of a block, with the arrays that they point to. */
-struct sources {
-    const sl_real *own[SL_MAX_CHUNKS];
-    const sl_real *packed[SL_MAX_PES];
-    struct sl_view view[SL_MAX_PES];
-    struct sl_sources x;
-};
-
-/* The chunks are the buffers from first_chunk on. */
-static void take_sources(const struct forward_args *args, void *buffers[], uint32_t first_chunk, struct sources *out)
-{
-    const uint32_t *inverse = sl_buffer_data(buffers[INVERSE]);
-    sl_chunks_data(buffers + first_chunk, args->n_chunks, out->own);
-    for (uint32_t q = 0; q < args->n_owners; q++) {
-        out->packed[q] = sl_slice_data(buffers, &args->packed[q]);
-        out->view[q] = (struct sl_view){&out->packed[q], 31, NULL};
-    }
-    out->view[args->own] = (struct sl_view){out->own, args->shift, sl_list_of(inverse, args->n_owners, args->own)};
-    out->x = (struct sl_sources){.n_owners = args->n_owners, .first = args->first, .view = out->view};
-}
-
 /* Buffers 0 .. 4: edge offsets, edge sources, own inverse, and matrices of the destinations of width H and K. */
 static struct sl_heads heads_of(void *buffers[])
 {
     return (struct sl_heads){sl_buffer_columns(buffers[FORWARD_Z]), sl_buffer_columns(buffers[FORWARD_LSE])};
 }
 
-static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[], const struct sources *sources)
+static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[],
+                                     const struct sl_source_views *sources)
 {
-    struct sl_view own = {sources->own, args->shift, NULL};
     struct sl_heads heads = heads_of(buffers);
-    return (struct sl_attend_rows){.heads = heads,
-                                   .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
-                                   .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
-                                   .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
-                                   .x = &sources->x,
-                                   .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
+    return (struct sl_attend_rows){
+        .heads = heads,
+        .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
+        .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
+        .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
+        .x = &sources->x,
+        .self = sl_view_row_of(args->sources.dtype, &sources->rows, args->row0, sl_heads_row(heads))};
 }
 
 static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
-    struct sources sources;
-    take_sources(args, buffers, 5, &sources);
+    struct sl_source_views sources;
+    sl_sources_view(&args->sources, buffers, buffers[INVERSE], buffers + FORWARD_ROWS, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    if (args->dtype == SL_DTYPE_BF16) {
+    if (args->sources.dtype == SL_DTYPE_BF16) {
         sl_attend_forward_bf16_cpu(&rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
                                    sl_buffer_data(buffers[FORWARD_LSE]));
     } else {
@@ -643,10 +611,10 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 static enum sl_status sides_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
-    struct sources sources;
-    take_sources(args, buffers, 6, &sources);
+    struct sl_source_views sources;
+    sl_sources_view(&args->sources, buffers, buffers[INVERSE], buffers + SIDES_ROWS, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    if (args->dtype == SL_DTYPE_BF16) {
+    if (args->sources.dtype == SL_DTYPE_BF16) {
         sl_attend_sides_bf16_cpu(&rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
                                  sl_buffer_data(buffers[SIDES]));
     } else {
@@ -722,7 +690,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 /* Add the terms that the owner's rows get from its own block. */
-static void add_own_terms(const struct accumulate_args *args, const struct sl_attend_back *block, bool u_is_bf16,
+static void add_own_terms(const struct sl_share_args *args, const struct sl_attend_back *block, bool u_is_bf16,
                           const void *u, const uint32_t *inverse, const struct sl_gradient *g)
 {
     if (u_is_bf16) {
@@ -733,7 +701,7 @@ static void add_own_terms(const struct accumulate_args *args, const struct sl_at
 }
 
 /* Add all shares in PE order. */
-static void add_shares(const struct accumulate_args *args, const struct sl_attend_back *block, void *buffers[],
+static void add_shares(const struct sl_share_args *args, const struct sl_attend_back *block, void *buffers[],
                        const struct sl_gradient *g)
 {
     const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
@@ -748,13 +716,10 @@ static void add_shares(const struct accumulate_args *args, const struct sl_atten
     }
     for (uint32_t p = 0; p < args->n_peers; p++) {
         const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
-        const struct sl_slice_args *sent = &args->sent[p];
         if (p == args->own) {
             add_own_terms(args, block, u_is_bf16, u, rows, g);
-        } else if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
-            sl_accumulate_sent_bf16_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), g);
         } else {
-            sl_accumulate_sent_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), g);
+            sl_accumulate_slice_cpu(&args->sent[p], buffers, rows, g);
         }
     }
 }
@@ -762,45 +727,40 @@ static void add_shares(const struct accumulate_args *args, const struct sl_atten
 static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct accumulate_args *args = cl_arg;
+    const struct sl_share_args *shares = &args->shares;
     const sl_real *gz[SL_MAX_CHUNKS];
     const sl_real *sides[SL_MAX_CHUNKS];
-    void **sides_buffers = buffers + SUM_GZ + args->n_chunks;
-    struct sl_gradient gradient = {args->row0, sl_buffer_rows(buffers[SUM_GU]), sl_buffer_columns(buffers[SUM_GU]),
-                                   sl_buffer_data(buffers[SUM_GU]), NULL};
-    sl_chunks_data(buffers + SUM_GZ, args->n_chunks, gz);
-    sl_chunks_data(sides_buffers, args->n_chunks, sides);
+    void **sides_buffers = buffers + SUM_GZ + shares->n_chunks;
+    struct sl_gradient gradient = sl_gradient_of(shares->row0, buffers[SUM_GU]);
+    sl_chunks_data(buffers + SUM_GZ, shares->n_chunks, gz);
+    sl_chunks_data(sides_buffers, shares->n_chunks, sides);
     struct sl_attend_back block = {
-        .heads = heads_of_sides(gradient.n_columns, args->n_chunks, buffers + SUM_GZ, sides_buffers),
+        .heads = heads_of_sides(gradient.n_columns, shares->n_chunks, buffers + SUM_GZ, sides_buffers),
         .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
         .rows = sl_buffer_data(buffers[BACK_ROWS]),
-        .gz = {gz, args->shift, NULL},
-        .sides = {sides, args->shift, NULL}};
-    add_shares(args, &block, buffers, &gradient);
+        .gz = {gz, shares->shift, NULL},
+        .sides = {sides, shares->shift, NULL}};
+    add_shares(shares, &block, buffers, &gradient);
     return SL_OK;
 }
 
 static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct full_args *args = cl_arg;
-    const sl_real *bases[SL_MAX_FULL_CHUNKS];
-    struct sl_view view[SL_MAX_PES];
-    uint32_t next = 0;
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
-        sl_chunks_data(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
-        next += args->chunks[q];
-    }
+    struct sl_part_views parts;
+    sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
     const uint64_t *offsets = sl_buffer_data(buffers[FULL_OFFSETS]);
     const sl_vertex *sources = sl_buffer_data(buffers[FULL_SOURCES]);
-    struct sl_sources x = {.n_owners = args->n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = view};
+    struct sl_sources x = {
+        .n_owners = args->parts.n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = parts.view};
     struct sl_heads heads = {sl_buffer_columns(buffers[FULL_Z]), args->n_heads};
-    struct sl_attend_rows rows = {.heads = heads,
-                                  .n_rows = sl_buffer_rows(buffers[FULL_Z]),
-                                  .sources = sources + (offsets[args->row0] - offsets[0]),
-                                  .x = &x,
-                                  .self =
-                                      sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
-    if (args->dtype == SL_DTYPE_BF16) {
+    struct sl_attend_rows rows = {
+        .heads = heads,
+        .n_rows = sl_buffer_rows(buffers[FULL_Z]),
+        .sources = sources + (offsets[args->row0] - offsets[0]),
+        .x = &x,
+        .self = sl_view_row_of(args->parts.dtype, &parts.view[args->part], args->row0, sl_heads_row(heads))};
+    if (args->parts.dtype == SL_DTYPE_BF16) {
         attend_full_bf16(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
     } else {
         attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
@@ -809,46 +769,25 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 #ifdef SL_CUDA
-/* n_chunks consecutive buffers as rows. */
-static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
-{
-    struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
-    sl_chunks_data(buffers, n_chunks, rows.chunk);
-    return rows;
-}
-
-static struct sl_device_sources device_sources(const struct forward_args *args, void *buffers[], uint32_t first_chunk)
-{
-    struct sl_device_sources x = {.n_owners = args->n_owners,
-                                  .own = args->own,
-                                  .inverse = sl_buffer_data(buffers[INVERSE]),
-                                  .rows = device_rows(buffers + first_chunk, args->n_chunks, args->shift),
-                                  .dtype = args->dtype};
-    for (uint32_t q = 0; q < args->n_owners; q++) {
-        x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
-    }
-    memcpy(x.first, args->first, (args->n_owners + 1) * sizeof *x.first);
-    return x;
-}
-
 static struct sl_attend_device_rows device_destinations(const struct forward_args *args, void *buffers[],
                                                         const struct sl_device_sources *x)
 {
-    struct sl_view own = {x->rows.chunk, args->shift, NULL};
+    struct sl_view own = {x->rows.chunk, args->sources.shift, NULL};
     struct sl_heads heads = heads_of(buffers);
-    return (struct sl_attend_device_rows){.heads = heads,
-                                          .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
-                                          .offsets =
-                                              (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
-                                          .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
-                                          .x = x,
-                                          .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
+    return (struct sl_attend_device_rows){
+        .heads = heads,
+        .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
+        .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
+        .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
+        .x = x,
+        .self = sl_view_row_of(args->sources.dtype, &own, args->row0, sl_heads_row(heads))};
 }
 
 static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct forward_args *args = cl_arg;
-    struct sl_device_sources x = device_sources(args, buffers, 5);
+    struct sl_device_sources x =
+        sl_device_sources_of(&args->sources, buffers, buffers[INVERSE], buffers + FORWARD_ROWS);
     struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
     return sl_attend_forward_cuda(stream, &rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
                                   sl_buffer_data(buffers[FORWARD_LSE]));
@@ -857,7 +796,7 @@ static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cud
 static enum sl_status sides_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct forward_args *args = cl_arg;
-    struct sl_device_sources x = device_sources(args, buffers, 6);
+    struct sl_device_sources x = sl_device_sources_of(&args->sources, buffers, buffers[INVERSE], buffers + SIDES_ROWS);
     struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
     return sl_attend_sides_cuda(stream, &rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
                                 sl_buffer_data(buffers[SIDES]));
@@ -872,8 +811,8 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
         .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz, sides),
         .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
         .rows = sl_buffer_data(buffers[BACK_ROWS]),
-        .gz = device_rows(gz, args->n_chunks, args->shift),
-        .sides = device_rows(sides, args->n_chunks, args->shift)};
+        .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
+        .sides = sl_device_rows_of(sides, args->n_chunks, args->shift)};
     const sl_real *u[SL_MAX_PES];
     sl_real *gu[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
@@ -890,70 +829,56 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
 }
 
 /* Add all shares in PE order to cleared rows. */
-static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
+static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
+    const struct accumulate_args *args = cl_arg;
+    const struct sl_share_args *shares = &args->shares;
     void **gz = buffers + SUM_GZ;
-    void **sides = gz + args->n_chunks;
+    void **sides = gz + shares->n_chunks;
     const void *u = sl_buffer_data(buffers[SUM_U]);
     const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
-    sl_real *gu = sl_buffer_data(buffers[SUM_GU]);
-    uint32_t n_rows = sl_buffer_rows(buffers[SUM_GU]);
-    uint32_t n_columns = sl_buffer_columns(buffers[SUM_GU]);
-    struct sl_attend_device_back block = {.heads = heads_of_sides(n_columns, args->n_chunks, gz, sides),
+    struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_GU]);
+    struct sl_attend_device_back block = {.heads = heads_of_sides(g.n_columns, shares->n_chunks, gz, sides),
                                           .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                          .gz = device_rows(gz, args->n_chunks, args->shift),
-                                          .sides = device_rows(sides, args->n_chunks, args->shift)};
-    struct sl_attend_device_own own = {args->n_own, args->t0, args->n_peers, args->own,
+                                          .gz = sl_device_rows_of(gz, shares->n_chunks, shares->shift),
+                                          .sides = sl_device_rows_of(sides, shares->n_chunks, shares->shift)};
+    struct sl_attend_device_own own = {shares->n_own, shares->t0, shares->n_peers, shares->own,
                                        sl_buffer_data(buffers[SUM_INVERSE])};
-    struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu, NULL};
-    enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
+    enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
     if (st == SL_OK) {
-        st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), dtype, u, gu);
+        st = sl_attend_self_cuda(stream, &block, g.row0, destinations(shares, g.n_rows), dtype, u, g.rows);
     }
-    for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
-        const struct sl_slice_args *sent = &args->sent[p];
-        if (p == args->own) {
-            st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, dtype, u, gu);
-        } else if (sent->n_rows > 0) {
-            struct sl_asked asked = {own.inverse, args->n_peers, p};
-            st = sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
-                                         sl_slice_data(buffers, sent), 1, &gradient);
+    for (uint32_t p = 0; p < shares->n_peers && st == SL_OK; p++) {
+        if (p == shares->own) {
+            st = sl_attend_own_cuda(stream, &block, &own, g.row0, g.n_rows, dtype, u, g.rows);
+        } else if (shares->sent[p].n_rows > 0) {
+            struct sl_asked asked = {own.inverse, shares->n_peers, p};
+            st = sl_accumulate_slice_cuda(stream, &shares->sent[p], buffers, &asked, 1, &g);
         }
     }
     return st;
 }
 
-static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct accumulate_args *args = cl_arg;
-    return accumulate_cuda(args, buffers, stream);
-}
-
 static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct full_args *args = cl_arg;
-    const sl_real *bases[SL_MAX_FULL_CHUNKS];
+    struct sl_part_views views;
     struct sl_device_part parts[SL_MAX_PES];
-    uint32_t next = 0;
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q],
-                                           sl_buffer_columns(buffers[FULL_Z]) + 2 * args->n_heads, bases + next};
-        sl_chunks_data(buffers + FULL_ROWS + next, args->chunks[q], bases + next);
-        next += args->chunks[q];
-    }
-    struct sl_view own = {parts[args->part].chunk, args->shift[args->part], NULL};
+    sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
+    sl_device_parts_of(&args->parts, &views, parts);
     struct sl_heads heads = {sl_buffer_columns(buffers[FULL_Z]), args->n_heads};
-    struct sl_attend_device_full rows = {.heads = heads,
-                                         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
-                                         .row0 = args->row0,
-                                         .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
-                                         .sources = sl_buffer_data(buffers[FULL_SOURCES]),
-                                         .n_parts = args->n_parts,
-                                         .first = sl_buffer_data(buffers[FULL_FIRST]),
-                                         .parts = parts,
-                                         .dtype = args->dtype,
-                                         .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
+    struct sl_attend_device_full rows = {
+        .heads = heads,
+        .n_rows = sl_buffer_rows(buffers[FULL_Z]),
+        .row0 = args->row0,
+        .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
+        .sources = sl_buffer_data(buffers[FULL_SOURCES]),
+        .n_parts = args->parts.n_parts,
+        .first = sl_buffer_data(buffers[FULL_FIRST]),
+        .parts = parts,
+        .dtype = args->parts.dtype,
+        .self = sl_view_row_of(args->parts.dtype, &views.view[args->part], args->row0, sl_heads_row(heads))};
     return sl_attend_full_cuda(stream, &rows, args->beta, sl_buffer_data(buffers[FULL_Z]));
 }
 #endif
@@ -1026,12 +951,6 @@ static struct sl_operation full_op = {
 
 /* ---- submissions ---- */
 
-/* Bytes moved by a sum of n_terms rows into n_rows rows. */
-static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
-{
-    return (n_terms + n_rows) * n_columns * sizeof(sl_real);
-}
-
 /* Whether rows of n_columns are [ u | el | er ] of these heads. */
 static enum sl_status check_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_heads)
 {
@@ -1054,15 +973,6 @@ static enum sl_status check_chunk(const char *name, const struct sl_split *split
                    split->n_rows, 1u << split->shift);
 }
 
-static enum sl_status check_sources(const char *name, const struct sl_source_handles *sources)
-{
-    if (sources->n_owners <= SL_MAX_PES && sources->rows->split.n_chunks <= SL_MAX_CHUNKS) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners, SL_MAX_PES,
-                   sources->rows->split.n_chunks, SL_MAX_CHUNKS);
-}
-
 /* The checks and arguments that forward and sides share. The matrices of the destinations are
  * [n_rows x H] and [n_rows x K]. */
 static enum sl_status fill_forward(const char *name, struct forward_args *args, const struct sl_source_handles *sources,
@@ -1070,18 +980,12 @@ static enum sl_status fill_forward(const char *name, struct forward_args *args, 
 {
     uint32_t n_rows = sl_handle_rows(z);
     enum sl_status st;
-    SL_TRY(st, check_sources(name, sources), done);
+    SL_TRY(st, sl_source_args_fill(name, sources, &args->sources), done);
     SL_TRY(st, check_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse)), done);
     SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
-    SL_TRY(st, sl_sources_dtype(name, sources, &args->dtype), done);
     if (sl_handle_rows(lse) != n_rows) {
         return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
     }
-    args->n_owners = sources->n_owners;
-    args->own = sources->own;
-    args->n_chunks = sources->rows->split.n_chunks;
-    args->shift = sources->rows->split.shift;
-    memcpy(args->first, sources->first, (sources->n_owners + 1) * sizeof *args->first);
 done:
     return st;
 }
@@ -1090,13 +994,8 @@ done:
 static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct forward_args *args,
                                      const struct sl_source_handles *sources)
 {
-    sl_task_add_each(task, role, sources->rows->split.n_chunks, sources->rows->chunk, STARPU_R);
-    for (uint32_t q = 0; q < sources->n_owners; q++) {
-        if (q != sources->own) {
-            args->packed[q] = sl_task_add_slice(task, role + 1, &sources->packed[q], STARPU_R);
-        }
-    }
-    size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args->packed;
+    sl_source_args_add(task, role, sources, &args->sources);
+    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args->sources.packed;
     return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -1110,7 +1009,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
     if (st != SL_OK) {
         return st;
     }
-    args.head.work = sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
+    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
     sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_R);
@@ -1134,7 +1033,7 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
         return sl_fail(SL_EINVAL, "sl_attend_sides: %u destinations of %u heads, sides [%u x %u]", sl_handle_rows(gz),
                        sl_handle_columns(lse), sl_handle_rows(sides), sl_handle_columns(sides));
     }
-    args.head.work = sum_bytes(n_edges, sl_handle_rows(gz), sources->rows->n_columns);
+    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(gz), sources->rows->n_columns);
     sl_task_begin(&task, &sides_op);
     sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
     sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_R);
@@ -1202,7 +1101,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     }
     args.n_chunks = gradients->gz->split.n_chunks;
     args.shift = gradients->gz->split.shift;
-    args.head.work = sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
+    args.head.work = sl_sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
     sl_task_begin(&task, &backward_op);
     sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
     sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
@@ -1219,25 +1118,20 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
 
-/* Append the gradients from other PEs. Returns the number of rows. */
-static uint64_t add_sent(struct sl_task *task, const struct sl_attend_shares *shares, struct sl_slice_args *sent)
-{
-    uint64_t n = 0;
-    for (uint32_t p = 0; p < shares->n_peers; p++) {
-        if (p != shares->own) {
-            sent[p] = sl_task_add_slice(task, SUM_SENT, &shares->sent[p], STARPU_R);
-            n += sent[p].n_rows;
-        }
-    }
-    return n;
-}
-
 enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
                                            uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu)
 {
     const struct sl_block *block = shares->block;
     const struct sl_rows *gz = shares->gradients.gz;
-    struct accumulate_args args = {.head = *head, .row0 = row0, .t0 = shares->t0, .n_own = shares->n_own};
+    struct accumulate_args args = {.head = *head,
+                                   .shares = {.row0 = row0,
+                                              .n_destinations = gz->split.n_rows,
+                                              .t0 = shares->t0,
+                                              .n_own = shares->n_own,
+                                              .n_chunks = gz->split.n_chunks,
+                                              .shift = gz->split.shift,
+                                              .n_peers = shares->n_peers,
+                                              .own = shares->own}};
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(gu);
     enum sl_status st = check_gradients("sl_attend_accumulate", &shares->gradients, n_columns);
@@ -1248,11 +1142,6 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
         return sl_fail(SL_EINVAL, "sl_attend_accumulate: gradients [%u x %u] of rows [%u x %u], %u peers",
                        sl_handle_rows(gu), n_columns, sl_handle_rows(u), sl_handle_columns(u), shares->n_peers);
     }
-    args.n_destinations = gz->split.n_rows;
-    args.n_chunks = gz->split.n_chunks;
-    args.shift = gz->split.shift;
-    args.n_peers = shares->n_peers;
-    args.own = shares->own;
     sl_task_begin(&task, &accumulate_op);
     sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
     sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
@@ -1262,56 +1151,34 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_GZ, gz->split.n_chunks, gz->chunk, STARPU_R);
     sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
                      STARPU_R);
-    uint64_t n_terms = shares->n_own + add_sent(&task, shares, args.sent);
-    args.head.work = sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
-    size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
+    uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
+    args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
+    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
-}
-
-/* Fill the arguments with the chunks of all parts. */
-static enum sl_status fill_full(struct full_args *args, const struct sl_rows *rows, starpu_data_handle_t z)
-{
-    const char *name = "sl_attend_full";
-    uint64_t n_chunks = 0;
-    enum sl_status st;
-    if (args->n_parts > SL_MAX_PES || args->part >= args->n_parts) {
-        return sl_fail(SL_EINVAL, "%s: part %u of %u (at most %d)", name, args->part, args->n_parts, SL_MAX_PES);
-    }
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        args->chunks[q] = rows[q].split.n_chunks;
-        args->shift[q] = rows[q].split.shift;
-        n_chunks += rows[q].split.n_chunks;
-    }
-    if (n_chunks > SL_MAX_FULL_CHUNKS) {
-        return sl_fail(SL_EINVAL, "%s: %llu chunks (at most %d)", name, (unsigned long long)n_chunks,
-                       SL_MAX_FULL_CHUNKS);
-    }
-    SL_TRY(st, sl_parts_dtype(name, args->n_parts, rows, &args->dtype), done);
-    SL_TRY(st, check_heads(name, rows[args->part].n_columns, sl_handle_columns(z), args->n_heads), done);
-    st = check_chunk(name, &rows[args->part].split, args->row0, sl_handle_rows(z));
-done:
-    return st;
 }
 
 enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_attend_part *part, uint32_t row0,
                                      uint64_t n_edges, uint32_t n_heads, const struct sl_rows *rows, int beta,
                                      starpu_data_handle_t z)
 {
-    struct full_args args = {
-        .head = *head, .row0 = row0, .n_heads = n_heads, .n_parts = part->n_parts, .part = part->part, .beta = beta};
+    const char *name = "sl_attend_full";
+    struct full_args args = {.head = *head, .row0 = row0, .n_heads = n_heads, .part = part->part, .beta = beta};
     struct sl_task task;
-    enum sl_status st = fill_full(&args, rows, z);
-    if (st != SL_OK) {
-        return st;
+    enum sl_status st;
+    if (part->part >= part->n_parts) {
+        return sl_fail(SL_EINVAL, "%s: part %u of %u", name, part->part, part->n_parts);
     }
+    SL_TRY(st, sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts), done);
+    SL_TRY(st, check_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_heads), done);
+    SL_TRY(st, check_chunk(name, &rows[part->part].split, row0, sl_handle_rows(z)), done);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, part->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, part->sources, STARPU_R);
     sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
     sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
-    for (uint32_t q = 0; q < part->n_parts; q++) {
-        sl_task_add_each(&task, FULL_ROWS, rows[q].split.n_chunks, rows[q].chunk, STARPU_R);
-    }
-    args.head.work = sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
+    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+done:
+    return st;
 }

@@ -211,15 +211,15 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
                                       uint64_t n_edges, const struct sl_source_handles *sources,
                                       starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides);
 
-/* What a source needs of the destinations: all chunks of GZ and sides, with the same number of rows, maybe 0. */
+/* Inputs of `backward` at the destinations: all chunks of GZ and sides. Both have the same number of rows, maybe 0. */
 struct sl_attend_gradients {
     const struct sl_rows *gz;    /* [D x H] */
     const struct sl_rows *sides; /* [D x 4K] */
 };
 
-/* One task for n_owners owners. For each owner: gradients of n positions from t0[k] on into gu[k], n rows of width H +
- * 2K. u[k]: the rows that the owner packed, of the same dtype. n_edges: edges to all the owners, a rough count for the
- * performance model. */
+/* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
+ * t0[k] on, into the n rows of gu[k], of width H + 2K. u[k]: the rows that the owner packed, of the same dtype.
+ * n_edges: edges to all the owners, a rough count for the performance model. */
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,

@@ -13,6 +13,7 @@
  * the results of the slices are combined in order. The result depends on the lists, H and K alone, never on the grid.
  * In templates, U is the stored type of rows of U. */
 #include "codelets/bf16.cuh"
+#include "codelets/sources.cuh"
 
 #include "codelets/attend.h"
 #include "support/ln.h"
@@ -22,13 +23,7 @@
 #define TARGETS 32 /* owners per launch of the backward kernels */
 #define SCORE_LANES 8
 
-/* ---- row addresses ---- */
-
-template <typename E>
-static inline __device__ const E *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
-{
-    return (const E *)rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
-}
+/* ---- edges ---- */
 
 struct edges {
     uint64_t first, end;
@@ -47,30 +42,17 @@ template <typename U> struct block_edges {
     }
     __device__ const U *row(uint64_t e, uint32_t n_columns) const
     {
-        const uint32_t position = __ldg(sources + e);
-        uint32_t q = 0;
-        for (uint32_t k = 1; k < x.n_owners; k++) {
-            q += position >= x.first[k];
-        }
-        const uint32_t i = position - x.first[q];
-        if (q != x.own) {
-            return (const U *)x.packed[q] + (size_t)i * n_columns;
-        }
-        return chunk_row<U>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+        return sl_source_row<U>(x, __ldg(sources + e), n_columns);
     }
 };
 
-/* The edges of the destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
+/* The edges of the destinations of a whole part. */
 template <typename U> struct part_edges {
     typedef U entry;
     const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
-    const uint32_t *first;
-    const sl_real *const *chunk;
     uint32_t row0;
-    uint32_t n_parts;
-    uint16_t base[SL_MAX_PES];
-    uint8_t shift[SL_MAX_PES];
+    struct sl_device_parts parts;
 
     __device__ struct edges edges_of(uint32_t d) const
     {
@@ -80,12 +62,7 @@ template <typename U> struct part_edges {
     __device__ const U *row(uint64_t e, uint32_t n_columns) const
     {
         const sl_vertex id = __ldg(sources + e);
-        uint32_t q = 0;
-        for (uint32_t k = 1; k < n_parts; k++) {
-            q += id >= __ldg(first + k);
-        }
-        const uint32_t r = id - __ldg(first + q);
-        return (const U *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * n_columns;
+        return parts.row<U>(parts.part_of(id), id, n_columns);
     }
 };
 
@@ -220,9 +197,9 @@ template <typename U, typename T> struct transposed {
     __device__ struct term term_of(const struct item &it, uint32_t d) const
     {
         const struct sl_heads heads = block.heads;
-        const sl_real *side = chunk_row<sl_real>(block.sides, d, 4 * heads.n_heads) + it.head;
+        const sl_real *side = sl_chunk_row<sl_real>(block.sides, d, 4 * heads.n_heads) + it.head;
         const sl_real x = __ldg(side) + sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head));
-        return {chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * (heads.n_columns / heads.n_heads),
+        return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * (heads.n_columns / heads.n_heads),
                 sl_attend_weight(x, __ldg(side + heads.n_heads)), sl_attend_slope(x), __ldg(side + 2 * heads.n_heads)};
     }
     __device__ const U *factor_of(const struct item &it) const
@@ -323,7 +300,8 @@ template <typename U> struct self_gradients {
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         *from.gel(it) = sum.a;
-        *from.ger(it) = __ldg(chunk_row<sl_real>(from.block.sides, row0 + it.row, 4 * n_heads) + 3 * n_heads + it.head);
+        *from.ger(it) =
+            __ldg(sl_chunk_row<sl_real>(from.block.sides, row0 + it.row, 4 * n_heads) + 3 * n_heads + it.head);
     }
 };
 
@@ -375,16 +353,6 @@ template <typename U> struct own_gradients {
 };
 
 /* ---- groups and slices ---- */
-
-/* The largest n of the groups in a warp. All groups run that many steps. */
-template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n)
-{
-    for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
-        uint32_t other = __shfl_xor_sync(SL_ALL_LANES, n, distance);
-        n = other > n ? other : n;
-    }
-    return n;
-}
 
 /* The sum over the lanes of a group, in a fixed order, for every lane. */
 template <uint32_t LANES> static inline __device__ sl_real group_sum(sl_real x)
@@ -556,7 +524,7 @@ static inline __device__ sl_real add_terms(const List &list, const struct item &
     static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
     const uint32_t lane = sl_lane() % LANES;
     const uint32_t lane0 = sl_lane() - lane;
-    const uint32_t most = group_max<LANES>(some.n);
+    const uint32_t most = sl_group_max<LANES>(some.n);
     typedef typename List::columns number;
     for (uint32_t done = 0; done < most; done += LANES) {
         struct term mine = {nullptr, 0, 0, 0};
@@ -628,7 +596,7 @@ static inline __device__ struct sums dot_terms(const List &list, const struct it
 {
     const uint32_t lane = sl_lane() % LANES;
     const uint32_t lane0 = sl_lane() - lane;
-    const uint32_t most = group_max<LANES>(some.n);
+    const uint32_t most = sl_group_max<LANES>(some.n);
     const typename List::factor *factor = some.n > 0 ? list.factor_of(it) : nullptr;
     struct sums all = {0, 0, 0};
     for (uint32_t done = 0; done < most; done += LANES) {
@@ -873,64 +841,22 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
     return add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
-/* ---- evaluation: more chunks than parameters hold ---- */
-
-#define POINTERS 256 /* per launch */
-
-struct pointers {
-    const sl_real *pointer[POINTERS];
-};
-
-static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
-{
-    for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.pointer[i];
-    }
-}
-
-/* Send the addresses of all chunks to device memory as kernel parameters: the host memory of an asynchronous copy would
- * have to outlive the call. */
-static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_real *const *from, const sl_real **to)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t done = 0; done < n && st == SL_OK; done += POINTERS) {
-        struct pointers some = {};
-        uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
-        for (uint32_t i = 0; i < n_some; i++) {
-            some.pointer[i] = from[done + i];
-        }
-        st = sl_start("sl_attend_full", stream, 1, store_pointers, some, n_some, to + done);
-    }
-    return st;
-}
-
 template <typename U>
 static enum sl_status attend_parts(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
     struct attention<struct part_edges<U>> to = {
     };
-    const sl_real *chunks[SL_MAX_FULL_CHUNKS];
-    uint32_t n = 0;
-    for (uint32_t q = 0; q < rows->n_parts; q++) {
-        to.edges.base[q] = (uint16_t)n;
-        to.edges.shift[q] = (uint8_t)rows->parts[q].shift;
-        for (uint32_t c = 0; c < rows->parts[q].n_chunks; c++) {
-            chunks[n++] = rows->parts[q].chunk[c];
-        }
-    }
-    sl_scratch addresses(stream);
+    sl_scratch chunks(stream);
     sl_scratch lse(stream);
     enum sl_status st;
-    SL_TRY(st, addresses.take(n * sizeof *chunks, "sl_attend_full: the addresses of chunks"), done);
-    SL_TRY(st, send_pointers(stream, n, chunks, addresses.as<const sl_real *>()), done);
+    SL_TRY(st,
+           sl_send_parts("sl_attend_full", stream, rows->n_parts, rows->first, rows->parts, &chunks, &to.edges.parts),
+           done);
     SL_TRY(st, lse.take((size_t)rows->n_rows * rows->heads.n_heads * sizeof(sl_real), "sl_attend_full: lse"), done);
     to.edges.offsets = rows->offsets;
     to.edges.sources = rows->sources;
-    to.edges.first = rows->first;
-    to.edges.chunk = addresses.as<const sl_real *>();
     to.edges.row0 = rows->row0;
-    to.edges.n_parts = rows->n_parts;
     to.heads = rows->heads;
     to.self = (const U *)rows->self;
     to.lse = lse.as<sl_real>();

@@ -12,8 +12,8 @@
  *
  * Backward: codelets/activate.h leaves [sum GY * zhat | sum GY] of each chunk, in double. One task per group adds the
  * chunks in order; the rows' gradients need this sum. One task per replica rounds each group's sum to sl_real and adds
- * the rounded sums, as gossip adds those of replicas: the gradients of the norm's weight and bias. A bias added before
- * batch norm has gradient zero; no task computes it (runtime/model/layer.h).
+ * the rounded sums, as gossip adds the sums of replicas: the gradients of the norm's weight and bias. A bias added
+ * before batch norm has gradient zero; no task computes it (runtime/model/layer.h).
  */
 #ifndef SL_CODELETS_BATCHNORM_H
 #define SL_CODELETS_BATCHNORM_H

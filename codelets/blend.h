@@ -3,7 +3,7 @@
  *
  * Blend: scale rows of one matrix, and overwrite rows of another or add to them. Skip connections and their gradients
  * are blends, and so is the mean of several terms.
- *   before, after: any task that has such rows; the caller names the stage for the time
+ *   before, after: any task with rows; the caller names the time category
  *
  *   OUT[out_row0 + i] = beta OUT[out_row0 + i] + a X[x_row0 + i], i < n_rows; beta is 0 or 1
  *

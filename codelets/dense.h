@@ -39,7 +39,7 @@ struct sl_sparse {
     starpu_data_handle_t frontier;    /* renumbered ids, at least row0 + n_rows */
     starpu_data_handle_t dataset_ids; /* all N vertices; read only if dropout > 0 */
     uint32_t first;                   /* the part's first id */
-    uint32_t max_row;                 /* entries of the part's fullest row, or more */
+    uint32_t max_row;                 /* upper bound of the entries in a row of the part */
     double dropout;                   /* probability that an input entry is dropped */
     uint64_t seed;                    /* of dropout */
 };

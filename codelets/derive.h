@@ -13,7 +13,7 @@
  *   of
  *   D = H / K columns. A product with OUT gives a vertex' row and, for each head, its scores as source and as
  *   destination.
- *     (W A_src)[f, k] = sum_j W[f, k D + j] src[k D + j], src [1 x H]; W A_dst likewise with dst
+ *     (W A_src)[f, k] = sum_j W[f, k D + j] src[k D + j], src [1 x H]; W A_dst is the same with dst
  *     backward, k = c / D               GW[f, c] = GOUT[f, c] + GOUT[f, H + k] src[c] + GOUT[f, H + K + k] dst[c]
  *                                       GSRC[c]  = sum_f GOUT[f, H + k] W[f, c]
  *                                       GDST[c]  = sum_f GOUT[f, H + K + k] W[f, c]

@@ -218,14 +218,12 @@ static enum sl_status merge_cuda_task(void *buffers[], const void *cl_arg, cudaS
 static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct pack_args *args = cl_arg;
-    const void *chunk[SL_MAX_CHUNKS];
+    const sl_real *chunk[SL_MAX_CHUNKS];
     void *packed[SL_MAX_PES];
     uint32_t requester[SL_MAX_PES];
     uint32_t n_rows[SL_MAX_PES];
     size_t row_bytes = 0;
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[PACK_ROWS + c]);
-    }
+    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         requester[r] = args->packed[r].requester;
         packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
@@ -233,7 +231,7 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
         void *to = buffers[args->packed[r].rows.buffer];
         row_bytes = sl_dtype_bytes(sl_buffer_dtype(to), sl_buffer_columns(to));
     }
-    return sl_pack_cuda(stream, row_bytes, args->n_chunks, args->shift, chunk, args->n_parts,
+    return sl_pack_cuda(stream, row_bytes, args->n_chunks, args->shift, (const void *const *)chunk, args->n_parts,
                         sl_buffer_data(buffers[PACK_INVERSE]), args->n_requesters, requester, n_rows, packed);
 }
 

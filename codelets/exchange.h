@@ -60,8 +60,8 @@ static inline size_t sl_index_bytes(uint32_t n_part)
 #ifdef SL_CUDA
 /* ---- launchers: the same on the stream's device; SL_ECUDA ---- */
 
-/* Structs are the host's, all arrays are device memory. counts: reads the rows of `level`, writes the rows of level +
- * 1. */
+/* Structs are in host memory, all arrays in device memory. The kernel reads entry `level` of counts and writes entry
+ * level + 1: the numbers of rows of the two levels. */
 SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, uint32_t level,
                                          uint32_t *counts, const struct sl_frontier *frontier, uint32_t *inverse_out);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Gather: the feature rows of a PE's last frontier. Only the owner of a part reads its table. If the first
- * layer's means read sources in the table, only the destinations are gathered, the first rows of the frontier
- * (runtime/minibatch/steps.h).
+ * Gather: the feature rows of a PE's last frontier. Only the owner of a part reads its table. If the means of
+ * the first layer read their sources in the table, gather copies only the rows of the destinations, the first rows of
+ * the frontier (runtime/minibatch/steps.h).
  *   before: codelets/exchange.h (merge) gives the frontier      after: pack, aggregate, dense of the first layer
  *
- *   X[i] = table[frontier[row0 + i] - first] * mask; with input dropout, mask is of (step, hop = L, vertex, column)
+ *   X[i] = table[frontier[row0 + i] - first] * mask; with input dropout, mask depends on (step, hop = L, vertex,
+ * column)
  *
  * With a cache of hot rows (codelets/hotrows.h) the table stays in main memory. Rows in the cache are read from the
  * cache.

@@ -66,13 +66,11 @@ static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
 static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct halo_args *args = cl_arg;
-    const void *chunk[SL_MAX_FULL_CHUNKS];
-    for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[ROWS + c]);
-    }
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
+    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
     const uint32_t *list = sl_buffer_data(buffers[LIST]);
     const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[PACKED]),
-                                      chunk};
+                                      (const void *const *)chunk};
     return sl_halo_pack_cuda(stream, &rows, args->column, sl_buffer_rows(buffers[PACKED]),
                              sl_buffer_columns(buffers[PACKED]), list + args->i0, sl_buffer_data(buffers[PACKED]));
 }

@@ -24,8 +24,8 @@
 
 enum sl_hotrows_policy { SL_HOTROWS_LRU, SL_HOTROWS_DEGREE };
 
-/* An entry. `wanted` is the time of last use, (step + 1) << 32 | row of the frontier. In an entry never used it is
- * the entry's index. */
+/* An entry. `wanted` is the time of last use, (step + 1) << 32 | row of the frontier. In an unused entry, `wanted` is
+ * the index of the entry. */
 struct sl_hot_slot {
     uint64_t wanted;
     uint32_t vertex; /* local id; SL_NONE: empty */

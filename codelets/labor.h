@@ -4,8 +4,8 @@
  * LABOR's selection (codelets/sample.h): each in-neighbour has a random key, and a destination picks the
  * in-neighbours with the smallest keys.
  *
- * The CPU code computes keys of many in-neighbours at once, of one destination or of several destinations with short
- * lists. It picks up to SL_LABOR_FEW in-neighbours without a heap. The k-th smallest of d uniform numbers is about k
+ * The CPU code computes many keys at once. If lists are short, the keys belong to several destinations. The code picks
+ * up to SL_LABOR_FEW in-neighbours without a heap. The k-th smallest of d uniform numbers is about k
  * / d, so few keys lie below a bound slightly above k / d. The code ranks these candidates by counting, for each
  * candidate, the smaller keys. If too few keys lie below the bound (one destination in a hundred), all in-neighbours
  * become candidates. The result does not depend on the bound.

@@ -22,23 +22,68 @@ SL_INLINE sl_real largest(uint32_t n, const sl_real *z)
     return top;
 }
 
+/* e = exp(z - top). Returns the sum of e. */
+SL_INLINE double exponentials(uint32_t n, const sl_real *restrict z, sl_real top, sl_real *restrict e)
+{
+    double sum = 0;
+    for (uint32_t c = 0; c < n; c++) {
+        e[c] = sl_exp_nonpositive(z[c] - top);
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        sum += (double)e[c];
+    }
+    return sum;
+}
+
 /* Write gz of one row. Returns the row's unscaled loss. */
 SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
                           sl_real *restrict gz)
 {
     sl_real top = largest(n_classes, z);
-    double sum = 0;
-    for (uint32_t c = 0; c < n_classes; c++) {
-        gz[c] = sl_exp_nonpositive(z[c] - top);
-    }
-    for (uint32_t c = 0; c < n_classes; c++) {
-        sum += (double)gz[c];
-    }
+    double sum = exponentials(n_classes, z, top, gz);
     double own = (double)gz[label];
     for (uint32_t c = 0; c < n_classes; c++) {
         gz[c] *= (sl_real)(scale / sum);
     }
     gz[label] = (sl_real)(scale * (own / sum - 1));
+    return log(sum) + (double)top - (double)z[label];
+}
+
+static double weight_of(const struct sl_labels *labels, uint32_t c)
+{
+    return labels->weights != NULL ? (double)labels->weights[c] : 1;
+}
+
+/* The same with class weights and smoothing. */
+static double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, const struct sl_labels *labels,
+                          double scale, sl_real *restrict gz)
+{
+    sl_real top = largest(n_classes, z);
+    double sum = exponentials(n_classes, z, top, gz);
+    double own = (1 - labels->smoothing) * weight_of(labels, label);
+    double each = labels->smoothing / n_classes;
+    double log_sum = log(sum) + (double)top;
+    double loss = own * (log_sum - (double)z[label]);
+    double all = own;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        double weight = each * weight_of(labels, c);
+        all += weight;
+        loss += weight * (log_sum - (double)z[c]);
+    }
+    for (uint32_t c = 0; c < n_classes; c++) {
+        double target = each * weight_of(labels, c) + (c == label ? own : 0);
+        gz[c] = (sl_real)(scale * (all * ((double)gz[c] / sum) - target));
+    }
+    return loss;
+}
+
+double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label)
+{
+    sl_real top = largest(n_classes, z);
+    double sum = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        sum += exp((double)z[c] - (double)top);
+    }
     return log(sum) + (double)top - (double)z[label];
 }
 
@@ -50,6 +95,7 @@ SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z
     const int32_t *label_of = labels->part_labels;
     const sl_vertex *ids = labels->ids;
     const uint32_t first = labels->first;
+    const bool plain = labels->weights == NULL && labels->smoothing == 0;
     double loss = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
         size_t row = (size_t)i * n_classes;
@@ -60,7 +106,11 @@ SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z
             memset(gz_out + row, 0, n_classes * sizeof *gz_out);
             continue;
         }
-        loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);
+        if (plain) {
+            loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);
+        } else {
+            loss += weighed_row(n_classes, z + row, (uint32_t)label, labels, scale, gz_out + row);
+        }
     }
     *loss_out = scale * loss;
 }
@@ -70,8 +120,10 @@ SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z
 struct loss_args {
     struct sl_task_args head;
     double scale;
+    double smoothing;
     uint32_t row0;
     uint32_t first;
+    bool weighs;
 };
 
 struct loss_sum_args {
@@ -83,7 +135,7 @@ struct loss_sum_args {
 
 /* ---- implementations ---- */
 
-enum { Z, FRONTIER, LABELS, GZ, LOSS };
+enum { Z, FRONTIER, LABELS, GZ, LOSS, WEIGHTS };
 enum { TOTAL, LOSSES };
 
 /* One row segment (struct sl_runs) of the task. */
@@ -104,7 +156,9 @@ static struct loss_run loss_run(const struct loss_args *args, void *buffers[], u
                              .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
                              .labels = {.part_labels = sl_buffer_data(buffers[LABELS]),
                                         .first = args->first,
-                                        .ids = frontier + args->row0 + row},
+                                        .ids = frontier + args->row0 + row,
+                                        .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL,
+                                        .smoothing = args->smoothing},
                              .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
                              .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
 }
@@ -161,7 +215,12 @@ static struct sl_operation loss_op = {
     SL_OPERATION(loss_op, "sl_loss", SL_STAGE_LOSS),
     .cpu = loss_cpu_task,
     SL_CUDA_FUNC(loss_cuda_task),
-    .role = {{"z", STARPU_R}, {"frontier", STARPU_R}, {"labels", STARPU_R}, {"gz", STARPU_W}, {"loss", STARPU_W}},
+    .role = {{"z", STARPU_R},
+             {"frontier", STARPU_R},
+             {"labels", STARPU_R},
+             {"gz", STARPU_W},
+             {"loss", STARPU_W},
+             {"weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation loss_sum_op = {
@@ -176,7 +235,12 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss)
 {
-    struct loss_args args = {.head = *head, .scale = scale, .row0 = row0, .first = labels->first};
+    struct loss_args args = {.head = *head,
+                             .scale = scale,
+                             .smoothing = labels->smoothing,
+                             .row0 = row0,
+                             .first = labels->first,
+                             .weighs = labels->weights != NULL};
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
@@ -189,6 +253,9 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     if (sl_handle_element(loss) != sizeof(double)) {
         return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
     }
+    if (args.weighs && sl_handle_columns(labels->weights) != n_classes) {
+        return sl_fail(SL_EINVAL, "sl_loss: %u weights of %u classes", sl_handle_columns(labels->weights), n_classes);
+    }
     SL_TRY(st, sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1), failed);
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
     sl_task_begin(&task, &loss_op);
@@ -197,6 +264,9 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     sl_task_add(&task, LABELS, labels->part_labels, STARPU_R);
     sl_task_add(&task, GZ, gz, STARPU_W);
     sl_task_add(&task, LOSS, loss, STARPU_W);
+    if (args.weighs) {
+        sl_task_add(&task, WEIGHTS, labels->weights, STARPU_R);
+    }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -7,6 +7,10 @@
  *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))
  *
  * with scale = 1 / m, m the number of seeds of all PEs in this step. Sums are in double, row by row.
+ *
+ * With class weights w and smoothing e (Szegedy et al. 2016; PyTorch's definition), and p_ic = -log softmax(z_i)_c:
+ *
+ *   loss = scale * sum_i ((1 - e) w_y p_iy + e / C sum_c w_c p_ic),  y = label(i)
  */
 #ifndef SL_CODELETS_LOSS_H
 #define SL_CODELETS_LOSS_H
@@ -21,7 +25,12 @@ struct sl_labels {
     const int32_t *part_labels; /* [n_part], of the part whose first id is `first` */
     uint32_t first;
     const sl_vertex *ids; /* [D] */
+    const float *weights; /* [C]; NULL: all 1 */
+    double smoothing;     /* e, below 1 */
 };
+
+/* The cross entropy of a row, -log softmax(z)_label, computed in double: for scores. */
+double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label);
 
 /* Compute loss and gradient of n_rows (D) rows. z [D x C]; gz_out [D x C] and *loss_out are overwritten. */
 void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels, double scale,
@@ -33,6 +42,10 @@ void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const st
 SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                                         const struct sl_labels *labels, double scale, sl_real *gz_out,
                                         double *loss_out);
+
+/* *loss_out = scale * sum of n_rows losses, on the stream's device, always in the same order. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
+                                               double *loss_out);
 #endif
 
 /* Labels of a frontier. */
@@ -40,6 +53,8 @@ struct sl_labels_handles {
     starpu_data_handle_t part_labels; /* int32 [n_part], of the part whose first id is `first` */
     uint32_t first;
     starpu_data_handle_t frontier; /* vector of ids */
+    starpu_data_handle_t weights;  /* float [C]; NULL: all 1 */
+    double smoothing;
 };
 
 /* z, gz: a chunk [D x C], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the

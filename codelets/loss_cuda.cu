@@ -34,13 +34,48 @@ static __device__ double loss_row(uint32_t n_classes, const sl_real *__restrict_
     return log(sum) + (double)top - (double)z[label];
 }
 
+static __device__ double weight_of(const struct sl_labels *labels, uint32_t c)
+{
+    return labels->weights != NULL ? (double)labels->weights[c] : 1;
+}
+
+/* The same with class weights and smoothing. */
+static __device__ double weighed_row(uint32_t n_classes, const sl_real *__restrict__ z, uint32_t label,
+                                     const struct sl_labels *labels, double scale, sl_real *__restrict__ gz)
+{
+    sl_real top = largest(n_classes, z);
+    double own = (1 - labels->smoothing) * weight_of(labels, label);
+    double each = labels->smoothing / n_classes;
+    double sum = 0;
+    double all = 0;
+    double rest = 0; /* sum over c of weight times (top - z) */
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+        double weight = each * weight_of(labels, c);
+        gz[c] = sl_exp_nonpositive(z[c] - top);
+        sum += (double)gz[c];
+        all += weight;
+        rest += weight * ((double)top - (double)z[c]);
+    }
+    sum = sl_warp_sum(sum);
+    all = sl_warp_sum(all);
+    rest = sl_warp_sum(rest);
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+        double target = each * weight_of(labels, c) + (c == label ? own : 0);
+        gz[c] = (sl_real)(scale * ((all + own) * ((double)gz[c] / sum) - target));
+    }
+    return (all + own) * log(sum) + rest + own * ((double)top - (double)z[label]);
+}
+
 static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, struct sl_labels labels,
                                  double scale, sl_real *gz, double *losses)
 {
+    bool plain = labels.weights == NULL && labels.smoothing == 0;
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
         int32_t label = labels.part_labels[labels.ids[i] - labels.first];
         double loss = 0;
-        if (label >= 0) {
+        if (label >= 0 && !plain) {
+            loss = weighed_row(n_classes, z + i * n_classes, (uint32_t)label, &labels, scale, gz + i * n_classes);
+        } else if (label >= 0) {
             loss = loss_row(n_classes, z + i * n_classes, (uint32_t)label, scale, gz + i * n_classes);
         } else {
             for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
@@ -73,6 +108,12 @@ static __global__ void sum_losses(uint32_t n_rows, const double *losses, double 
     }
 }
 
+enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
+                                   double *loss_out)
+{
+    return sl_start("sl_loss", stream, 1, sum_losses, n_rows, losses, scale, loss_out);
+}
+
 enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                             const struct sl_labels *labels, double scale, sl_real *gz_out, double *loss_out)
 {
@@ -84,7 +125,7 @@ enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_cla
                       losses.as<double>());
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, 1, sum_losses, n_rows, losses.as<double>(), scale, loss_out);
+        st = sl_loss_add_up_cuda(stream, n_rows, losses.as<double>(), scale, loss_out);
     }
     return st;
 }

@@ -224,8 +224,8 @@ uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const s
 
 /* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
 
-/* counts: of L = n_hops levels. Of the draw's hop, the number of rows is read, and the number of edges and the
- * positions of the request are written. marks: heap is not used. Waits once for the stream, because the host must
+/* counts: of L = n_hops levels. The launch reads the number of rows of the draw's hop. It writes the number of edges
+ * and the positions of the request. marks: heap is not used. Waits once for the stream, because the host must
  * know the number of edges to launch kernels. Draws the same edges as sl_sample_cpu. */
 SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                           const struct sl_sample_rule *rule, const struct sl_draw *draw,

@@ -42,17 +42,18 @@ static enum sl_status check_present(const struct sl_arrays *a)
         const char *name;
         bool is_missing;
     } arrays[] = {
-        {"sources", a->n_edges > 0 && a->sources == NULL},
-        {"features", a->features == NULL},
-        {"labels", a->labels == NULL},
-        {"train", a->train == NULL},
-        {"valid", a->n_valid > 0 && a->valid == NULL},
-        {"test", a->n_test > 0 && a->test == NULL},
+        {"sources", a->n_edges > 0 && a->sources == NULL},   {"features", a->features == NULL},
+        {"labels", a->labels == NULL && a->targets == NULL}, {"train", a->train == NULL},
+        {"valid", a->n_valid > 0 && a->valid == NULL},       {"test", a->n_test > 0 && a->test == NULL},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i].is_missing) {
             return sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", arrays[i].name);
         }
+    }
+    if (a->targets != NULL && (a->labels != NULL || a->n_targets == 0 || a->n_targets > SL_MAX_CLASSES)) {
+        return sl_fail(SL_EINVAL, "arrays: found targets with %s and n_targets %u; expected no labels, and 1 to %d",
+                       a->labels != NULL ? "labels" : "no labels", a->n_targets, SL_MAX_CLASSES);
     }
     return SL_OK;
 }
@@ -72,19 +73,27 @@ static enum sl_status check_offsets(const struct sl_arrays *a)
     return SL_OK;
 }
 
-/* *n_classes_out gets a->n_classes; if 0, 1 + the largest label. */
-static enum sl_status check_labels(const struct sl_arrays *a, uint32_t *n_classes_out)
+static enum sl_status check_targets(const struct sl_arrays *a)
+{
+    size_t n = (size_t)a->n_vertices * a->n_targets;
+    for (size_t i = 0; i < n; i++) {
+        if (isinf(a->targets[i])) {
+            return sl_fail(SL_EINVAL, "arrays: target %zu of vertex %zu is %g; expected a finite number, or nan",
+                           i % a->n_targets, i / a->n_targets, (double)a->targets[i]);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_labels(const struct sl_arrays *a)
 {
     int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
-    int32_t largest = -1;
     for (uint32_t v = 0; v < a->n_vertices; v++) {
         if (a->labels[v] < -1 || a->labels[v] > most) {
             return sl_fail(SL_EINVAL, "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v,
                            a->labels[v], most);
         }
-        largest = a->labels[v] > largest ? a->labels[v] : largest;
     }
-    *n_classes_out = a->n_classes > 0 ? a->n_classes : (uint32_t)(largest + 1);
     return SL_OK;
 }
 
@@ -138,17 +147,17 @@ static enum sl_status list_set(const uint8_t *set_of, uint32_t n_vertices, uint8
     return SL_OK;
 }
 
-static enum sl_status mark_set(const struct sl_arrays *a, const char *name, const struct sl_ids *ids, uint8_t set,
-                               uint8_t *set_of)
+static enum sl_status mark_set(const struct sl_targets *targets, const char *name, const struct sl_ids *ids,
+                               uint8_t set, uint8_t *set_of)
 {
     for (uint32_t i = 0; i < ids->n; i++) {
         uint32_t v = ids->ids[i];
         const char *wrong = NULL;
-        if (v >= a->n_vertices) {
+        if (v >= targets->n_rows) {
             wrong = "is not there";
         } else if (set_of[v] != 0) {
             wrong = "the split has already";
-        } else if (a->labels[v] < 0) {
+        } else if (!sl_targets_known(targets, v)) {
             wrong = "has no label";
         }
         if (wrong != NULL) {
@@ -171,7 +180,7 @@ static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *o
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(a->n_vertices, 1, "a split", &set_of), done);
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, mark_set(a, names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
+        SL_TRY(st, mark_set(&out->targets, names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
     }
     for (int i = 0; i < 3; i++) {
         lists[i]->n = given[i].n;
@@ -204,6 +213,27 @@ done:
     return st;
 }
 
+static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets *out)
+{
+    struct sl_targets made = {.type = SL_TARGET_CLASS, .n_rows = a->n_vertices, .width = 1};
+    const void *from = a->labels;
+    if (a->targets != NULL) {
+        made.type = SL_TARGET_NUMBER;
+        made.width = a->n_targets;
+        from = a->targets;
+    }
+    enum sl_status st = sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data);
+    if (st != SL_OK) {
+        return st;
+    }
+    memcpy(made.data, from, sl_targets_bytes(&made));
+    if (made.type == SL_TARGET_CLASS) {
+        made.n_classes = a->n_classes > 0 ? a->n_classes : sl_targets_count_classes(&made);
+    }
+    *out = made;
+    return SL_OK;
+}
+
 /* ---- the dataset ---- */
 
 static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
@@ -213,12 +243,11 @@ static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
     snprintf(out->split, sizeof out->split, "arrays");
     SL_TRY(st, check_numbers(a), done);
     SL_TRY(st, check_present(a), done);
-    SL_TRY(st, check_labels(a, &out->n_classes), done);
+    SL_TRY(st, a->targets != NULL ? check_targets(a) : check_labels(a), done);
     SL_TRY(st, check_features(a), done);
     SL_TRY(st, make_graph(a, &out->graph), done);
+    SL_TRY(st, copy_targets(a, &out->targets), done);
     SL_TRY(st, make_split(a, out), done);
-    SL_TRY(st, sl_alloc(a->n_vertices, sizeof *out->labels, "labels", &out->labels), done);
-    memcpy(out->labels, a->labels, a->n_vertices * sizeof *out->labels);
     st = make_features(a, out);
 done:
     return st;

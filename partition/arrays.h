@@ -29,12 +29,16 @@ struct sl_arrays {
     uint32_t n_features;
     const float *features; /* n_vertices x n_features, row-major, finite */
     uint32_t n_classes;    /* below 2^31; 0: 1 + the largest label */
-    /* n_vertices entries: a class of 0 .. n_classes - 1, or -1 if unknown. */
+    /* n_vertices entries: a class of 0 .. n_classes - 1, or -1 if unknown. NULL: `targets` are set. */
     const int32_t *labels;
-    /* The split. Each vertex of the lists has a label, and appears once in a single list. valid and test may be empty.
-     */
+    /* The split. Each vertex of the lists has a label or a known target, and appears once in a single list. valid and
+     * test may be empty. */
     uint32_t n_train, n_valid, n_test;
     const uint32_t *train, *valid, *test;
+    /* Instead of labels: n_vertices x n_targets numbers, row-major, finite, or nan if unknown. Numbers 0 and 1 alone
+     * are label sets. */
+    uint32_t n_targets;
+    const float *targets;
 };
 
 struct sl_dataset;

@@ -4,6 +4,7 @@
  * The binary cache: checksums, writing, and reading with every number checked. */
 #include "partition/cache.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ enum section {
     SECTION_FEATURE_OFFSETS,
     SECTION_COLUMNS,
     SECTION_VALUES,
-    SECTION_LABELS,
+    SECTION_TARGETS,
     SECTION_TRAIN,
     SECTION_VALID,
     SECTION_TEST,
@@ -53,6 +54,8 @@ struct header {
     uint64_t n_nonzeros;
     uint32_t n_vertices;
     uint32_t n_columns;
+    uint32_t target_type; /* enum sl_target_type */
+    uint32_t target_width;
     uint32_t n_classes;
     uint32_t n_lists[3]; /* train, valid, test */
     uint32_t n_parts;
@@ -63,7 +66,7 @@ struct header {
     uint64_t header_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 40 + 128 + 8, "the header has no padding");
+_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 48 + 128 + 8, "the header has no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
@@ -190,7 +193,9 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     header->n_edges = graph->n_edges;
     header->n_columns = features->n_columns;
     header->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
-    header->n_classes = dataset->n_classes;
+    header->target_type = dataset->targets.type;
+    header->target_width = dataset->targets.width;
+    header->n_classes = dataset->targets.n_classes;
     header->largest_column = dataset->range.column;
     memcpy(header->largest, dataset->range.largest, sizeof header->largest);
     snprintf(header->name, sizeof header->name, "%s", dataset->name);
@@ -204,7 +209,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
         add(draft, SECTION_COLUMNS, features->columns, header->n_nonzeros, sizeof *features->columns);
         add(draft, SECTION_VALUES, features->values, header->n_nonzeros, sizeof *features->values);
     }
-    add(draft, SECTION_LABELS, dataset->labels, graph->n_vertices, sizeof *dataset->labels);
+    add(draft, SECTION_TARGETS, dataset->targets.data, (uint64_t)graph->n_vertices * dataset->targets.width,
+        SL_TARGET_BYTES);
     for (int i = 0; i < 3; i++) {
         header->n_lists[i] = lists[i]->n;
         add(draft, (enum section)(SECTION_TRAIN + i), lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
@@ -232,7 +238,7 @@ static void hash_parts(const struct header *header, uint64_t out[SL_N_DATA_PARTS
     const uint64_t features[] = {header->n_columns, sum_of(header, SECTION_DENSE),
                                  sum_of(header, SECTION_FEATURE_OFFSETS), sum_of(header, SECTION_COLUMNS),
                                  sum_of(header, SECTION_VALUES)};
-    const uint64_t labels[] = {sum_of(header, SECTION_LABELS)};
+    const uint64_t labels[] = {sum_of(header, SECTION_TARGETS)};
     const uint64_t split[] = {sum_of(header, SECTION_TRAIN), sum_of(header, SECTION_VALID),
                               sum_of(header, SECTION_TEST)};
     out[SL_DATA_GRAPH] = sl_checksum(0, graph, sizeof graph);
@@ -404,22 +410,29 @@ static bool read_features(const struct reading *file, struct sl_features *featur
     return read.offsets != NULL && read.columns != NULL && read.values != NULL && lists_fit(&lists, n);
 }
 
-static bool read_labels(const struct reading *file, struct sl_dataset *dataset)
+static bool read_targets(const struct reading *file, struct sl_targets *out)
 {
     const struct header *header = &file->header;
-    if (header->n_classes > INT32_MAX) {
+    uint64_t n = (uint64_t)header->n_vertices * header->target_width;
+    struct sl_targets read = {.type = (enum sl_target_type)header->target_type,
+                              .n_rows = header->n_vertices,
+                              .width = header->target_width,
+                              .n_classes = header->n_classes};
+    bool classes = read.type == SL_TARGET_CLASS;
+    if ((!classes && read.type != SL_TARGET_NUMBER) || read.n_classes > INT32_MAX || (classes && read.width != 1)) {
         return false;
     }
-    dataset->n_classes = header->n_classes;
-    dataset->labels = (int32_t *)section(file, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
-    if (dataset->labels == NULL) {
+    read.data = (void *)section(file, SECTION_TARGETS, n, SL_TARGET_BYTES);
+    if (read.data == NULL) {
         return false;
     }
-    for (uint64_t v = 0; v < header->n_vertices; v++) {
-        if (dataset->labels[v] < -1 || (int64_t)dataset->labels[v] >= (int64_t)header->n_classes) {
+    for (uint64_t i = 0; i < n; i++) {
+        if (classes ? read.classes[i] < -1 || (int64_t)read.classes[i] >= (int64_t)read.n_classes
+                    : isinf(read.numbers[i])) {
             return false;
         }
     }
+    *out = read;
     return true;
 }
 
@@ -435,7 +448,7 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
             return false;
         }
         for (uint64_t k = 0; k < n; k++) {
-            if (dataset->labels[ids[k]] < 0) {
+            if (!sl_targets_known(&dataset->targets, ids[k])) {
                 return false;
             }
         }
@@ -456,8 +469,8 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
     memcpy(read.range.largest, file.header.largest, sizeof read.range.largest);
     memcpy(read.name, file.header.name, sizeof read.name);
     memcpy(read.split, file.header.split, sizeof read.split);
-    if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) || !read_labels(&file, &read) ||
-        !read_lists(&file, &read)) {
+    if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) ||
+        !read_targets(&file, &read.targets) || !read_lists(&file, &read)) {
         sl_file_unmap(&file.map);
         return false;
     }

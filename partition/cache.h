@@ -22,14 +22,15 @@
  * valid, or another user may have written the file (sl_file_trusted). *out is then empty. */
 bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
 
-/* The same, for a process with use for only a part of the dataset: little of the file is in memory at a time. Later
- * readers of *out call sl_dataset_drop_pages for the same purpose. */
+/* The same, for a process that needs only a part of the dataset: little of the file is in memory at a time. Later
+ * readers of *out call sl_dataset_drop_pages, so that little of it stays in memory. */
 bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out);
 
 /* Write a dataset (atomically), and make the folder if it is missing. False: the write failed. */
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
 
-/* Hash the parts of a dataset. The hashes are made of the checksums in a cache file of the same contents. */
+/* Hash the parts of a dataset. The hashes depend only on the contents: they combine the checksums that a cache file of
+ * the dataset has. */
 void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_DATA_PARTS]);
 
 /* The key of a partition: a checksum of everything that decides the parts. */

@@ -242,6 +242,90 @@ fail:
     return st;
 }
 
+/* A table of numbers. The first block of lines sets the width. */
+struct number_table {
+    const char *path;
+    uint32_t n_rows, width;
+    float *numbers;
+};
+
+/* Read the number at `p`, up to a comma or the end; nan if the place is empty or says so. NULL: something else. */
+static const char *read_number(const char *p, const char *end, float *out)
+{
+    double value = NAN;
+    if (p < end && *p != ',') {
+        p = sl_number_real(p, end, &value);
+    }
+    *out = (float)value;
+    return p == NULL || isinf(*out) || (p < end && *p != ',') ? NULL : p;
+}
+
+static enum sl_status start_numbers(struct number_table *table, const char *p, const char *end)
+{
+    char name[NAME_BYTES];
+    uint64_t width = 1;
+    for (; p < end; p++) {
+        width += *p == ',';
+    }
+    if (width > SL_MAX_CLASSES) {
+        return sl_fail(SL_EFILE, "%s:1: expected at most %d targets, found %llu", table->path, SL_MAX_CLASSES,
+                       (unsigned long long)width);
+    }
+    table->width = (uint32_t)width;
+    name_block(table->path, "targets", name);
+    enum sl_status st = check_length(table->path, table->n_rows, width);
+    if (st == SL_OK) {
+        st = sl_alloc((size_t)table->n_rows * width, sizeof *table->numbers, name, &table->numbers);
+    }
+    return st;
+}
+
+static enum sl_status number_lines(void *context, const struct sl_lines *lines)
+{
+    struct number_table *table = context;
+    const char *p = lines->text;
+    const char *next;
+    enum sl_status st = SL_OK;
+    if (lines->n_lines > 0 && table->numbers == NULL) {
+        st = start_numbers(table, p, line_end(lines, p, &next));
+    }
+    for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
+        const char *end = line_end(lines, p, &next);
+        const char *start = p;
+        float *row = table->numbers + (lines->first_line + i) * table->width;
+        for (uint32_t c = 0; c < table->width && p != NULL; c++) {
+            p = read_number(p, end, &row[c]);
+            if (p != NULL && c + 1 < table->width) {
+                p = p < end ? p + 1 : NULL;
+            }
+        }
+        if (p != end) {
+            char expected[64];
+            snprintf(expected, sizeof expected, "%u finite numbers or nan, separated by commas", table->width);
+            st = bad_line(lines, i, start, end, expected);
+        }
+    }
+    return st;
+}
+
+enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out)
+{
+    struct number_table table = {.path = path, .n_rows = n_rows, .width = 1};
+    enum sl_status st = read_exactly(path, n_rows, number_lines, &table);
+    if (st == SL_OK) {
+        *out = sl_targets_take(table.numbers, n_rows, table.width, choice);
+        return SL_OK;
+    }
+    sl_free(table.numbers);
+    if (table.width == 1 && choice != SL_TARGETS_NUMBERS) { /* its message says what a label may be */
+        int32_t *labels = NULL;
+        st = sl_csv_read_labels(path, n_rows, &labels);
+        sl_free(labels);
+    }
+    return st;
+}
+
 struct id_table {
     uint32_t n_vertices;
     sl_vertex *ids;

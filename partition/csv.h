@@ -30,6 +30,12 @@ enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t
  * line mean "unknown" and become -1. Classes are below SL_MAX_CLASSES. */
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out);
 
+/* Read exactly n_rows lines with the same number of targets each, 1 .. 2^16, separated by commas. `nan` and an empty
+ * place mean "unknown". If the choice allows classes, a single column is read as sl_csv_read_labels reads it. The
+ * caller frees *out (sl_targets_free). */
+enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out);
+
 /* Read a list of distinct ids below n_vertices, one per line, and sort it. The caller frees out->ids (sl_free). */
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 

@@ -25,7 +25,7 @@ void sl_dataset_free(struct sl_dataset *dataset)
         dataset->features.dense = dataset->features.dense == dataset->lent ? NULL : dataset->features.dense;
         sl_graph_free(&dataset->graph);
         sl_features_free(&dataset->features);
-        sl_free(dataset->labels);
+        sl_targets_free(&dataset->targets);
         sl_free(dataset->train.ids);
         sl_free(dataset->valid.ids);
         sl_free(dataset->test.ids);

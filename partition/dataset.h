@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A dataset: graph, features, labels and split, from files, from the binary cache or from the generator.
+ * A dataset: graph, features, targets and split, from files, from the binary cache or from the generator.
  *   before: files (partition/load.h)     after: partition/partition.h
  *
  * All ids here are the dataset's own.
@@ -14,8 +14,7 @@
 
 #include "partition/features.h"
 #include "partition/graph.h"
-
-#define SL_MAX_CLASSES 65536 /* the limit of --hidden; a larger label is more likely another number than a class */
+#include "partition/targets.h"
 
 /* One list of a split: distinct ids, ascending. */
 struct sl_ids {
@@ -32,9 +31,7 @@ struct sl_dataset {
     struct sl_graph graph;       /* N vertices */
     struct sl_features features; /* N rows */
     struct sl_feature_range range;
-    uint32_t n_classes; /* 1 + the largest label; at most SL_MAX_CLASSES */
-    /* N entries: a class, or -1 if unknown. Every vertex of the three lists below has a label. */
-    int32_t *labels;
+    struct sl_targets targets;        /* N rows. Every vertex of the three lists below has a known target */
     char split[64];                   /* the split's name */
     struct sl_ids train, valid, test; /* pairwise disjoint */
     void *mapping;                    /* private: the memory map of the arrays, or NULL */

@@ -136,7 +136,7 @@ void sl_features_normalize_rows(struct sl_features *features)
     sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
 }
 
-/* Of each column, raised from what `largest` has. */
+/* Raise largest[c] to the magnitude of entry c of row r. */
 static void raise_by_row(const struct sl_features *features, uint64_t r, float *largest)
 {
     uint32_t n = features->n_columns;

@@ -645,10 +645,11 @@ enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
     enum sl_status st;
     *out = (struct sl_raw){.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
     SL_TRY(st, sl_recipe_check(recipe), done);
-    SL_TRY(st, sl_alloc(recipe->n_vertices, sizeof *out->labels, "labels", &out->labels), done);
+    SL_TRY(st, sl_targets_make_unknown(recipe->n_vertices, &out->targets), done);
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from), done);
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);
-    SL_TRY(st, make_world(&world, out->labels), done);
+    SL_TRY(st, make_world(&world, out->targets.classes), done);
+    out->targets.n_classes = sl_targets_count_classes(&out->targets);
     sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
     if (recipe->sparse) {
         SL_TRY(st, make_sparse(&world, out), done);

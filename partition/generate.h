@@ -35,8 +35,9 @@ struct sl_recipe {
     uint64_t seed;
 };
 
-/* Find the recipe of a name. "arxiv-synthetic" and "arxiv" give the stand-in for ogbn-arxiv; "products-synthetic" and
- * "products" likewise (2.4 million vertices, 64 million edges, 124 million with the reverse edges). The seed is 1.
+/* Find the recipe of a name. "arxiv-synthetic" and "arxiv" give the stand-in for ogbn-arxiv. "products-synthetic" and
+ * "products" give the stand-in for ogbn-products (2.4 million vertices, 64 million edges, 124 million with the reverse
+ * edges). The seed is 1.
  * False: the name is unknown. */
 bool sl_recipe_find(const char *name, struct sl_recipe *out);
 

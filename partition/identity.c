@@ -21,8 +21,8 @@ void sl_dataset_identify(const struct sl_dataset *dataset, struct sl_identity *o
              graph->n_edges, hash[SL_DATA_GRAPH]);
     snprintf(out->text[SL_DATA_FEATURES], bytes, "%u columns, hash %016" PRIx64, dataset->features.n_columns,
              hash[SL_DATA_FEATURES]);
-    snprintf(out->text[SL_DATA_LABELS], bytes, "%u classes, hash %016" PRIx64, dataset->n_classes,
-             hash[SL_DATA_LABELS]);
+    snprintf(out->text[SL_DATA_LABELS], bytes, "%u %s, hash %016" PRIx64, sl_targets_outputs(&dataset->targets),
+             dataset->targets.type == SL_TARGET_CLASS ? "classes" : "columns", hash[SL_DATA_LABELS]);
     snprintf(out->text[SL_DATA_SPLIT], bytes, "%u/%u/%u vertices, hash %016" PRIx64, dataset->train.n, dataset->valid.n,
              dataset->test.n, hash[SL_DATA_SPLIT]);
 }

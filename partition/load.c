@@ -218,6 +218,9 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     if (features != NULL) {
         sum = sum_path(sum, features);
     }
+    if (options->targets == SL_TARGETS_NUMBERS) {
+        sum = sum_text(sum, "numbers");
+    }
     origin->identity = sum;
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
 }
@@ -372,6 +375,7 @@ static enum sl_status use_folder(const struct sl_dataset_options *options, struc
         st = sl_raw_find(origin->folder, options->features, options->usual_split, options->need, &origin->files);
     }
     if (st == SL_OK) {
+        origin->files.targets = options->targets;
         name_from_folder(origin->folder, origin->name, sizeof origin->name);
         identify_files(options, origin);
     }
@@ -538,9 +542,8 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     sl_free(raw->to);
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->split, sizeof out->split, "%s", raw->split);
-    out->n_classes = sl_raw_count_classes(raw);
     out->features = raw->features;
-    out->labels = raw->labels;
+    out->targets = raw->targets;
     out->train = raw->train;
     out->valid = raw->valid;
     out->test = raw->test;

@@ -26,6 +26,7 @@ struct sl_dataset_options {
     enum sl_raw_need need; /* the tables that may be missing */
     bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;
+    enum sl_target_choice targets;
     uint64_t seed; /* for the generator */
     /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
      * dataset from its files or the generator is wholly in memory. */
@@ -48,8 +49,8 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
                                struct sl_dataset *out);
 
 /* The name of a file, in the cache folder, for data derived from a dataset. The stem "metis-4-seed-1" gives
- * FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL if there is to be no
- * cache. Fails as sl_dataset_load does if there is no such dataset. */
+ * FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL if the options say
+ * that no cache is kept. If there is no such dataset, the call fails like sl_dataset_load. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
 
 #endif

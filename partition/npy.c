@@ -453,6 +453,63 @@ free_array:
     return st;
 }
 
+static void to_numbers(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (isinf(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+static enum sl_status convert_numbers(const char *path, const char *name, const struct sl_npy *array, float **out)
+{
+    struct conversion conversion = {.array = array, .step = 1};
+    char block[NAME_BYTES];
+    float *numbers;
+    enum sl_status st;
+    name_block(path, name, block);
+    SL_TRY(st, sl_alloc(array->n_items, sizeof *numbers, block, &numbers), done);
+    conversion.out = numbers;
+    SL_TRY(st, convert(path, name, &conversion, array->n_items, to_numbers, "a finite number, or nan"), undo);
+    *out = numbers;
+    return SL_OK;
+undo:
+    sl_free(numbers);
+done:
+    return st;
+}
+
+enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out)
+{
+    struct sl_npy array;
+    float *numbers = NULL;
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t width = array.n_dimensions == 2 ? array.shape[1] : 1;
+    bool fits = (array.n_dimensions == 1 || array.n_dimensions == 2) && array.shape[0] == n_rows && width > 0 &&
+                width <= SL_MAX_CLASSES;
+    if (!fits) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1 to %d), found %llu items", path, name,
+                     n_rows, n_rows, SL_MAX_CLASSES, (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    st = convert_numbers(path, name, &array, &numbers);
+    if (st == SL_OK) {
+        *out = sl_targets_take(numbers, n_rows, (uint32_t)width, choice);
+    }
+free_array:
+    sl_npy_free(&array);
+    return st;
+}
+
 /* ---- Counts, ids, edges ------------------------------------------------------------------------------------------ */
 
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)

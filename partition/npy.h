@@ -56,6 +56,11 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
  * -1 mean "unknown" and become -1. */
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
 
+/* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". If the choice
+ * allows classes, a single column is read as sl_npy_read_labels reads it. The caller frees *out (sl_targets_free). */
+enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out);
+
 /* Read the number of rows of an array: its first length. */
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
 

@@ -43,9 +43,10 @@ struct sl_partition {
  *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
  *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
  *    SL_PARTITION_NONE     equal ranges of the dataset's order
- * One part is always the identity. The parts are read from `cache_file` if the file is valid, and otherwise written
- * there (NULL: no file). Equal seeds give equal parts. Parts may be empty if n_parts > N. METIS's own output is
- * captured. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
+ * One part is always the identity. If `cache_file` is valid, the parts are read from it. Otherwise the
+ * parts are computed and written to `cache_file` (NULL: no file). Equal seeds give equal parts. Parts may be empty if
+ * n_parts > N. METIS's own output is captured. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure
+ * *out is empty. */
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out);
 

@@ -330,7 +330,7 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *where, in
             return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", where, raw->split,
                            names[list], raw->n_vertices, v);
         }
-        if (raw->labels[v] < 0) {
+        if (!sl_targets_known(&raw->targets, v)) {
             return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where, raw->split, v, names[list]);
         }
         for (int other = 0; other < list; other++) {
@@ -359,15 +359,6 @@ enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
                        raw->features.n_rows);
     }
     return check_lists(raw, where);
-}
-
-uint32_t sl_raw_count_classes(const struct sl_raw *raw)
-{
-    int32_t most = -1;
-    for (uint64_t v = 0; v < raw->n_vertices; v++) {
-        most = raw->labels[v] > most ? raw->labels[v] : most;
-    }
-    return (uint32_t)(most + 1);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
@@ -504,20 +495,16 @@ static enum sl_status read_features(const struct sl_raw_files *files, struct sl_
     return sl_csv_read_features(path, raw->n_vertices, &raw->features);
 }
 
-static enum sl_status read_labels(const struct sl_raw_files *files, struct sl_raw *raw)
+static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *path = files->paths[SL_RAW_LABELS];
     if (path == NULL) {
-        enum sl_status st = sl_alloc(raw->n_vertices, sizeof *raw->labels, "labels", &raw->labels);
-        for (uint64_t v = 0; st == SL_OK && v < raw->n_vertices; v++) {
-            raw->labels[v] = -1;
-        }
-        return st;
+        return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
     if (is_binary(path)) {
-        return sl_npy_read_labels(path, "node_label", raw->n_vertices, &raw->labels);
+        return sl_npy_read_targets(path, "node_label", raw->n_vertices, files->targets, &raw->targets);
     }
-    return sl_csv_read_labels(path, raw->n_vertices, &raw->labels);
+    return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets);
 }
 
 static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
@@ -533,13 +520,13 @@ static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_fil
     return sl_csv_read_ids(path, n_vertices, out);
 }
 
-/* Remove vertices without a label from a list. Returns their number. */
-static uint32_t drop_unlabelled(const int32_t *labels, struct sl_ids *ids)
+/* Remove vertices without a known target from a list. Returns their number. */
+static uint32_t drop_unknown(const struct sl_targets *targets, struct sl_ids *ids)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < ids->n; i++) {
         ids->ids[n] = ids->ids[i];
-        n += labels[ids->ids[i]] >= 0;
+        n += sl_targets_known(targets, ids->ids[i]);
     }
     uint32_t dropped = ids->n - n;
     ids->n = n;
@@ -553,10 +540,10 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     enum sl_status st;
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, read_graph(files, out), fail);
-    SL_TRY(st, read_labels(files, out), fail);
+    SL_TRY(st, read_targets(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
-        out->n_dropped += files->need != SL_RAW_FOR_TRAINING ? drop_unlabelled(out->labels, lists[i]) : 0;
+        out->n_dropped += files->need != SL_RAW_FOR_TRAINING ? drop_unknown(&out->targets, lists[i]) : 0;
     }
     SL_TRY(st, read_features(files, out), fail);
     const char *where = sl_text_or(files->paths[SL_RAW_TRAIN], files->split);
@@ -572,7 +559,7 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->from);
     sl_free(raw->to);
     sl_features_free(&raw->features);
-    sl_free(raw->labels);
+    sl_targets_free(&raw->targets);
     sl_free(raw->train.ids);
     sl_free(raw->valid.ids);
     sl_free(raw->test.ids);

@@ -6,7 +6,7 @@
  *
  *   raw/edge.csv.gz            source,destination
  *   raw/node-feat.csv.gz       the features of one vertex per line
- *   raw/node-label.csv.gz      the class of one vertex per line
+ *   raw/node-label.csv.gz      the class of one vertex per line; or several numbers, nan if unknown
  *   raw/num-node-list.csv.gz   N
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
@@ -30,7 +30,7 @@ struct sl_raw {
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
     struct sl_features features; /* N rows */
-    int32_t *labels;             /* N; -1: unknown */
+    struct sl_targets targets;   /* N rows */
     char split[64];
     struct sl_ids train, valid, test;
     uint32_t n_dropped; /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
@@ -62,9 +62,10 @@ enum sl_raw_file {
 
 struct sl_raw_files {
     enum sl_raw_need need;
-    char split[64];              /* "": none */
-    char *paths[SL_RAW_N_FILES]; /* NULL: not there, and not needed */
-    char unused[160];            /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
+    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
+    char split[64];                /* "": none */
+    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
+    char unused[160];              /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder. `split`
@@ -80,7 +81,8 @@ bool sl_raw_is_folder(const char *folder);
 void sl_raw_files_free(struct sl_raw_files *files);
 
 /* Read the files. On success ids are in range, and every existing table has N rows. Without a label file all
- * labels are -1. The lists of the split are sorted and pairwise disjoint, and their vertices have labels. SL_EFILE,
+ * targets are unknown classes. The lists of the split are sorted and pairwise disjoint, and their vertices have known
+ * targets. SL_EFILE,
  * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
@@ -97,8 +99,5 @@ enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool direc
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 
 void sl_raw_free(struct sl_raw *raw);
-
-/* The largest label + 1. */
-uint32_t sl_raw_count_classes(const struct sl_raw *raw);
 
 #endif

@@ -148,17 +148,25 @@ static void put_edges(struct text *text, const struct sl_raw *raw)
     }
 }
 
-static void put_labels(struct text *text, const struct sl_raw *raw)
+static void put_unknown(struct text *text)
 {
-    for (uint64_t v = 0; v < raw->n_vertices; v++) {
-        if (raw->labels[v] >= 0) {
-            put_digits(text, (uint64_t)raw->labels[v]);
+    put_char(text, 'n');
+    put_char(text, 'a');
+    put_char(text, 'n');
+}
+
+static void put_targets(struct text *text, const struct sl_raw *raw)
+{
+    const struct sl_targets *t = &raw->targets;
+    for (uint64_t i = 0; i < (uint64_t)t->n_rows * t->width; i++) {
+        if (t->type == SL_TARGET_CLASS && t->classes[i] >= 0) {
+            put_digits(text, (uint64_t)t->classes[i]);
+        } else if (t->type == SL_TARGET_NUMBER && !isnan(t->numbers[i])) {
+            put_float(text, t->numbers[i]);
         } else {
-            put_char(text, 'n');
-            put_char(text, 'a');
-            put_char(text, 'n');
+            put_unknown(text);
         }
-        put_char(text, '\n');
+        put_char(text, (i + 1) % t->width == 0 ? '\n' : ',');
     }
 }
 
@@ -253,8 +261,8 @@ static enum sl_status write_all(const struct sl_raw *raw, const char *folder, st
     SL_TRY(st, write_count(folder, "raw/num-node-list.csv.gz", raw->n_vertices, text), done);
     SL_TRY(st, write_count(folder, "raw/num-edge-list.csv.gz", raw->n_edges, text), done);
     SL_TRY(st, write_table(folder, "raw/edge.csv.gz", raw, put_edges, text), done);
-    if (raw->labels != NULL) {
-        SL_TRY(st, write_table(folder, "raw/node-label.csv.gz", raw, put_labels, text), done);
+    if (raw->targets.data != NULL) {
+        SL_TRY(st, write_table(folder, "raw/node-label.csv.gz", raw, put_targets, text), done);
     }
     if (raw->features.n_columns > 0) {
         SL_TRY(st, write_table(folder, "raw/node-feat.csv.gz", raw, put_features, text), done);
@@ -286,7 +294,7 @@ enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool direc
 {
     struct sl_raw raw = {.n_vertices = dataset->graph.n_vertices,
                          .features = dataset->features,
-                         .labels = dataset->labels,
+                         .targets = dataset->targets,
                          .train = dataset->train,
                          .valid = dataset->valid,
                          .test = dataset->test};

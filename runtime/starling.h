@@ -39,6 +39,9 @@
 extern "C" {
 #endif
 
+/* The version of the library: "0.1.0". */
+SL_API const char *sl_version(void);
+
 /* ---- settings: the options of coop_sage or pipe_gnn, by name without the dashes (see `coop_sage --help`) ---- */
 
 struct sl_settings;
@@ -62,6 +65,25 @@ SL_API enum sl_status sl_settings_set(struct sl_settings *settings, const char *
  * SL_EINVAL: no option has this name (the message suggests the nearest). SL_ENOMEM. */
 SL_API enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes);
 
+/* What an option is. The library sets the members up to `size`, so the struct may grow. Texts are static; NULL: none. */
+struct sl_option_news {
+    size_t size;         /* sizeof(struct sl_option_news), set by the caller */
+    const char *name;    /* "batch-size" */
+    const char *group;   /* heading in --help-all: "minibatch" */
+    const char *kind;    /* "flag", "whole" (32 bits), "long" (64 bits), "real", "text", "choice" or "list" */
+    const char *choices; /* choice: "none,layer,batch" */
+    const char *initial; /* the default, in the form for sl_settings_set */
+    const char *shown;   /* the default in words, for example "10 per layer", if it follows from other things */
+    const char *word;    /* a word that is also a value: "all" */
+    const char *help;    /* sentences without a final full stop */
+    double min, max;     /* numbers and entries of lists; max 0: the largest of the type */
+    bool common;         /* --help shows it */
+};
+
+/* The options of these settings, in the order of --help-all: index 0 and on. SL_ENOTFOUND: there is no option of this
+ * index, the end of the list. SL_EINVAL: news->size is 0. */
+SL_API enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t index, struct sl_option_news *news);
+
 /* Read a program's command line and its environment (STARLING_BATCH_SIZE, ..), then check the options for
  * consistency. *run becomes false if the program should exit now, because --help or a similar option has printed its
  * answer to `stream`. argv is reordered. SL_EINVAL: an option or argument is wrong (the message names it and the
@@ -83,8 +105,8 @@ struct sl_session;
  * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
  * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
  * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
- * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels and split. The
- * name of the arrays may change.
+ * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels or targets, and
+ * split. The name of the arrays may change.
  *
  * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
  * SL_EINVAL: options contradict each other or the checkpoint; or StarPU is already up, for another session or the
@@ -101,7 +123,9 @@ SL_API void sl_session_close(struct sl_session *session);
 SL_API enum sl_status sl_session_describe(const struct sl_session *session, FILE *stream);
 
 struct sl_session_sizes {
-    uint32_t n_vertices, n_features, n_classes;
+    uint32_t n_vertices, n_features;
+    /* columns of the outputs: classes, labels or numbers */
+    uint32_t n_outputs;
     /* directed edges of the training graph */
     uint64_t n_edges;
     /* P: processing elements (PEs). A PE is a share of the work of a group, with one part of the graph. */
@@ -121,6 +145,26 @@ struct sl_session_sizes {
 
 SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
 
+/* ---- scores ---- */
+
+#define SL_MAX_SCORES 8
+
+/* One score, over the validation vertices and over the test vertices; NaN for an empty set. Classes: acc, f1 (macro),
+ * and auc if there are two. Label sets: ap, auc, f1_micro, f1 (macro). Numbers: mse, mae, r2. */
+struct sl_score {
+    char name[16];
+    double valid, test;
+    bool larger_is_better;
+    bool is_fraction; /* 0 .. 1 */
+};
+
+struct sl_scores {
+    double valid_loss; /* mean loss of the validation vertices, without class weights and smoothing */
+    uint32_t n;
+    uint32_t best_by; /* the score that selects the best epoch (option best-by) */
+    struct sl_score score[SL_MAX_SCORES];
+};
+
 /* ---- training ---- */
 
 struct sl_step_news {
@@ -136,10 +180,9 @@ struct sl_epoch_news {
     double loss;
     /* training time */
     double seconds;
-    /* whether this epoch was evaluated; if not, the scores below are NaN */
+    /* whether this epoch was evaluated; if not, the values of the scores are NaN */
     bool evaluated;
-    /* accuracies are fractions, 0 .. 1 */
-    double valid_loss, valid_accuracy, test_accuracy;
+    struct sl_scores scores;
 };
 
 /* Where sl_session_train reports to, in addition to the file of --metrics. Every member may be NULL.
@@ -162,7 +205,7 @@ struct sl_report {
  * predictions and embeddings at the end. A session trains once. To continue, open a new session with --checkpoint and
  * --resume.
  *
- * Afterwards the session's model is the model of the best validation accuracy. Without an evaluation: the last model.
+ * Afterwards the session's model is the model of the best validation score. Without an evaluation: the last model.
  * With several replicas (--sync): the average of the replicas.
  *
  * sl_session_stop, a callback, or a signal (sl_signals_install) ends training after the current step. The requested
@@ -187,16 +230,9 @@ SL_API bool sl_session_traced(const struct sl_session *session);
  * weights (not its best). After it they see the trained model. They never change the result of training. After a task
  * has failed, the contents of the model are undefined. */
 
-/* Scores over the vertices of a split's set; NaN if the set is empty. Accuracies and F1 are fractions, 0 .. 1. */
-struct sl_scores {
-    double valid_loss; /* mean cross entropy */
-    double valid_accuracy, test_accuracy;
-    double valid_f1, test_f1; /* macro */
-};
-
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
- * the dataset's vertex ids, row-major. logits: n_vertices x n_classes. embeddings: n_vertices x n_hidden, the last
- * hidden layer.
+ * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the outputs of the last layer: scores of
+ * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer.
  * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
  * training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
@@ -258,8 +294,8 @@ SL_API void sl_process_abort(int code);
  * their descriptors, and lines for people would end up in a file of the run. Call this first. */
 SL_API void sl_streams_open(void);
 
-/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER` then
- * draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
+/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER`
+ * then draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
  * work. The converter runs in a child process: a crash of the converter does not end the caller. Each output file is
  * replaced as a whole. After a failure older files remain. SL_EIO: there is no raw trace, or a file cannot be written.
  * SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */

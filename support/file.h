@@ -28,8 +28,8 @@ struct sl_map {
 /* Map a whole regular file, read-only. SL_EIO: the file cannot be opened or mapped, or is no regular file. */
 enum sl_status sl_file_map(const char *path, struct sl_map *out);
 
-/* Release the whole pages in a range of a map. The next access reads them from the file again. Until then they do not
- * count as memory of the process. */
+/* Release the whole pages in a range of a map. The next access reads the pages from the file again. Until then, the
+ * pages do not count as memory of the process. */
 void sl_file_forget(const void *data, size_t bytes);
 
 /* Unmap a file. An empty map is allowed. */

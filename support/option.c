@@ -4,7 +4,6 @@
  * Reading options. option_print.c prints them. */
 #include "support/option.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,6 +25,21 @@ static void *field(const struct sl_option *option, void *settings)
 static const void *field_const(const struct sl_option *option, const void *settings)
 {
     return (const char *)settings + option->offset;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether `typed`, in any case, is the word of n letters. The locale does not matter. */
+static bool is_word(const char *typed, const char *word, size_t n)
+{
+    size_t i = 0;
+    while (i < n && lower(typed[i]) == lower(word[i])) {
+        i++;
+    }
+    return i == n && typed[n] == '\0';
 }
 
 static uint32_t list_count(const struct sl_option *option, const void *settings)
@@ -80,8 +94,8 @@ static void describe(const struct sl_option *option, char *out, size_t bytes)
     case SL_OPTION_STRING: snprintf(out, bytes, "%s", sl_text_or(option->argument, "a text")); break;
     case SL_OPTION_CHOICE: describe_choices(option, out, bytes); break;
     case SL_OPTION_U32_LIST:
-        snprintf(out, bytes, "1 to %u whole numbers from %llu to %llu, separated by commas", option->capacity, low,
-                 high);
+        snprintf(out, bytes, "1 to %u whole numbers from %llu to %llu%s%s, separated by commas", option->capacity, low,
+                 high, option->word != NULL ? " or " : "", sl_text_or(option->word, ""));
         break;
     }
 }
@@ -168,21 +182,66 @@ static bool set_real(const struct sl_option *option, const char *text, double *o
     return true;
 }
 
+/* The position of `text` in a list of words separated by commas, in any case; -1: not there. */
+static int find_word(const char *words, const char *text)
+{
+    int position = 0;
+    for (;; position++) {
+        size_t n = strcspn(words, ",");
+        if (is_word(text, words, n)) {
+            return position;
+        }
+        if (words[n] == '\0') {
+            return -1;
+        }
+        words += n + 1;
+    }
+}
+
+/* The choice that "fp32=float,float32=float" gives for a word; -1: none. */
+static int find_synonym(const struct sl_option *option, const char *text)
+{
+    const char *pair = sl_text_or(option->synonyms, "");
+    while (*pair != '\0') {
+        size_t n = strcspn(pair, "=");
+        size_t whole = strcspn(pair, ",");
+        if (is_word(text, pair, n)) {
+            char name[LABEL_BYTES];
+            snprintf(name, sizeof name, "%.*s", (int)(whole - n - 1), pair + n + 1);
+            return find_word(option->choices, name);
+        }
+        pair += whole + (pair[whole] == ',');
+    }
+    return -1;
+}
+
 static bool set_choice(const struct sl_option *option, const char *text, int *out)
 {
-    size_t length = strlen(text);
-    int position = 0;
-    for (const char *name = option->choices;; position++) {
-        size_t n = strcspn(name, ",");
-        if (n == length && memcmp(name, text, n) == 0) {
-            *out = position;
-            return true;
-        }
-        if (name[n] == '\0') {
-            return false;
-        }
-        name += n + 1;
+    int position = find_word(option->choices, text);
+    if (position < 0) {
+        position = find_synonym(option, text);
     }
+    if (position >= 0) {
+        *out = position;
+    }
+    return position >= 0;
+}
+
+/* Read a number or the word at *text, and advance *text. */
+static bool read_entry(const struct sl_option *option, const char **text, uint32_t *out)
+{
+    size_t n = strcspn(*text, ",");
+    uint64_t value;
+    if (option->word != NULL && n == strlen(option->word) && strncmp(*text, option->word, n) == 0) {
+        *text += n;
+        *out = UINT32_MAX;
+        return true;
+    }
+    if (!read_whole(text, &value) || !in_range(option, value)) {
+        return false;
+    }
+    *out = (uint32_t)value;
+    return true;
 }
 
 static bool set_list(const struct sl_option *option, const char *text, void *settings)
@@ -190,11 +249,10 @@ static bool set_list(const struct sl_option *option, const char *text, void *set
     uint32_t entries[SL_MAX_OPTION_LIST];
     uint32_t n = 0;
     for (;; text++) {
-        uint64_t value;
-        if (n == option->capacity || !read_whole(&text, &value) || !in_range(option, value)) {
+        if (n == option->capacity || !read_entry(option, &text, &entries[n])) {
             return false;
         }
-        entries[n++] = (uint32_t)value;
+        n++;
         if (*text == '\0') {
             break;
         }
@@ -266,7 +324,6 @@ static void clear(const struct sl_option *option, void *settings)
 
 enum sl_status sl_option_defaults(const struct sl_option_table *table, void *settings)
 {
-    assert(table->n_options <= SL_MAX_OPTIONS);
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < table->n_options; i++) {
         clear(&table->options[i], settings);
@@ -300,6 +357,17 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
 /* ---- Names
  * -------------------------------------------------------------------------------------------------------- */
 
+size_t sl_option_select(const struct sl_option *options, size_t n, unsigned program, struct sl_option *out)
+{
+    size_t n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (options[i].programs == 0 || (options[i].programs & program) != 0) {
+            out[n_out++] = options[i];
+        }
+    }
+    return n_out;
+}
+
 /* The known name nearest to a mistyped one; NULL: none is near. */
 static const char *nearest(const struct sl_option_table *table, const char *name)
 {
@@ -320,15 +388,68 @@ static void program_name(const struct sl_option_table *table, char *out, size_t 
     snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
 }
 
+/* "Num_Epochs" as "num-epochs". */
+static void usual_spelling(const char *name, char out[LABEL_BYTES])
+{
+    size_t n = 0;
+    for (; name[n] != '\0' && n + 1 < LABEL_BYTES; n++) {
+        out[n] = name[n] == '_' ? '-' : lower(name[n]);
+    }
+    out[n] = '\0';
+}
+
+const struct sl_option *sl_option_find_peer(const struct sl_option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        if (option->peers != NULL && find_word(option->peers, name) >= 0) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+static const char *find_stranger(const struct sl_option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n_strangers; i++) {
+        if (find_word(table->strangers[i].names, name) >= 0) {
+            return table->strangers[i].answer;
+        }
+    }
+    return NULL;
+}
+
 static enum sl_status unknown(const struct sl_option_table *table, const char *name)
 {
     char program[LABEL_BYTES];
+    char usual[LABEL_BYTES];
     program_name(table, program, sizeof program);
+    usual_spelling(name, usual);
+    const struct sl_option *option = sl_option_find(table, usual);
+    if (option == NULL) {
+        option = sl_option_find_peer(table, usual);
+    }
+    if (option != NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s calls it --%s", name, program, option->name);
+    }
+    const char *answer = find_stranger(table, usual);
+    if (answer != NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s", name, program, answer);
+    }
+    if (table->sibling != NULL) {
+        option = sl_option_find(table->sibling, usual);
+        option = option != NULL ? option : sl_option_find_peer(table->sibling, usual);
+    }
+    if (option != NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option, %s has --%s", name, program,
+                       table->sibling->program, option->name);
+    }
     const char *near = nearest(table, name);
     if (near != NULL) {
         return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; did you mean --%s?", name, program, near);
     }
-    return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s --help lists those it has", name, program, program);
+    return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s --help-all lists its options", name, program,
+                   program);
 }
 
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name)
@@ -336,6 +457,21 @@ const struct sl_option *sl_option_find(const struct sl_option_table *table, cons
     for (size_t i = 0; i < table->n_options; i++) {
         if (strcmp(table->options[i].name, name) == 0) {
             return &table->options[i];
+        }
+    }
+    return NULL;
+}
+
+const struct sl_option *sl_option_in_order(const struct sl_option_table *table, size_t i)
+{
+    size_t n = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t k = 0; k < table->n_options; k++) {
+            bool now = table->options[k].leads == (turn == 0);
+            if (now && n == i) {
+                return &table->options[k];
+            }
+            n += now;
         }
     }
     return NULL;
@@ -359,11 +495,9 @@ static enum sl_option_action action_of(const char *argument)
     static const struct {
         const char *name;
         enum sl_option_action action;
-    } actions[] = {{"-h", SL_OPTION_HELP},
-                   {"--help", SL_OPTION_HELP},
-                   {"--version", SL_OPTION_VERSION},
-                   {"--print-man", SL_OPTION_MAN},
-                   {"--print-completion", SL_OPTION_COMPLETION}};
+    } actions[] = {
+        {"-h", SL_OPTION_HELP},           {"--help", SL_OPTION_HELP},     {"--help-all", SL_OPTION_HELP_ALL},
+        {"--version", SL_OPTION_VERSION}, {"--print-man", SL_OPTION_MAN}, {"--print-completion", SL_OPTION_COMPLETION}};
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         if (strcmp(argument, actions[i].name) == 0) {
             return actions[i].action;
@@ -459,16 +593,20 @@ static enum sl_status read_arguments(struct reader *r)
 
 static enum sl_status check_arguments(const struct sl_option_table *table, int n, char **argv)
 {
-    char program[LABEL_BYTES];
-    program_name(table, program, sizeof program);
+    const char *command = sl_text_or(table->command, "");
+    const char *colon = table->command != NULL ? ": " : "";
+    if (n > table->max_arguments && table->stray != NULL) {
+        return sl_fail(SL_EINVAL, "found argument '%.200s', expected only options; did you mean --%s %.200s?", argv[1],
+                       table->stray, argv[1]);
+    }
     if (n > table->max_arguments) {
-        return sl_fail(SL_EINVAL, "%s: found argument '%.200s', expected %s%s; see --help", program,
+        return sl_fail(SL_EINVAL, "%s%sfound argument '%.200s', expected %s%s; see --help", command, colon,
                        argv[table->max_arguments + 1], table->max_arguments > 0 ? "no more than " : "only options",
                        table->max_arguments > 0 ? table->arguments : "");
     }
     if (n < table->min_arguments) {
-        return sl_fail(SL_EINVAL, "%s: found %d argument%s, expected %s; see --help", program, n, n == 1 ? "" : "s",
-                       table->arguments);
+        return sl_fail(SL_EINVAL, "%s%sfound %d argument%s, expected %s; see --help", command, colon, n,
+                       n == 1 ? "" : "s", table->arguments);
     }
     return SL_OK;
 }
@@ -483,6 +621,14 @@ static void environment_name(const char *prefix, const char *name, char *out, si
         out[used++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
     }
     out[used] = '\0';
+}
+
+void sl_option_key(const struct sl_option *option, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%s", option->name);
+    for (char *dash = strchr(out, '-'); dash != NULL; dash = strchr(dash, '-')) {
+        *dash = '_';
+    }
 }
 
 void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes)
@@ -530,16 +676,21 @@ static enum sl_status read_environment(struct reader *r)
 enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, char **argv, void *settings,
                                struct sl_option_parse *out)
 {
-    assert(table->n_options <= SL_MAX_OPTIONS);
-    memset(out, 0, sizeof *out);
     struct reader r = {.table = table, .argc = argc, .argv = argv, .settings = settings, .parse = out};
-    enum sl_status st = read_arguments(&r);
-    if (st == SL_OK && out->action == SL_OPTION_RUN) {
-        st = check_arguments(table, out->n_arguments, argv);
+    enum sl_status st;
+    memset(out, 0, sizeof *out);
+    SL_TRY(st, sl_alloc_zero(table->n_options, sizeof *out->sources, "sources of options", &out->sources), done);
+    SL_TRY(st, read_arguments(&r), free_sources);
+    if (out->action == SL_OPTION_RUN) {
+        SL_TRY(st, check_arguments(table, out->n_arguments, argv), free_sources);
+        SL_TRY(st, read_environment(&r), free_sources);
     }
-    if (st == SL_OK && out->action == SL_OPTION_RUN) {
-        st = read_environment(&r);
-    }
+    return SL_OK;
+
+free_sources:
+    sl_free(out->sources);
+    out->sources = NULL;
+done:
     return st;
 }
 
@@ -578,7 +729,11 @@ static void list_text(const struct sl_option *option, const void *settings, char
     size_t used = 0;
     out[0] = '\0';
     for (uint32_t i = 0; i < n && used < bytes; i++) {
-        used += (size_t)snprintf(out + used, bytes - used, "%s%u", i > 0 ? "," : "", entries[i]);
+        if (option->word != NULL && entries[i] == UINT32_MAX) {
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s", i > 0 ? "," : "", option->word);
+        } else {
+            used += (size_t)snprintf(out + used, bytes - used, "%s%u", i > 0 ? "," : "", entries[i]);
+        }
     }
 }
 
@@ -630,6 +785,12 @@ static bool is_choice(const struct sl_option *option, int position)
     return name[0] != '\0';
 }
 
+bool sl_option_is_open(const struct sl_option *option, const void *settings)
+{
+    return option->kind == SL_OPTION_U32 && option->initial == NULL &&
+           *(const uint32_t *)field_const(option, settings) == 0;
+}
+
 static bool whole_allowed(const struct sl_option *option, uint32_t value)
 {
     bool left_open = value == 0 && option->initial == NULL;
@@ -643,7 +804,7 @@ static bool list_allowed(const struct sl_option *option, const void *settings)
     uint32_t n = list_count(option, settings);
     bool good = n <= option->capacity && (n > 0 || option->initial == NULL);
     for (uint32_t i = 0; good && i < n; i++) {
-        good = in_range(option, entries[i]);
+        good = in_range(option, entries[i]) || (option->word != NULL && entries[i] == UINT32_MAX);
     }
     return good;
 }
@@ -696,6 +857,91 @@ enum sl_status sl_option_check(const struct sl_option_table *table, const void *
         }
     }
     return SL_OK;
+}
+
+/* ---- Options that need others ---------------------------------------------------------------------------- */
+
+/* The text of the default; a choice's is its first name. */
+static void default_text(const struct sl_option *option, char *out, size_t bytes)
+{
+    const char *text = "";
+    switch (option->kind) {
+    case SL_OPTION_FLAG: text = "no"; break;
+    case SL_OPTION_U32:
+    case SL_OPTION_U64:
+    case SL_OPTION_REAL: text = "0"; break;
+    case SL_OPTION_CHOICE: sl_option_choice_name(option, 0, out, bytes); return;
+    case SL_OPTION_STRING:
+    case SL_OPTION_U32_LIST: break;
+    }
+    snprintf(out, bytes, "%s", text);
+}
+
+enum sl_status sl_option_is_default(const struct sl_option *option, const void *settings, bool *out)
+{
+    char none[LABEL_BYTES];
+    char *now;
+    enum sl_status st = sl_option_text(option, settings, &now);
+    if (st == SL_OK) {
+        default_text(option, none, sizeof none);
+        *out = strcmp(now, option->initial != NULL ? option->initial : none) == 0;
+        sl_free(now);
+    }
+    return st;
+}
+
+/* "--checkpoint DIR", "--sync dissemination or cube" */
+static void describe_need(const struct sl_option *other, const char *values, char *out, size_t bytes)
+{
+    size_t used = (size_t)snprintf(out, bytes, "--%s ", other->name);
+    if (*values == '\0') {
+        snprintf(out + used, bytes - used, "%s", sl_text_or(other->argument, ""));
+    }
+    for (; *values != '\0' && used < bytes; values += *values == ',') {
+        int n = (int)strcspn(values, ",");
+        used += (size_t)snprintf(out + used, bytes - used, "%.*s%s", n, values, values[n] == ',' ? " or " : "");
+        values += n;
+    }
+}
+
+static enum sl_status check_need(const struct sl_option_table *table, const struct sl_option *option,
+                                 const void *settings)
+{
+    char name[LABEL_BYTES];
+    char need[EXPECTED_BYTES];
+    char *now = NULL;
+    char *others = NULL;
+    bool met;
+    enum sl_status st;
+    const char *values = strchr(option->needs, '=');
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(option->needs, "="), option->needs);
+    const struct sl_option *other = sl_option_find(table, name);
+    SL_TRY(st, sl_option_get(table, name, settings, &others), done);
+    met = values != NULL ? find_word(values + 1, others) >= 0 : others[0] != '\0';
+    if (!met) {
+        SL_TRY(st, sl_option_is_default(option, settings, &met), done);
+    }
+    if (!met) {
+        SL_TRY(st, sl_option_text(option, settings, &now), done);
+        bool number = option->kind == SL_OPTION_U32 || option->kind == SL_OPTION_REAL;
+        describe_need(other, values != NULL ? values + 1 : "", need, sizeof need);
+        st = sl_fail(SL_EINVAL, "--%s: expected %s with %s", option->name, need, number ? now : "it");
+    }
+done:
+    sl_free(now);
+    sl_free(others);
+    return st;
+}
+
+enum sl_status sl_option_check_needs(const struct sl_option_table *table, const void *settings)
+{
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
+        if (table->options[i].needs != NULL) {
+            st = check_need(table, &table->options[i], settings);
+        }
+    }
+    return st;
 }
 
 /* ---- Sources

@@ -2,11 +2,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Option tables. A program, or a command of a program, has one table. The table drives parsing, environment
- * variables, --help, the man page and the completion.
+ * variables, --help, the man page and the completion. It also has the rules of each option: on resume, between ranks,
+ * for the data, for the model.
  *
  * The option `--batch-size` corresponds to the environment variable STARLING_BATCH_SIZE and to the field batch_size
  * of the program's settings. The command line overrides the environment, and the environment overrides the default.
- * Every program also has -h, --help and --version, and two hidden options for the build: --print-man and
+ * Every program also has -h, --help, --help-all and --version, and two hidden options for the build: --print-man and
  * --print-completion.
  *
  * Typical use:
@@ -25,7 +26,6 @@
 
 #include "support/status.h"
 
-#define SL_MAX_OPTIONS 64     /* in one table */
 #define SL_MAX_OPTION_LIST 64 /* entries of one list */
 
 /* How an option's text is read, and the type of its field. */
@@ -36,10 +36,26 @@ enum sl_option_kind {
     SL_OPTION_REAL,     /* double, finite */
     SL_OPTION_STRING,   /* char *, owned by the settings; NULL: not given. An empty text counts as not given. */
     SL_OPTION_CHOICE,   /* int: the position in `choices` */
-    SL_OPTION_U32_LIST, /* uint32_t[capacity] and a uint32_t count: numbers separated by commas, at least one */
+    SL_OPTION_U32_LIST, /* uint32_t[capacity] and a uint32_t count: numbers or the word, separated by commas */
 };
 
-/* An option. Members that do not apply stay zero. */
+/* When a run resumes from a checkpoint. A checkpoint stores the values of all options but the free options. */
+enum sl_option_change {
+    SL_CHANGE_NEVER,  /* the run would go on differently. An open value comes from the checkpoint. */
+    SL_CHANGE_DATA,   /* may change, if the data stay the same: their contents are compared (partition/identity.h) */
+    SL_CHANGE_LONGER, /* may change without --lr-schedule, whose length is the number of epochs */
+    SL_CHANGE_FREELY, /* no influence on the rest of the training */
+};
+
+/* Between ranks. */
+enum sl_option_spread {
+    SL_SPREAD_EQUAL, /* the same value on all ranks */
+    SL_SPREAD_PATH,  /* on all ranks or on none. The paths may differ; files that ranks read have equal contents */
+    SL_SPREAD_OWN,   /* a matter of one rank: its processors, where its data are, what rank 0 prints */
+};
+
+/* An option. Members that do not apply stay zero. A row of a new option is complete without `change` and `spread`:
+ * their zeros are the strict rules. */
 struct sl_option {
     const char *name;  /* "batch-size", without the dashes */
     const char *group; /* heading in the help; options of a group are adjacent in the table */
@@ -54,13 +70,35 @@ struct sl_option {
     double min;          /* numbers and list entries: smallest allowed value, >= 0 */
     double max;          /* numbers and list entries: largest allowed value; 0: the largest of the type */
     bool below;          /* real: max itself is not allowed */
-    const char *word;    /* U32: a word for UINT32_MAX ("all"); NULL: none */
+    const char *word;    /* U32 and entries of lists: a word for UINT32_MAX ("all"); NULL: none */
     /* the value's name in the help, "N", "FILE"; NULL: the choices. If it contains FILE or DIR, completion offers
      * paths. */
     const char *argument;
-    const char *hint; /* added to the message about a wrong value; NULL: none */
-    const char *unit; /* of the value, in the plural: "vertices"; NULL: none */
-    const char *help; /* one or two sentences without a final full stop */
+    const char *hint;  /* added to the message about a wrong value; NULL: none */
+    const char *unit;  /* of the value, in the plural: "vertices"; NULL: none */
+    const char *help;  /* sentences without a final full stop */
+    const char *brief; /* the text in --help; NULL: `help` */
+
+    /* Properties. support/option.c reads `programs` and `common`. Other files of a program read the rest. */
+    unsigned programs; /* bits of the programs that have the option; 0: all (sl_option_select) */
+    enum sl_option_change change;
+    enum sl_option_spread spread;
+    bool leads;        /* other options follow from it: compared before them */
+    bool of_data;      /* selects the dataset. A program that brings its own data keeps the default. */
+    bool of_model;     /* changes a model's scores. --save stores it, --load compares it. */
+    bool of_shape;     /* equal in all runs that `starling_data project` combines */
+    bool written;      /* path of a file or folder that the run writes */
+    const char *needs; /* "sync=dissemination,cube": an option and its values; with other values, the default stays */
+    bool common;       /* --help shows it; --help-all shows all */
+    /* names that other programs have for it: "num-epochs,n-epochs". Capitals and _ for - are accepted. */
+    const char *peers;
+    const char *synonyms; /* choice: other words for its values, "graphsage=sage,fp32=float" */
+};
+
+/* An option of other programs that these programs do not have. */
+struct sl_option_stranger {
+    const char *names;  /* as `peers` of an option */
+    const char *answer; /* what to use instead, without a final full stop */
 };
 
 /* An entry of a section of the man page. */
@@ -78,6 +116,7 @@ struct sl_option_table {
     const char *arguments;   /* positional arguments in the usage line, "DIR [FILE]"; NULL: none */
     int min_arguments;
     int max_arguments;
+    const char *stray;      /* the option that an argument too many was most likely meant for; NULL: none */
     const char *env_prefix; /* "STARLING_"; NULL: no environment variables */
     /* man page: sections EXAMPLES and FILES, and the pages of SEE ALSO, "pipe_gnn(1), starling_data(1)"; NULL: none */
     const struct sl_option_note *examples; /* text: what the command does; entry: the command */
@@ -86,7 +125,10 @@ struct sl_option_table {
     size_t n_files;
     const char *see_also;
     const struct sl_option *options;
-    size_t n_options; /* at most SL_MAX_OPTIONS */
+    size_t n_options;
+    const struct sl_option_stranger *strangers;
+    size_t n_strangers;
+    const struct sl_option_table *sibling; /* a program that may have an option that this one lacks; NULL: none */
     /* the tables of a program's commands, in its overview table; otherwise NULL */
     const struct sl_option_table *commands;
     size_t n_commands;
@@ -96,6 +138,7 @@ struct sl_option_table {
 enum sl_option_action {
     SL_OPTION_RUN,
     SL_OPTION_HELP,       /* -h, --help */
+    SL_OPTION_HELP_ALL,   /* --help-all */
     SL_OPTION_VERSION,    /* --version */
     SL_OPTION_MAN,        /* --print-man */
     SL_OPTION_COMPLETION, /* --print-completion */
@@ -107,9 +150,13 @@ enum sl_option_source { SL_FROM_DEFAULT, SL_FROM_ENVIRONMENT, SL_FROM_COMMAND_LI
 /* Results of sl_option_parse besides the values. */
 struct sl_option_parse {
     enum sl_option_action action;
-    int n_arguments; /* positional arguments: argv[1] .. argv[n_arguments] after parsing */
-    enum sl_option_source sources[SL_MAX_OPTIONS]; /* by position in the table */
+    int n_arguments;                /* positional arguments: argv[1] .. argv[n_arguments] after parsing */
+    enum sl_option_source *sources; /* by position in the table. Release it with sl_free. */
 };
+
+/* Copy the options of a program, a bit of `programs`, to `out`, in their order. Returns their number. out: room for n
+ * options. */
+size_t sl_option_select(const struct sl_option *options, size_t n, unsigned program, struct sl_option *out);
 
 /* Fill the fields of all options with the defaults. Earlier strings are not released.
  * SL_EINVAL: a default in the table is invalid. SL_ENOMEM. On failure all strings are NULL. */
@@ -123,7 +170,7 @@ enum sl_status sl_option_defaults(const struct sl_option_table *table, void *set
  *
  * SL_EINVAL: an unknown option (the message suggests the nearest); a missing, unreadable or out-of-range value; a
  * wrong number of positional arguments. The message has the found and the expected value. SL_ENOMEM. On failure the
- * settings stay valid. */
+ * settings stay valid, and out->sources is NULL. */
 enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, char **argv, void *settings,
                                struct sl_option_parse *out);
 
@@ -135,14 +182,34 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
  * the default. Flags and strings are not checked. SL_EINVAL: with the message of the command line. SL_ENOMEM. */
 enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings);
 
+/* Check `needs` of all options: an option whose need is not met keeps its default. SL_EINVAL. SL_ENOMEM. */
+enum sl_status sl_option_check_needs(const struct sl_option_table *table, const void *settings);
+
+/* Whether an option is left open: a number of 0 that has no default. */
+bool sl_option_is_open(const struct sl_option *option, const void *settings);
+
+/* *out: whether the option has its default value. SL_ENOMEM. */
+enum sl_status sl_option_is_default(const struct sl_option *option, const void *settings, bool *out);
+
+/* The key of an option in metrics: "batch_size". */
+void sl_option_key(const struct sl_option *option, char *out, size_t bytes);
+
 /* The environment variable of an option: "STARLING_BATCH_SIZE". Empty if the table has no prefix. */
 void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes);
+
+/* The option at position i of the order of comparison: options that lead come first, each kind in the table's order.
+ * NULL: i is too large. */
+const struct sl_option *sl_option_in_order(const struct sl_option_table *table, size_t i);
 
 /* The option of this name; NULL: none. */
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name);
 
-/* Print the answer to `action`: the help, "PROGRAM VERSION", the man page (section 1) or the bash completion. Man
- * page and completion include all commands. SL_OPTION_RUN prints nothing. SL_EIO: writing failed. */
+/* The option that has this name, in small letters and with dashes, in other programs (`peers`); NULL: none. */
+const struct sl_option *sl_option_find_peer(const struct sl_option_table *table, const char *name);
+
+/* Print the answer to `action`: the help in 80 columns (of common options, or of all), "PROGRAM VERSION", the man page
+ * (section 1) or the bash completion. Man page and completion include all commands. SL_OPTION_RUN prints nothing.
+ * SL_EIO: writing failed. */
 enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_option_action action, const char *version,
                                FILE *stream);
 

@@ -9,8 +9,9 @@
 #include "support/option.h"
 #include "support/text.h"
 
-#define LINE_COLUMNS 100
-#define TEXT_COLUMN 30 /* where the help texts start */
+#define LINE_COLUMNS 80
+#define TEXT_COLUMN 26 /* where the help texts start */
+#define N_EXAMPLES 4   /* of --help; --help-all has all */
 
 static enum sl_status stream_status(FILE *stream)
 {
@@ -44,11 +45,10 @@ static void print_capitalised(const char *text, FILE *stream)
     fputs(text + 1, stream);
 }
 
-static bool starts_group(const struct sl_option_table *table, size_t i)
+/* `before`: the group of the option printed before; NULL: none. */
+static bool starts_group(const struct sl_option *option, const char *before)
 {
-    const char *group = table->options[i].group;
-    return group != NULL &&
-           (i == 0 || table->options[i - 1].group == NULL || strcmp(group, table->options[i - 1].group) != 0);
+    return option->group != NULL && (before == NULL || strcmp(option->group, before) != 0);
 }
 
 /* A flag that is on by default: users type --no-NAME. */
@@ -77,13 +77,24 @@ static void spell(const struct sl_option *option, char *out, size_t bytes)
 /* ---- Help
  * --------------------------------------------------------------------------------------------------------- */
 
-/* Print words from `column` on; further lines are indented to `indent`. Returns the last column. */
-static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
+/* Length of the first word; of a command also of the values behind an option. */
+static size_t word_length(const char *text, bool is_command)
+{
+    size_t n = strcspn(text, " ");
+    while (is_command && text[n] == ' ' && text[n + 1] != '-') {
+        n += 1 + strcspn(text + n + 1, " ");
+    }
+    return n;
+}
+
+/* Print words from `column` on. `end` ends each full line of a command, and further lines are indented to `indent`.
+ * Returns the last column. */
+static size_t wrap_lines(const char *text, size_t column, size_t indent, const char *end, FILE *stream)
 {
     while (*text != '\0') {
-        size_t n = strcspn(text, " ");
-        if (column + n + 1 > LINE_COLUMNS && column > indent) {
-            fprintf(stream, "\n%*s", (int)indent, "");
+        size_t n = word_length(text, *end != '\0');
+        if (column + n + 1 + strlen(end) > LINE_COLUMNS && column > indent) {
+            fprintf(stream, "%s\n%*s", end, (int)indent, "");
             column = indent;
         }
         fprintf(stream, "%s%.*s", column > indent ? " " : "", (int)n, text);
@@ -91,6 +102,11 @@ static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
         text += n + strspn(text + n, " ");
     }
     return column;
+}
+
+static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
+{
+    return wrap_lines(text, column, indent, "", stream);
 }
 
 static void print_default(const struct sl_option *option, size_t column, FILE *stream)
@@ -144,42 +160,83 @@ static void print_environment(const struct sl_option_table *table, FILE *stream)
 
 static void print_usage(const struct sl_option_table *table, FILE *stream)
 {
+    char summary[256];
     fprintf(stream, "Usage: ");
     print_program(table, stream);
     fprintf(stream, "%s%s%s%s\n", table->n_commands > 0 ? " COMMAND" : "", " [OPTION]...",
             table->arguments != NULL ? " " : "", sl_text_or(table->arguments, ""));
-    print_capitalised(table->summary, stream);
-    fprintf(stream, ".\n");
+    snprintf(summary, sizeof summary, "%c%s.", toupper((unsigned char)table->summary[0]), table->summary + 1);
+    wrap(summary, 0, 0, stream);
+    fputc('\n', stream);
 }
 
-static void print_option(const struct sl_option_table *table, size_t i, FILE *stream)
+static void print_option(const struct sl_option *option, const char *before, bool brief, FILE *stream)
 {
-    const struct sl_option *option = &table->options[i];
     char name[256];
-    if (starts_group(table, i)) {
+    const char *text = brief ? sl_text_or(option->brief, option->help) : option->help;
+    if (starts_group(option, before)) {
         fputc('\n', stream);
         print_capitalised(option->group, stream);
         fprintf(stream, ":\n");
     }
     spell(option, name, sizeof name);
     print_entry(name, stream);
-    print_default(option, wrap(option->help, TEXT_COLUMN, TEXT_COLUMN, stream), stream);
+    print_default(option, wrap(text, TEXT_COLUMN, TEXT_COLUMN, stream), stream);
 }
 
-static void print_help(const struct sl_option_table *table, FILE *stream)
+/* Commands end in a backslash where they go on in the next line, so that they can be copied. */
+static void print_examples(const struct sl_option_table *table, size_t n, FILE *stream)
 {
+    if (n > 0) {
+        fprintf(stream, "\nExamples:\n");
+    }
+    for (size_t i = 0; i < n; i++) {
+        fprintf(stream, "  ");
+        wrap(table->examples[i].text, 2, 2, stream);
+        fprintf(stream, "\n      ");
+        wrap_lines(table->examples[i].entry, 6, 10, " \\", stream);
+        fputc('\n', stream);
+    }
+}
+
+static size_t count_common(const struct sl_option_table *table)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < table->n_options; i++) {
+        n += table->options[i].common;
+    }
+    return n;
+}
+
+static void print_help(const struct sl_option_table *table, bool all, FILE *stream)
+{
+    size_t n_common = count_common(table);
+    const char *before = NULL;
+    all = all || n_common == 0;
     print_usage(table, stream);
     if (table->n_commands > 0) {
         print_commands(table, stream);
     }
     for (size_t i = 0; i < table->n_options; i++) {
-        print_option(table, i, stream);
+        const struct sl_option *option = &table->options[i];
+        if (all || option->common) {
+            print_option(option, before, !all, stream);
+            before = option->group;
+        }
     }
     fprintf(stream, "\nOther:\n");
     print_entry("-h, --help", stream);
-    fprintf(stream, "print this help and exit\n");
+    fprintf(stream, "print %s and exit\n", n_common > 0 ? "the common options" : "this help");
+    if (n_common > 0) {
+        char text[64];
+        snprintf(text, sizeof text, "print all %zu options and exit", table->n_options);
+        print_entry("--help-all", stream);
+        wrap(text, TEXT_COLUMN, TEXT_COLUMN, stream);
+        fputc('\n', stream);
+    }
     print_entry("--version", stream);
     fprintf(stream, "print the version and exit\n");
+    print_examples(table, all || table->n_examples < N_EXAMPLES ? table->n_examples : N_EXAMPLES, stream);
     print_environment(table, stream);
 }
 
@@ -226,10 +283,13 @@ static void man_option(const struct sl_option *option, FILE *stream)
 
 static void man_options(const struct sl_option_table *table, FILE *stream)
 {
+    const char *before = NULL;
     for (size_t i = 0; i < table->n_options; i++) {
-        if (starts_group(table, i)) {
+        bool starts = starts_group(&table->options[i], before);
+        before = table->options[i].group;
+        if (starts) {
             fprintf(stream, ".SS ");
-            print_capitalised(table->options[i].group, stream);
+            print_capitalised(before, stream);
             fputc('\n', stream);
         }
         man_option(&table->options[i], stream);
@@ -336,11 +396,12 @@ static void print_man(const struct sl_option_table *table, const char *version, 
     fprintf(stream, "%s\n.SH OPTIONS\n", table->description != NULL ? "" : ".");
     man_options(table, stream);
     fprintf(stream, ".SS Other\n.TP\n.B \\-h, \\-\\-help\nPrint the help and exit.\n"
+                    ".TP\n.B \\-\\-help\\-all\nPrint the help with all options and exit.\n"
                     ".TP\n.B \\-\\-version\nPrint the version and exit.\n");
     man_commands(table, stream);
     man_environment(table, stream);
-    fprintf(stream,
-            ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong; 130: SIGINT.\n");
+    fprintf(stream, ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong;\n"
+                    "128 + N: stopped by signal N with everything saved (130: SIGINT).\n");
     man_files(table, stream);
     man_examples(table, stream);
     man_see_also(table, stream);
@@ -378,7 +439,7 @@ static void completion_cases(const struct sl_option_table *table, const char *in
             fprintf(stream, " ;;\n");
         }
     }
-    fprintf(stream, "%s*) words='--help --version", indent);
+    fprintf(stream, "%s*) words='--help --help-all --version", indent);
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         fprintf(stream, " --%s%s", flag_is_on(option) ? "no-" : "", option->name);
@@ -427,7 +488,8 @@ enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_opti
 {
     switch (action) {
     case SL_OPTION_RUN: return SL_OK;
-    case SL_OPTION_HELP: print_help(table, stream); break;
+    case SL_OPTION_HELP: print_help(table, false, stream); break;
+    case SL_OPTION_HELP_ALL: print_help(table, true, stream); break;
     case SL_OPTION_VERSION: fprintf(stream, "%s %s\n", table->program, version); break;
     case SL_OPTION_MAN: print_man(table, version, stream); break;
     case SL_OPTION_COMPLETION: print_completion(table, stream); break;

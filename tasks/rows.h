@@ -42,7 +42,7 @@ static inline uint32_t sl_split_size(const struct sl_split *split, uint32_t c)
     return rest < (1u << split->shift) ? rest : 1u << split->shift;
 }
 
-/* The first n_rows rows of a split, cut at the same rows. The split has at least n_rows rows. */
+/* A split of only the first n_rows rows, with the same chunk boundaries. The split has at least n_rows rows. */
 static inline struct sl_split sl_split_first(const struct sl_split *split, uint32_t n_rows)
 {
     uint64_t n_chunks = ((uint64_t)n_rows + (1u << split->shift) - 1) >> split->shift;

@@ -14,7 +14,7 @@
  *   waited_s   worker time spent idle while requested messages had not arrived: time of messages and of slower ranks
  *
  * Thread safe. sl_waits_list and sl_waits_take may be called only after all messages have been written and have
- * arrived. Times are those of sl_clock_s, or of a test's own clock.
+ * arrived. Times come from sl_clock_s, or from a clock of a test.
  */
 #ifndef SL_TASKS_WAITS_H
 #define SL_TASKS_WAITS_H

@@ -163,8 +163,9 @@ static MAYBE_UNUSED void *need_owned(size_t count, size_t size)
 static MAYBE_UNUSED float feature_of(const struct graph_shape *shape, const struct sl_dataset *dataset, uint32_t v,
                                      uint32_t j)
 {
-    int32_t label = dataset->labels[v];
-    return (float)(2 * graph_unit(shape, 2, v, j) - 1 + (label >= 0 && j % dataset->n_classes == (uint32_t)label));
+    int32_t label = dataset->targets.classes[v];
+    return (float)(2 * graph_unit(shape, 2, v, j) - 1 +
+                   (label >= 0 && j % dataset->targets.n_classes == (uint32_t)label));
 }
 
 static MAYBE_UNUSED void make_dense_features(const struct graph_shape *shape, struct sl_dataset *dataset)
@@ -206,14 +207,16 @@ static MAYBE_UNUSED void add_id(struct sl_ids *ids, sl_vertex v)
 static MAYBE_UNUSED void make_split(const struct graph_shape *shape, struct sl_dataset *dataset)
 {
     uint32_t n = dataset->graph.n_vertices;
-    dataset->labels = need_owned(n, sizeof *dataset->labels);
+    dataset->targets.n_rows = n;
+    dataset->targets.classes = need_owned(n, sizeof *dataset->targets.classes);
     dataset->train.ids = need_owned(n, sizeof(sl_vertex));
     dataset->valid.ids = need_owned(n, sizeof(sl_vertex));
     dataset->test.ids = need_owned(n, sizeof(sl_vertex));
     for (sl_vertex v = 0; v < n; v++) {
         static const uint32_t first_draws[3] = {0, 5, 7};
         uint32_t draw = v < 3 ? first_draws[v] : (uint32_t)(graph_random(shape, 4, v, 0) % 10);
-        dataset->labels[v] = draw < 9 ? (int32_t)(graph_random(shape, 5, v, 0) % dataset->n_classes) : -1;
+        dataset->targets.classes[v] =
+            draw < 9 ? (int32_t)(graph_random(shape, 5, v, 0) % dataset->targets.n_classes) : -1;
         if (draw < 9) {
             add_id(draw < 5 ? &dataset->train : draw < 7 ? &dataset->valid : &dataset->test, v);
         }
@@ -223,7 +226,7 @@ static MAYBE_UNUSED void make_split(const struct graph_shape *shape, struct sl_d
 static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl_dataset *out)
 {
     struct edge_list edges = make_edges(shape);
-    *out = (struct sl_dataset){.n_classes = shape->n_classes > 0 ? shape->n_classes : 3};
+    *out = (struct sl_dataset){.targets = {.width = 1, .n_classes = shape->n_classes > 0 ? shape->n_classes : 3}};
     assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, !shape->directed, &out->graph),
                      SL_OK);
     free_edges(&edges);

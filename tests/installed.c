@@ -20,15 +20,15 @@ static int complain(void)
 static int tell(void *context, const struct sl_epoch_news *news)
 {
     ++*(int *)context;
-    printf("epoch %u: loss %.4f, %.1f %% right\n", news->epoch, news->loss, 100 * news->test_accuracy);
+    printf("epoch %u: loss %.4f, %.1f %% right\n", news->epoch, news->loss, 100 * news->scores.score[0].test);
     return 0;
 }
 
 int main(void)
 {
     static const char *const options[][2] = {{"layers", "2"}, {"hidden", "16"}, {"fanout", "4,4"}, {"lr", "0.02"}};
-    const struct sl_arrays arrays = {"crowds", N,     3 * N, from,  to,  NULL,        false,          F, features, 2,
-                                     labels,   N / 2, N / 4, N / 4, ids, ids + N / 2, ids + 3 * N / 4};
+    const struct sl_arrays arrays = {"crowds", N,     3 * N, from,  to,  NULL,        false,           F, features, 2,
+                                     labels,   N / 2, N / 4, N / 4, ids, ids + N / 2, ids + 3 * N / 4, 0, NULL};
     struct sl_settings *settings;
     struct sl_dataset *dataset;
     struct sl_session *session;
@@ -57,5 +57,5 @@ int main(void)
     sl_session_close(session);
     sl_dataset_delete(dataset);
     sl_settings_delete(settings);
-    return n_epochs == 10 && scores.test_accuracy > 0.85 && (logits[0] > logits[1]) == (labels[0] == 0) ? 0 : 1;
+    return n_epochs == 10 && scores.score[0].test > 0.85 && (logits[0] > logits[1]) == (labels[0] == 0) ? 0 : 1;
 }

@@ -53,12 +53,26 @@ static MAYBE_UNUSED void print_worst(const char *name, const char *spread)
     }
 }
 
-/* What the files call a parameter: where there is one matrix only, it is "w". */
+/* What the files call a parameter. */
 static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int k)
 {
-    static const char *const names[SL_N_PARAMETERS] = {"w_self",    "w_neigh",  "bias",     "norm_weight",
-                                                       "norm_bias", "attn_src", "attn_dst", NULL};
-    return k == SL_NEIGH && layer->kind != &sl_sage ? "w" : names[k];
+    static const char *const sage[] = {"w_self", "w_neigh", "bias"};
+    static const char *const gin[] = {"eps", "w1", "b1", "w2", "b2"};
+    static const char *const others[] = {"w", "bias", "attn_src", "attn_dst", NULL};
+    if (k >= SL_NORM_WEIGHT) {
+        return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
+    }
+    return layer->kind == &sl_sage ? sage[k] : layer->kind == &sl_gin ? gin[k] : others[k];
+}
+
+/* The last weight matrix of a layer. */
+static MAYBE_UNUSED int last_matrix(const struct sl_layer *layer)
+{
+    int k = (int)layer->kind->n_parameters - 1;
+    while (layer->kind->parameter[k].shape != SL_SHAPE_MATRIX && layer->kind->parameter[k].shape != SL_SHAPE_SQUARE) {
+        k--;
+    }
+    return k;
 }
 
 /* ---- the files ---- */
@@ -148,11 +162,12 @@ static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
     graph_of(root, n, &out->graph);
     out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
     out->features.dense = need_owned((size_t)n * n_features, sizeof(float));
-    out->labels = need_owned(n, sizeof *out->labels);
+    out->targets = (struct sl_targets){.n_rows = n, .width = 1};
+    out->targets.classes = need_owned(n, sizeof *out->targets.classes);
     for (uint32_t v = 0; v < n; v++) {
-        out->labels[v] = (int32_t)number(member(root, "labels"), v);
+        out->targets.classes[v] = (int32_t)number(member(root, "labels"), v);
     }
-    out->n_classes = (uint32_t)json_array_size(json_array_get(logits, 0));
+    out->targets.n_classes = (uint32_t)json_array_size(json_array_get(logits, 0));
     out->train.n = (uint32_t)json_array_size(train);
     out->train.ids = need_owned(out->train.n, sizeof *out->train.ids);
     for (uint32_t i = 0; i < out->train.n; i++) {
@@ -179,7 +194,7 @@ static MAYBE_UNUSED void put_parameters(json_t *root, struct sl_model *model)
 {
     expect_ok(sl_model_acquire(model, STARPU_RW));
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &model->layer[i].parameter[k];
             json_t *from = sl_parameter_trained(p) ? tensor(member(root, "parameters"), model, i, k) : NULL;
             for (size_t e = 0; from != NULL && e < (size_t)p->n_rows * p->n_columns; e++) {
@@ -207,8 +222,8 @@ static MAYBE_UNUSED void expect_tensors(const char *label, json_t *wanted, struc
 {
     expect_ok(sl_model_acquire(model, STARPU_R));
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        double size = largest(tensor(wanted, model, i, SL_NEIGH));
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        double size = largest(tensor(wanted, model, i, last_matrix(&model->layer[i])));
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             const sl_real *got = gradients ? p->gradient : p->value;
             json_t *from = sl_parameter_trained(p) ? tensor(wanted, model, i, k) : NULL;

@@ -16,6 +16,7 @@
 #include "runtime/machine/machine.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/sums.h"
 #include "runtime/plan/plan.h"
 #include "runtime/train/memory_need.h"
 #include "tasks/near.h"
@@ -71,7 +72,7 @@ static MAYBE_UNUSED int group_down(void **state)
 static MAYBE_UNUSED const char *model_name(int model)
 {
     static char name[32];
-    sl_option_choice_name(sl_option_find(&sl_settings_table, "model"), model, name, sizeof name);
+    sl_option_choice_name(sl_option_find(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model"), model, name, sizeof name);
     return name;
 }
 
@@ -84,14 +85,20 @@ static MAYBE_UNUSED int n_models(void)
     return n;
 }
 
+/* A number of parameter k, different for all parameters of a layer. */
+static MAYBE_UNUSED uint64_t key_of(const struct sl_layer *layer, int k)
+{
+    return k < SL_NORM_WEIGHT ? layer->kind->parameter[k].key : 3 + (uint64_t)(k - SL_NORM_WEIGHT);
+}
+
 /* Biases and norms are not what a model begins with. */
 static MAYBE_UNUSED void scramble_model(struct sl_model *m)
 {
     for (uint32_t i = 0; i < m->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &m->layer[i].parameter[k];
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
-                p->value[e] += (sl_real)(0.2 * noise(i * SL_N_PARAMETERS + (uint64_t)k, e));
+                p->value[e] += (sl_real)(0.2 * noise(i * SL_MAX_PARAMETERS + key_of(&m->layer[i], k), e));
             }
         }
     }
@@ -169,7 +176,7 @@ static MAYBE_UNUSED uint32_t emulated_gpus; /* that NCCL is to connect in the ne
 /* The transport of a world: of GPUs by NCCL as many as there are, or made-up ones. */
 static MAYBE_UNUSED void transport_open(struct world *w)
 {
-    uint32_t n_parameters = w->model.n_layers * SL_N_PARAMETERS;
+    uint32_t n_parameters = w->model.n_layers * SL_MAX_PARAMETERS;
 #ifdef SL_EMULATED
     if (w->settings->transport == SL_TRANSPORT_NCCL) {
         static const int nodes[SL_NCCL_MAX_GPUS] = {STARPU_MAIN_RAM};
@@ -192,18 +199,18 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_element(settings), NULL, &out->shards));
-    expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC
-                  ? sl_shards_weigh(dataset, &out->shards)
-                  : SL_OK);
+    if (sl_model_reads_factors(settings)) {
+        expect_ok(sl_shards_weigh(dataset, sl_model_kind(settings->model)->layer->sum->factor, &out->shards));
+    }
     sl_shards_pin(&out->shards);
     expect_ok(
-        sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));
+        sl_model_init(settings, out->shards.n_features, out->shards.n_outputs, out->shards.is_sparse, &out->model));
     out->replica = &out->model;
     out->plan = sl_plan_make(settings, dataset->train.n);
     out->plan.n_steps = n_steps;
     out->n_replicas = out->plan.n_replicas;
     if (out->n_replicas > 1) {
-        expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_classes,
+        expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_outputs,
                                    out->shards.is_sparse, &out->replica));
     }
     expect_ok(sl_run_init(&out->run));

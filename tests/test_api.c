@@ -3,6 +3,7 @@
  *
  * runtime/starling.h, as a program sees it: settings by name, sessions over arrays and over files, what they
  * report, scores and weights. Nothing else of the library is used; OpenBLAS is asked for its threads. */
+#include "config.h"
 #include "tests/data_fixture.h"
 
 #include <cblas.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/starling.h"
+#include "tests/scores.h"
 
 #define N 240 /* vertices */
 #define E 720
@@ -318,9 +320,9 @@ static void reports_in_order(void **state)
         assert_true(fabs(news->loss - (losses[0] + losses[1] + losses[2]) / 3) < 1e-12); /* 40 seeds each */
         assert_true(news->seconds > 0);
         assert_int_equal(news->evaluated, evaluated);
-        assert_int_equal(isnan(news->valid_loss), !evaluated);
-        assert_int_equal(isnan(news->valid_accuracy), !evaluated);
-        assert_int_equal(isnan(news->test_accuracy), !evaluated);
+        assert_int_equal(isnan(news->scores.valid_loss), !evaluated);
+        assert_int_equal(isnan(valid_score(&news->scores, "acc")), !evaluated);
+        assert_int_equal(isnan(test_score(&news->scores, "acc")), !evaluated);
     }
     seen = nothing();
     run("epochs=0", dataset, &seen);
@@ -546,17 +548,21 @@ static const struct sl_epoch_news *best_epoch(const struct seen *seen)
     const struct sl_epoch_news *best = NULL;
     for (uint32_t e = 0; e < seen->n_epochs; e++) {
         const struct sl_epoch_news *news = &seen->epochs[e];
-        best = news->evaluated && (best == NULL || news->valid_accuracy > best->valid_accuracy) ? news : best;
+        best =
+            news->evaluated && (best == NULL || valid_score(&news->scores, "acc") > valid_score(&best->scores, "acc"))
+                ? news
+                : best;
     }
     return best;
 }
 
 static void expect_scores(const struct sl_scores *scores, const struct sl_epoch_news *news)
 {
-    assert_true(scores->valid_loss == news->valid_loss);
-    assert_true(scores->valid_accuracy == news->valid_accuracy);
-    assert_true(scores->test_accuracy == news->test_accuracy);
-    assert_true(scores->valid_f1 >= 0 && scores->valid_f1 <= 1 && scores->test_f1 >= 0 && scores->test_f1 <= 1);
+    assert_true(scores->valid_loss == news->scores.valid_loss);
+    assert_true(valid_score(scores, "acc") == valid_score(&news->scores, "acc"));
+    assert_true(test_score(scores, "acc") == test_score(&news->scores, "acc"));
+    assert_true(valid_score(scores, "f1") >= 0 && valid_score(scores, "f1") <= 1);
+    assert_true(test_score(scores, "f1") >= 0 && test_score(scores, "f1") <= 1);
 }
 
 /* With files or without, evaluated before or not, a session ends with the same model, whose scores, logits and
@@ -613,7 +619,7 @@ static void keeps_the_best(void **state)
     (void)state;
     train(session, &seen);
     assert_true(best_epoch(&seen) != &seen.epochs[5]);
-    assert_true(best_epoch(&seen)->valid_loss != seen.epochs[5].valid_loss);
+    assert_true(best_epoch(&seen)->scores.valid_loss != seen.epochs[5].scores.valid_loss);
     assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
     expect_scores(&scores, best_epoch(&seen));
     sl_session_close(session);
@@ -667,7 +673,7 @@ static void sizes_are_told(void **state)
     sl_session_sizes(session, &sizes);
     assert_int_equal(sizes.n_vertices, N);
     assert_int_equal(sizes.n_features, F);
-    assert_int_equal(sizes.n_classes, C);
+    assert_int_equal(sizes.n_outputs, C);
     assert_true(sizes.n_edges > E && sizes.n_edges <= 2 * E); /* both ways; a few meet */
     assert_int_equal(sizes.n_pes, 4);
     assert_int_equal(sizes.n_parts, 2);
@@ -934,8 +940,8 @@ static void streams_are_as_asked(void **state)
     (void)state;
     char *text = printed_by("", true);
     assert_memory_equal(text, "dataset   crowds: 240 vertices", 30);
-    assert_non_null(strstr(text, "split arrays 120/60/60"));
-    assert_non_null(strstr(text, " 4/4  loss "));
+    assert_non_null(strstr(text, "arrays 120/60/60\n"));
+    assert_non_null(strstr(text, " 4/4 loss "));
     free(text);
     text = printed_by("quiet", true);
     assert_string_equal(text, "");
@@ -986,6 +992,39 @@ static void options_of_files_are_refused(void **state)
     }
     run("dataset= cache= epochs=1", dataset, &seen); /* taken back */
     sl_dataset_delete(dataset);
+}
+
+/* A caller of an older version knows fewer members. */
+static void options_are_listed(void **state)
+{
+    (void)state;
+    struct sl_settings *settings;
+    assert_string_equal(sl_version(), PACKAGE_VERSION);
+    for (int program = 0; program < 2; program++) {
+        struct sl_option_news news = {.size = sizeof news};
+        char text[256];
+        uint32_t n = 0;
+        uint32_t n_common = 0;
+        assert_ok(program == 0 ? sl_settings_new(&settings) : sl_settings_new_pipe(&settings));
+        for (; sl_settings_list(settings, n, &news) == SL_OK; n++) {
+            assert_ok(sl_settings_get(settings, news.name, text, sizeof text));
+            assert_true(news.initial == NULL || strcmp(news.initial, text) == 0);
+            assert_true(strlen(news.help) > 10 && strlen(news.group) > 0);
+            assert_int_equal(strcmp(news.kind, "choice") == 0, news.choices != NULL);
+            n_common += news.common;
+        }
+        assert_true(n > 45 && n_common > 15 && n_common < 30);
+        assert_int_equal(sl_settings_list(settings, n, &news), SL_ENOTFOUND);
+        sl_settings_delete(settings);
+    }
+    struct sl_option_news old = {.size = offsetof(struct sl_option_news, group), .group = "untouched"};
+    assert_ok(sl_settings_new(&settings));
+    assert_ok(sl_settings_list(settings, 0, &old));
+    assert_string_equal(old.name, "dataset");
+    assert_string_equal(old.group, "untouched");
+    old.size = 0;
+    assert_int_equal(sl_settings_list(settings, 0, &old), SL_EINVAL);
+    sl_settings_delete(settings);
 }
 
 static void one_session_at_a_time(void **state)
@@ -1102,6 +1141,7 @@ int main(void)
         in_session(command_lines_are_parsed),
         in_session(streams_are_as_asked),
         in_session(options_of_files_are_refused),
+        in_session(options_are_listed),
         in_session(one_session_at_a_time),
         in_session(other_data_are_refused),
     };

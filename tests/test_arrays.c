@@ -226,14 +226,14 @@ static void takes_names_and_classes(void **state)
     struct sl_dataset *d = make(fresh(&w));
     assert_string_equal(d->name, "six");
     assert_false(d->synthetic);
-    assert_int_equal(d->n_classes, 3);
-    assert_memory_equal(d->labels, w.labels, sizeof w.labels);
+    assert_int_equal(d->targets.n_classes, 3);
+    assert_memory_equal(d->targets.classes, w.labels, sizeof w.labels);
     sl_dataset_delete(d);
     w.arrays.name = NULL;
     w.arrays.n_classes = 9;
     d = make(&w);
     assert_string_equal(d->name, "arrays");
-    assert_int_equal(d->n_classes, 9);
+    assert_int_equal(d->targets.n_classes, 9);
     sl_dataset_delete(d);
     sl_dataset_delete(NULL);
 }

@@ -40,12 +40,15 @@ static void assert_same(const struct sl_dataset *a, const struct sl_dataset *b)
     assert_string_equal(a->name, b->name);
     assert_string_equal(a->split, b->split);
     assert_int_equal(a->synthetic, b->synthetic);
-    assert_int_equal(a->n_classes, b->n_classes);
+    assert_int_equal(a->targets.n_classes, b->targets.n_classes);
     assert_int_equal(n, b->graph.n_vertices);
     assert_int_equal(a->graph.n_edges, b->graph.n_edges);
     assert_memory_equal(a->graph.offsets, b->graph.offsets, (n + 1) * sizeof *a->graph.offsets);
     assert_memory_equal(a->graph.sources, b->graph.sources, a->graph.n_edges * sizeof *a->graph.sources);
-    assert_memory_equal(a->labels, b->labels, n * sizeof *a->labels);
+    assert_int_equal(a->targets.type, b->targets.type);
+    assert_int_equal(a->targets.width, b->targets.width);
+    assert_int_equal(a->targets.n_rows, b->targets.n_rows);
+    assert_memory_equal(a->targets.data, b->targets.data, sl_targets_bytes(&a->targets));
     for (int i = 0; i < 3; i++) {
         assert_int_equal(lists[i][0]->n, lists[i][1]->n);
         assert_memory_equal(lists[i][0]->ids, lists[i][1]->ids, lists[i][0]->n * sizeof(sl_vertex));
@@ -86,7 +89,7 @@ static void brings_it_back(void **state)
         assert_int_equal(sl_cache_parts_key(&read, 0, 2, 1), sl_cache_parts_key(&made, 0, 2, 1));
         sl_dataset_free(&read);
         assert_false(sl_cache_read_dataset(path, KEY + 1, &read)); /* of other files or options */
-        assert_null(read.labels);
+        assert_null(read.targets.data);
         sl_dataset_free(&read);
         sl_dataset_free(&made);
         sl_dataset_free(&made);
@@ -156,10 +159,10 @@ static void identity_tells_parts_apart(void **state)
         sl_dataset_identify(&made, &after);
         assert_int_equal(differing(&before, &after), 1 << SL_DATA_GRAPH);
         made.graph.sources[0] ^= 1;
-        made.labels[5] += 1;
+        made.targets.classes[5] += 1;
         sl_dataset_identify(&made, &after);
         assert_int_equal(differing(&before, &after), 1 << SL_DATA_LABELS);
-        made.labels[5] -= 1;
+        made.targets.classes[5] -= 1;
         struct sl_ids kept = made.valid; /* two sets change places */
         made.valid = made.test;
         made.test = kept;
@@ -234,9 +237,9 @@ static void refuses_forgeries(void **state)
     ASSERT_NOTICED(made.graph.offsets[6], 6);
     ASSERT_NOTICED(made.graph.sources[0], 6);
     ASSERT_NOTICED(made.graph.sources[1], 2); /* of vertex 1: 0, 2 */
-    ASSERT_NOTICED(made.labels[0], 3);
-    ASSERT_NOTICED(made.labels[0], -2);
-    ASSERT_NOTICED(made.labels[0], -1); /* a training vertex */
+    ASSERT_NOTICED(made.targets.classes[0], 3);
+    ASSERT_NOTICED(made.targets.classes[0], -2);
+    ASSERT_NOTICED(made.targets.classes[0], -1); /* a training vertex */
     ASSERT_NOTICED(made.train.ids[1], 6);
     ASSERT_NOTICED(made.train.ids[1], 0);
     ASSERT_NOTICED(made.features.columns[0], 30);

@@ -49,8 +49,10 @@ options='dataset data-path split features directed normalize-features cache laye
      means transport watchdog feature-cache feature-cache-policy'
 
 expect 0 '^Usage: coop_sage' --help
+(($(grep -c '^  --[a-z]' stdout) <= 26)) || complain "--help: expected some 20 options, found $(grep -c '^  --[a-z]' stdout)"
+expect 0 '^Usage: coop_sage' --help-all
 for option in $options; do
-    grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
+    grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help-all does not list --$option"
 done
 sed -n '/^ *--save FILE/,/^ *--save-names/p; /^ *--predict/,/^ *--checkpoint/p' stdout | tr -s ' \n' ' ' |
     grep -Eq 'Save the weights of the best epoch.*of the best epoch.*of the best epoch' || complain '--help: of which epoch are --save, --predict and --embed?'
@@ -73,15 +75,16 @@ expect 2 "--dropout: found '0.99995', expected a number from 0 to 0.9999" --drop
 expect 2 '--input-dropout: found .* 0.9999' --input-dropout 0.99999
 expect 2 '--group-size.*divisor' --pes=4 --group-size=3
 expect 2 '--fanout.*one per layer' --layers=2 --fanout=5
-expect 2 '--kappa.*labor' --kappa=8
+expect 2 '--kappa: expected --sampler labor with 8' --kappa=8
 expect 2 '--resume.*--checkpoint' --resume
-expect 2 '--trace-steps: expected --trace' --trace-steps 1:2
+expect 2 '--trace-steps: expected --trace DIR with it' --trace-steps 1:2
 for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
     expect 2 '--trace-steps: found .*FIRST:LAST' --trace out --trace-steps=$steps
 done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
-expect 2 "--fanout: found '-1,-1,-1', .*; --sampler full takes all" --fanout -1,-1,-1
+expect 2 "--fanout: found '-2', .* or -1" --fanout -2
+expect 2 '--fanout: found 2 numbers, expected one per layer, and --layers is 3' --layers 3 --fanout -1,-1
 for option in save predict embed checkpoint trace; do
     expect 2 "--$option: found '-', expected" --$option -
 done
@@ -365,7 +368,7 @@ HWLOC_SYNTHETIC='NUMANode:1(memory=1048576) core:2 pu:1' HWLOC_THISSYSTEM=1 STAR
 
 export STARPU_NCPU=1
 # shellcheck disable=SC2086
-expect 0 '^machine +1 workers' ${run/--cpus 2/} --epochs 1
+expect 0 '^machine +1 worker,' ${run/--cpus 2/} --epochs 1
 unset STARPU_NCPU
 for home in /dev/null /dev/full /proc/none; do
     # shellcheck disable=SC2086
@@ -419,7 +422,7 @@ expect 0 '^epoch +1/1 ' $run --epochs 1 --checkpoint shared
 
 interrupt INT 130
 for signal in TERM USR1 USR2 HUP XCPU; do
-    interrupt "$signal" 0
+    interrupt "$signal" $((128 + $(kill -l "$signal")))
 done
 
 # Data are known by their contents: the same under another path go on, others of the same sizes do not.

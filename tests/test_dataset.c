@@ -34,8 +34,8 @@ static void loads_the_small_one(void **state)
     assert_int_equal(d.graph.n_edges, 7); /* three both ways, and the self loop */
     assert_memory_equal(d.graph.offsets, ((const uint64_t[]){0, 1, 3, 5, 6, 7, 7}), 7 * sizeof(uint64_t));
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){1, 0, 2, 1, 3, 2, 4}), 7 * sizeof(sl_vertex));
-    assert_int_equal(d.n_classes, 3);
-    assert_memory_equal(d.labels, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
+    assert_int_equal(d.targets.n_classes, 3);
+    assert_memory_equal(d.targets.classes, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
     assert_int_equal(d.train.n, 2);
     assert_memory_equal(d.train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
     assert_int_equal(d.valid.ids[0], 1);
@@ -257,7 +257,7 @@ static void assert_like_small(const struct sl_dataset_options *options)
     assert_int_equal(d.graph.n_vertices, 6);
     assert_int_equal(d.graph.n_edges, 7);
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){1, 0, 2, 1, 3, 2, 4}), 7 * sizeof(sl_vertex));
-    assert_memory_equal(d.labels, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
+    assert_memory_equal(d.targets.classes, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
     sl_dataset_free(&d);
 }
 
@@ -330,8 +330,8 @@ static void serves_inference(void **state)
     assert_int_equal(remove(in_folder("small/raw/node-label.csv.gz")), 0);
     for (int i = 0; i < 2; i++) {
         assert_ok(sl_dataset_load(&options, &d));
-        assert_int_equal(d.n_classes, 0);
-        assert_int_equal(d.labels[0], -1);
+        assert_int_equal(d.targets.n_classes, 0);
+        assert_int_equal(d.targets.classes[0], -1);
         assert_int_equal(d.features.n_rows, 6);
         sl_dataset_free(&d);
     }
@@ -458,7 +458,7 @@ static void refuses_bad_files(void **state)
             put_gzip(name, cases[i].text);
         }
         assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].message);
-        assert_null(d.labels);
+        assert_null(d.targets.classes);
     }
 }
 
@@ -609,7 +609,7 @@ static void writes_what_it_reads(void **state)
                          .from = from,
                          .to = to,
                          .features = {.n_rows = 4, .n_columns = 3, .dense = values},
-                         .labels = labels,
+                         .targets = {.n_rows = 4, .width = 1, .n_classes = 3, .classes = labels},
                          .split = "s",
                          .train = {1, ids},
                          .valid = {1, ids + 1},
@@ -624,7 +624,7 @@ static void writes_what_it_reads(void **state)
     assert_memory_equal(read.from, from, sizeof from);
     assert_memory_equal(read.to, to, sizeof to);
     assert_memory_equal(read.features.dense, values, sizeof values);
-    assert_memory_equal(read.labels, labels, sizeof labels);
+    assert_memory_equal(read.targets.classes, labels, sizeof labels);
     assert_string_equal(read.split, "s");
     assert_int_equal(read.test.ids[0], 3);
     sl_raw_free(&read);
@@ -661,7 +661,7 @@ static void writes_datasets(void **state)
         } else {
             assert_memory_equal(a.features.dense, b.features.dense, 12 * sizeof(float));
         }
-        assert_memory_equal(a.labels, b.labels, 6 * sizeof(int32_t));
+        assert_memory_equal(a.targets.classes, b.targets.classes, 6 * sizeof(int32_t));
         sl_dataset_free(&a);
         sl_dataset_free(&b);
     }
@@ -712,7 +712,7 @@ static void real_datasets(void **state)
         assert_int_equal(d.graph.n_edges, cases[i].n_edges);
         assert_int_equal(d.features.n_columns, cases[i].n_features);
         assert_int_equal(d.features.offsets != NULL, cases[i].sparse);
-        assert_int_equal(d.n_classes, cases[i].n_classes);
+        assert_int_equal(d.targets.n_classes, cases[i].n_classes);
         assert_int_equal(s.n_isolated, cases[i].n_isolated);
         assert_true(cases[i].n_train == 0 || d.train.n == cases[i].n_train);
         assert_true(cases[i].n_valid == 0 || d.valid.n == cases[i].n_valid);

@@ -31,7 +31,7 @@ static int take(void *context, const struct sl_epoch_news *news)
     struct losses *losses = context;
     assert_true(losses->n < N_EPOCHS && news->evaluated);
     losses->train[losses->n] = news->loss;
-    losses->valid[losses->n++] = news->valid_loss;
+    losses->valid[losses->n++] = news->scores.valid_loss;
     return 0;
 }
 
@@ -50,11 +50,15 @@ static void set_options(const char *options, struct sl_settings *settings)
     }
 }
 
-/* Flip the last bit of the significand of a layer's first weight. */
+/* Flip the last bit of the significand of the first weight in a layer's last matrix. */
 static void flip_bit(struct sl_model *model, uint32_t layer)
 {
+    int k = (int)model->layer[layer].kind->n_parameters - 1;
+    while (model->layer[layer].kind->parameter[k].shape != SL_SHAPE_MATRIX) {
+        k--;
+    }
     expect_ok(sl_model_acquire(model, STARPU_RW));
-    unsigned char *weight = (unsigned char *)model->layer[layer].parameter[SL_NEIGH].value;
+    unsigned char *weight = (unsigned char *)model->layer[layer].parameter[k].value;
     weight[__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(sl_real) - 1] ^= 1;
     sl_model_release(model);
 }

@@ -5,6 +5,8 @@
  * figures made by hand.
  */
 #include "tests/run_fixture.h"
+#include "tests/sage_fixture.h"
+#include "tests/scores.h"
 
 #include "partition/load.h"
 
@@ -45,7 +47,7 @@ static void combine(const struct sl_graph *g, const struct sl_layer *layer, cons
 {
     uint64_t degree = g->offsets[v + 1] - g->offsets[v];
     for (uint32_t c = 0; c < layer->n_out; c++) {
-        z[c] = (double)layer->parameter[SL_BIAS].value[c];
+        z[c] = (double)layer->parameter[SAGE_BIAS].value[c];
     }
     for (uint32_t f = 0; f < layer->n_in; f++) {
         double sum = 0;
@@ -54,8 +56,8 @@ static void combine(const struct sl_graph *g, const struct sl_layer *layer, cons
         }
         for (uint32_t c = 0; c < layer->n_out; c++) {
             size_t w = (size_t)f * layer->n_out + c;
-            z[c] += x->x[(size_t)v * x->width + f] * (double)layer->parameter[SL_SELF].value[w];
-            z[c] += degree > 0 ? sum / (double)degree * (double)layer->parameter[SL_NEIGH].value[w] : 0;
+            z[c] += x->x[(size_t)v * x->width + f] * (double)layer->parameter[SAGE_SELF].value[w];
+            z[c] += degree > 0 ? sum / (double)degree * (double)layer->parameter[SAGE_NEIGH].value[w] : 0;
         }
     }
 }
@@ -116,7 +118,7 @@ static void scramble_norms(struct sl_model *m)
     for (uint32_t i = 0; i < m->n_layers; i++) {
         struct sl_layer *layer = &m->layer[i];
         for (uint32_t c = 0; c < layer->n_out; c++) {
-            layer->parameter[SL_BIAS].value[c] = (sl_real)(0.3 * noise(i, c));
+            layer->parameter[SAGE_BIAS].value[c] = (sl_real)(0.3 * noise(i, c));
         }
         for (uint32_t c = 0; layer->parameter[SL_NORM_WEIGHT].n_rows > 0 && c < layer->n_out; c++) {
             layer->parameter[SL_NORM_WEIGHT].value[c] = (sl_real)(1 + 0.5 * noise(10 + i, c));
@@ -157,7 +159,7 @@ static void check_inference(const struct sl_dataset *d, struct sl_settings *sett
     struct world w;
     struct table hidden;
     struct table logits;
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     world_open(d, settings, 1, &w);
     scramble_norms(&w.model);
     infer(d, &w.model, &hidden, &logits);
@@ -274,19 +276,20 @@ static void fill_ids(const struct hand *h, char set, struct sl_ids *out)
     }
 }
 
-static struct sl_metrics_scores scores_of(const struct hand *h, uint32_t pes)
+static struct sl_scores scores_of(const struct hand *h, uint32_t pes)
 {
     sl_vertex ends[2] = {0, 1};
-    struct sl_dataset d = {.name = "hand", .split = "hand", .n_classes = h->n_classes};
-    struct sl_metrics_scores scores;
+    struct sl_dataset d = {.name = "hand", .split = "hand"};
+    struct sl_scores scores;
     struct sl_settings settings;
     struct world w;
     expect_ok(sl_graph_build(h->n, 1, ends, ends + 1, true, &d.graph));
     d.features = (struct sl_features){.n_rows = h->n, .n_columns = h->n_classes};
     d.features.dense = need_owned((size_t)h->n * h->n_classes, sizeof(float));
     memcpy(d.features.dense, h->logits, (size_t)h->n * h->n_classes * sizeof(float));
-    d.labels = need_owned(h->n, sizeof *d.labels);
-    memcpy(d.labels, h->labels, h->n * sizeof *d.labels);
+    d.targets = (struct sl_targets){.n_rows = h->n, .width = 1, .n_classes = h->n_classes};
+    d.targets.classes = need_owned(h->n, sizeof *d.targets.classes);
+    memcpy(d.targets.classes, h->labels, h->n * sizeof *d.targets.classes);
     fill_ids(h, 'r', &d.train);
     fill_ids(h, 'v', &d.valid);
     fill_ids(h, 't', &d.test);
@@ -297,8 +300,8 @@ static struct sl_metrics_scores scores_of(const struct hand *h, uint32_t pes)
     settings.partition = SL_PARTITION_RANDOM;
     world_open(&d, &settings, 1, &w);
     for (uint32_t i = 0; i < h->n_classes * h->n_classes; i++) {
-        w.model.layer[0].parameter[SL_SELF].value[i] = i % (h->n_classes + 1) == 0;
-        w.model.layer[0].parameter[SL_NEIGH].value[i] = 0;
+        w.model.layer[0].parameter[SAGE_SELF].value[i] = i % (h->n_classes + 1) == 0;
+        w.model.layer[0].parameter[SAGE_NEIGH].value[i] = 0;
     }
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores));
     world_close(&w);
@@ -317,13 +320,13 @@ static void test_f1(void **state)
     const struct hand h = {6, 4, logits, labels, "ttttvr"};
     (void)state;
     for (uint32_t pes = 1; pes <= 3; pes++) {
-        struct sl_metrics_scores s = scores_of(&h, pes);
-        expect_near("accuracy", s.test_acc, 0.5, 1e-15);
-        expect_near("F1", s.test_f1, (2.0 / 3 + 0.5 + 0) / 3, 1e-15);
-        expect_near("accuracy of one", s.valid_acc, 1, 1e-15);
-        expect_near("F1 of one", s.valid_f1, 1, 1e-15);
+        struct sl_scores s = scores_of(&h, pes);
+        expect_near("accuracy", test_score(&s, "acc"), 0.5, 1e-15);
+        expect_near("F1", test_score(&s, "f1"), (2.0 / 3 + 0.5 + 0) / 3, 1e-15);
+        expect_near("accuracy of one", valid_score(&s, "acc"), 1, 1e-15);
+        expect_near("F1 of one", valid_score(&s, "f1"), 1, 1e-15);
         expect_near("loss of one", s.valid_loss, log(3 + exp(1)) - 1, 1e-14);
-        assert_true(isnan(s.valid_auc) && isnan(s.test_auc)); /* more than two classes */
+        assert_true(isnan(valid_score(&s, "auc")) && isnan(test_score(&s, "auc"))); /* more than two classes */
     }
 }
 
@@ -335,11 +338,11 @@ static void test_auc(void **state)
     const struct hand h = {8, 2, logits, labels, "tttttvvr"};
     (void)state;
     for (uint32_t pes = 1; pes <= 3; pes++) {
-        struct sl_metrics_scores s = scores_of(&h, pes);
-        expect_near("AUC", s.test_auc, 3.5 / 6, 1e-15);
-        expect_near("accuracy", s.test_acc, 3.0 / 5, 1e-15);
-        assert_true(isnan(s.valid_auc)); /* of one class only */
-        expect_near("accuracy of one class", s.valid_acc, 1, 1e-15);
+        struct sl_scores s = scores_of(&h, pes);
+        expect_near("AUC", test_score(&s, "auc"), 3.5 / 6, 1e-15);
+        expect_near("accuracy", test_score(&s, "acc"), 3.0 / 5, 1e-15);
+        assert_true(isnan(valid_score(&s, "auc"))); /* of one class only */
+        expect_near("accuracy of one class", valid_score(&s, "acc"), 1, 1e-15);
         expect_near("loss of two", s.valid_loss, (log1p(exp(-1)) + log1p(exp(-7))) / 2, 1e-14);
     }
 }
@@ -350,9 +353,10 @@ static void test_empty_set(void **state)
     static const int32_t labels[] = {1, 0, -1};
     const struct hand h = {3, 2, logits, labels, "tr "};
     (void)state;
-    struct sl_metrics_scores s = scores_of(&h, 2);
-    assert_true(isnan(s.valid_acc) && isnan(s.valid_f1) && isnan(s.valid_auc) && isnan(s.valid_loss));
-    expect_near("accuracy", s.test_acc, 1, 1e-15);
+    struct sl_scores s = scores_of(&h, 2);
+    assert_true(isnan(valid_score(&s, "acc")) && isnan(valid_score(&s, "f1")) && isnan(valid_score(&s, "auc")) &&
+                isnan(s.valid_loss));
+    expect_near("accuracy", test_score(&s, "acc"), 1, 1e-15);
 }
 
 /* ---- failures ---- */
@@ -361,7 +365,7 @@ static void test_failures(void **state)
 {
     (void)state;
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 100, .n_classes = 2, .seed = 5};
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     struct sl_settings settings;
     struct sl_dataset d;
     struct world w;

@@ -50,7 +50,7 @@ static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
 {
     assert_memory_equal(a->from, b->from, a->n_edges * sizeof *a->from);
     assert_memory_equal(a->to, b->to, a->n_edges * sizeof *a->to);
-    assert_memory_equal(a->labels, b->labels, a->n_vertices * sizeof *a->labels);
+    assert_memory_equal(a->targets.classes, b->targets.classes, a->n_vertices * sizeof *a->targets.classes);
     assert_memory_equal(a->train.ids, b->train.ids, a->train.n * sizeof(sl_vertex));
     assert_memory_equal(a->test.ids, b->test.ids, a->test.n * sizeof(sl_vertex));
     if (a->features.dense != NULL) {
@@ -85,7 +85,7 @@ static void depends_on_the_seed_alone(void **state)
         recipe.seed++;
         assert_ok(sl_generate(&recipe, &b));
         assert_memory_not_equal(a.to, b.to, a.n_edges * sizeof *a.to);
-        assert_memory_not_equal(a.labels, b.labels, a.n_vertices * sizeof *a.labels);
+        assert_memory_not_equal(a.targets.classes, b.targets.classes, a.n_vertices * sizeof *a.targets.classes);
         sl_raw_free(&a);
         sl_raw_free(&b);
     }
@@ -109,12 +109,12 @@ static void keeps_the_recipe(void **state)
         assert_int_equal(raw.test.n, 600);
         assert_edges_differ(&raw);
         assert_ok(sl_dataset_make("tiny", &raw, false, SL_NORMALIZE_NONE, &d));
-        assert_null(raw.labels);
+        assert_null(raw.targets.data);
         assert_ok(sl_statistics_count(&d, &s));
         if (fabs(s.homophily - recipe.homophily) > 0.06) {
             fail_msg("homophily: expected about %g, found %g", recipe.homophily, s.homophily);
         }
-        assert_int_equal(d.n_classes, recipe.n_classes);
+        assert_int_equal(d.targets.n_classes, recipe.n_classes);
         assert_true(s.smallest_class >= 1 && s.largest_class > 2000 / recipe.n_classes);
         assert_int_equal(s.n_isolated, 0);
         sl_dataset_free(&d);
@@ -235,21 +235,21 @@ static void knows_names(void **state)
 static double nearest_centre_accuracy(const struct sl_dataset *d, const float *rows)
 {
     size_t n = d->features.n_columns;
-    double *centres = calloc(d->n_classes * n, sizeof *centres);
-    double *counts = calloc(d->n_classes, sizeof *counts);
+    double *centres = calloc(d->targets.n_classes * n, sizeof *centres);
+    double *counts = calloc(d->targets.n_classes, sizeof *counts);
     uint32_t n_right = 0;
     for (uint32_t i = 0; i < d->train.n; i++) {
         sl_vertex v = d->train.ids[i];
-        counts[d->labels[v]]++;
+        counts[d->targets.classes[v]]++;
         for (size_t c = 0; c < n; c++) {
-            centres[(size_t)d->labels[v] * n + c] += rows[v * n + c];
+            centres[(size_t)d->targets.classes[v] * n + c] += rows[v * n + c];
         }
     }
     for (uint32_t i = 0; i < d->test.n; i += 16) {
         sl_vertex v = d->test.ids[i];
         double best = INFINITY;
         uint32_t best_class = 0;
-        for (uint32_t k = 0; k < d->n_classes; k++) {
+        for (uint32_t k = 0; k < d->targets.n_classes; k++) {
             double distance = 0;
             for (size_t c = 0; c < n && counts[k] > 0; c++) {
                 double difference = rows[v * n + c] - centres[k * n + c] / counts[k];
@@ -260,7 +260,7 @@ static double nearest_centre_accuracy(const struct sl_dataset *d, const float *r
                 best_class = k;
             }
         }
-        n_right += best_class == (uint32_t)d->labels[v];
+        n_right += best_class == (uint32_t)d->targets.classes[v];
     }
     free(centres);
     free(counts);
@@ -282,7 +282,7 @@ static void arxiv_is_honest_work(void **state)
     assert_int_equal(d.graph.n_vertices, 169343);
     assert_in_range(d.graph.n_edges, 2 * 1166243 - 40000, 2 * 1166243);
     assert_int_equal(d.features.n_columns, 128);
-    assert_int_equal(d.n_classes, 40);
+    assert_int_equal(d.targets.n_classes, 40);
     assert_int_equal(d.train.n, 90941);
     assert_int_equal(d.valid.n, 29799);
     assert_int_equal(d.test.n, 48603);

@@ -30,9 +30,13 @@ struct tally {
     size_t n, n_kinks;
 };
 
-static const char *const parameter_names[SL_N_PARAMETERS] = {
-    "self matrix",          "matrix", "bias", "norm's weight", "norm's bias", "attention of sources",
-    "attention of targets", NULL};
+static const char *parameter_name(const struct sl_layer *layer, int k)
+{
+    if (k >= SL_NORM_WEIGHT) {
+        return k == SL_NORM_WEIGHT ? "the norm's weight" : "the norm's bias";
+    }
+    return layer->kind->parameter[k].name[SL_NAMES_DGL].text;
+}
 
 /* Every model takes all of them, but for a norm or a residual where it has its own. */
 struct variant {
@@ -87,6 +91,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->model = model;
     out->heads = model == SL_MODEL_GAT ? v->heads : out->heads;
     out->alpha = model == SL_MODEL_GCNII ? 0.3 : out->alpha;
+    out->learn_epsilon = model == SL_MODEL_GIN;
     out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
     out->layers = 3;
     out->hidden = v->hidden;
@@ -144,7 +149,7 @@ static void probe_open(struct world *w, const char *variant, uint32_t layer, int
     out->gradient = need(n, sizeof *out->gradient);
     out->direction = need(n, sizeof *out->direction);
     snprintf(out->label, sizeof out->label, "%s, %s, layer %u, %s", model_name(w->settings->model), variant, layer,
-             parameter_names[k]);
+             parameter_name(&w->model.layer[layer], k));
     loss_of(w);
     starpu_data_acquire(p->value_handle, STARPU_R);
     memcpy(out->value, p->value, n * sizeof *p->value);
@@ -223,8 +228,9 @@ static void point_along(size_t e, struct probe *probe)
  * where they are few. */
 static void check_parameter(struct world *w, const char *variant, uint32_t layer, int k, struct tally *tally)
 {
-    bool vanishes = w->model.layer[layer].norm == SL_NORM_BATCH && k == SL_BIAS; /* which batch norm takes out again */
-    uint64_t seed = layer * SL_N_PARAMETERS + (uint64_t)k;
+    bool vanishes = w->model.layer[layer].bias_vanishes && k < SL_MAX_OWN_PARAMETERS &&
+                    w->model.layer[layer].kind->parameter[k].is_output_bias;
+    uint64_t seed = layer * SL_MAX_PARAMETERS + key_of(&w->model.layer[layer], k);
     struct probe probe;
     probe_open(w, variant, layer, k, &probe);
     if (vanishes ? probe.size != 0 : probe.size < MIN_GRADIENT) {
@@ -253,7 +259,7 @@ static void check_variant(int model, const struct variant *v, struct tally *tall
     expect_ok(sl_step_sample(w.steps, STEP));
     double before = loss_of(&w);
     for (uint32_t layer = 0; layer < w.model.n_layers; layer++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             if (sl_parameter_trained(&w.model.layer[layer].parameter[k])) {
                 check_parameter(&w, v->name, layer, k, tally);
             }
@@ -308,6 +314,12 @@ static void test_resgcn(void **state)
     check_model(SL_MODEL_RESGCN);
 }
 
+static void test_gin(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_GIN);
+}
+
 /* A third of the vertices have more in-neighbours than any fanout. */
 static void expect_sampled(const struct sl_graph *graph)
 {
@@ -340,9 +352,9 @@ static int free_sets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage), cmocka_unit_test(test_gcn),
-                                       cmocka_unit_test(test_gat), cmocka_unit_test(test_gcnii),
-                                       cmocka_unit_test(test_resgcn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage),   cmocka_unit_test(test_gcn),
+                                       cmocka_unit_test(test_gat),    cmocka_unit_test(test_gcnii),
+                                       cmocka_unit_test(test_resgcn), cmocka_unit_test(test_gin)};
     assert_int_equal(sizeof tests / sizeof tests[0], n_models());
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

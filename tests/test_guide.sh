@@ -76,16 +76,21 @@ run_block()
     complain "$1:$(($2 + line)): '$command' ended with $status: $(tail -n 5 "$folder/output")"
 }
 
-# mask FILE: without times, sizes and what else depends on the machine.
+# mask FILE: without times, sizes and what else depends on the machine. A line that goes on below its text (support/lines.h)
+# is one line.
 mask()
 {
-    sed -E '/^warning other runs have bound/d
+    awk 'NR > 1 && /^ {10}[^ ]/ { sub(/^ +/, " "); printf "%s", $0; next }
+         NR > 1 { print "" }
+         { printf "%s", $0 }
+         END { if (NR > 0) print "" }' "$1" |
+        sed -E '/^warning +other runs have bound/d
             s/[0-9.]+ (s|GB|MB|ms)\b/# \1/g
-            s/[0-9]+ workers, scheduler [a-z]+, [0-9]+ chunks a PE/# workers/
+            s/[0-9]+ workers?, scheduler [a-z]+, [0-9]+ chunks? a PE/# workers/
             s/best epoch [0-9]+/best epoch #/
             s/[0-9.]+ % of it hidden/# hidden/
             s/[ \t]+/ /g
-            s/^ | $//g' "$1"
+            s/^ | $//g'
 }
 
 # Compare masked files, the page's first: words and whole numbers are equal, fractions within 2 %. Prints the first

@@ -178,7 +178,7 @@ last=$(sed -n 's/^Cpus_allowed_list:.*[^0-9]\([0-9]*\)$/\1/p' /proc/self/status)
 timeout -s KILL 60 taskset -c "$last" "${sage[@]}" >stdout 2>stderr
 status=$?
 judge "one processor"
-grep -q '^machine *1 workers' stdout || complain "one processor: $(cat stdout stderr)"
+grep -q '^machine *1 worker,' stdout || complain "one processor: $(cat stdout stderr)"
 
 # bound PID: the cores of its workers, once it is at work.
 bound()

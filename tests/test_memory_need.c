@@ -65,7 +65,7 @@ static void expect_between(const char *model, const char *variant, const char *l
 static void compare(const struct sl_dataset *dataset, int model, const struct variant *v)
 {
     struct sl_settings settings;
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     const struct sl_inference nothing = {0};
     struct outcome outcome;
     struct world w;

@@ -78,12 +78,10 @@ static struct sl_metrics_epoch an_epoch(void)
         .train_loss = 0.1 + 0.2,
         .evaluated = true,
         .scores = {.valid_loss = 1.25,
-                   .valid_acc = 0.625,
-                   .test_acc = 0.5,
-                   .valid_f1 = 0.4,
-                   .test_f1 = 0.3,
-                   .valid_auc = 0.9,
-                   .test_auc = 0.8},
+                   .n = 3,
+                   .score = {{.name = "acc", .valid = 0.625, .test = 0.5},
+                             {.name = "f1", .valid = 0.4, .test = 0.3},
+                             {.name = "auc", .valid = 0.9, .test = 0.8}}},
         .seconds = 1.5,
         .eval_seconds = 0.25,
         .overlap = 0.75,
@@ -111,6 +109,7 @@ static void the_epoch_line_is_as_documented(void **state)
     struct sl_metrics m;
     FILE *stream = to_buffer(&m);
     struct sl_metrics_epoch e = an_epoch();
+    e.scores.n = 2;
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
     json_t *json = line();
     assert_members(json,
@@ -146,7 +145,6 @@ static void two_classes_have_auc(void **state)
     struct sl_metrics m;
     FILE *stream = to_buffer(&m);
     struct sl_metrics_epoch e = an_epoch();
-    e.two_classes = true;
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
     json_t *json = line();
     assert_true(number(json, "valid_auc") == 0.9 && number(json, "test_auc") == 0.8);
@@ -179,13 +177,12 @@ static void what_was_not_evaluated_is_null(void **state)
     struct sl_metrics m;
     FILE *stream = to_buffer(&m);
     struct sl_metrics_epoch e = an_epoch();
-    e.two_classes = true;
     e.evaluated = false;
     e.train_loss = NAN;
     e.overlap = INFINITY;
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
     json_t *json = line();
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 7; i++) {
         assert_true(json_is_null(json_object_get(json, scores[i])));
     }
     assert_true(json_is_null(json_object_get(json, "train_loss")));
@@ -220,8 +217,10 @@ static void the_config_line_holds_all_options(void **state)
     struct sl_metrics m;
     struct sl_settings s;
     assert_int_equal(sl_settings_init(&s), SL_OK);
-    assert_int_equal(sl_option_set(&sl_settings_table, "save", "caf\xe9", &s), SL_OK); /* no UTF-8 */
-    assert_int_equal(sl_option_set(&sl_settings_table, "seed", "18446744073709551615", &s), SL_OK);
+    assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "save", "caf\xe9", &s),
+                     SL_OK); /* no UTF-8 */
+    assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "seed", "18446744073709551615", &s),
+                     SL_OK);
     assert_int_equal(sl_settings_check(&s), SL_OK);
     FILE *stream = to_buffer(&m);
     const struct sl_metrics_config c = {.version = "0.1",
@@ -230,7 +229,7 @@ static void the_config_line_holds_all_options(void **state)
                                         .vertices = 7,
                                         .edges = 11,
                                         .features = 96,
-                                        .classes = 40,
+                                        .outputs = 40,
                                         .pes = 4,
                                         .group_size = 2,
                                         .devices = devices,
@@ -250,7 +249,7 @@ static void the_config_line_holds_all_options(void **state)
     assert_true(number(json, "pes") == 4 && number(json, "group_size") == 2);
     assert_string_equal(json_string_value(json_array_get(json_object_get(json, "devices"), 1)), "CPU 1");
     json_t *options = json_object_get(json, "options");
-    assert_int_equal(json_object_size(options), sl_settings_table.n_options);
+    assert_int_equal(json_object_size(options), sl_settings_table(SL_SCHEDULE_MINIBATCH)->n_options);
     assert_true(number(options, "batch_size") == 1024 && number(options, "lr") == 0.003);
     assert_true(json_is_false(json_object_get(options, "layer_dependency")));
     assert_true(json_is_null(json_object_get(options, "split")));
@@ -267,19 +266,22 @@ static void the_summary_line_is_as_documented(void **state)
 {
     (void)state;
     struct sl_metrics m;
-    struct sl_metrics_summary s = {.evaluated = true,
-                                   .best_valid_acc = 0.5,
-                                   .test_acc_at_best = 0.25,
-                                   .best_epoch = 4,
-                                   .seconds = 8,
-                                   .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
+    struct sl_metrics_summary s = {
+        .evaluated = true,
+        .best = {.n = 2,
+                 .best_by = 1,
+                 .score = {{.name = "f1", .valid = 0.4, .test = 0.3}, {.name = "acc", .valid = 0.5, .test = 0.25}}},
+        .best_epoch = 4,
+        .seconds = 8,
+        .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
     assert_true(s.peak_rss_bytes > 1000000);
     FILE *stream = to_buffer(&m);
     assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
     json_t *json = line();
-    assert_members(json,
-                   NAMES("event", "best_valid_acc", "test_acc_at_best", "best_epoch", "seconds", "peak_rss_bytes"));
+    assert_members(json, NAMES("event", "best_valid_acc", "test_f1_at_best", "test_acc_at_best", "best_epoch",
+                               "seconds", "peak_rss_bytes"));
     assert_true(number(json, "best_valid_acc") == 0.5 && number(json, "test_acc_at_best") == 0.25);
+    assert_true(number(json, "test_f1_at_best") == 0.3);
     assert_true(number(json, "best_epoch") == 4 && number(json, "seconds") == 8);
     json_decref(json);
     fclose(stream);

@@ -4,6 +4,7 @@
  * runtime/model/model: what parameters start as, how they are named and laid out in files, and that files come back.
  */
 #include "tests/run_fixture.h"
+#include "tests/sage_fixture.h"
 
 #include <unistd.h>
 
@@ -43,9 +44,9 @@ static void test_shapes(void **state)
         expect_order(&m.layer[i].training, false, 16);
         expect_order(&m.layer[i].evaluation, false, 16);
     }
-    assert_int_equal(m.layer[2].parameter[SL_NEIGH].n_rows, 16);
-    assert_int_equal(m.layer[2].parameter[SL_NEIGH].n_columns, 40);
-    assert_int_equal(m.layer[2].parameter[SL_BIAS].n_rows, 1);
+    assert_int_equal(m.layer[2].parameter[SAGE_NEIGH].n_rows, 16);
+    assert_int_equal(m.layer[2].parameter[SAGE_NEIGH].n_columns, 40);
+    assert_int_equal(m.layer[2].parameter[SAGE_BIAS].n_rows, 1);
     assert_int_equal(m.layer[0].parameter[SL_NORM_WEIGHT].n_rows, 0);
     assert_null(m.layer[0].running);
     sl_model_free(&m);
@@ -126,15 +127,15 @@ static void test_initial_values(void **state)
     make(64, 64, false, &other);
     for (uint32_t i = 0; i < 3; i++) {
         const struct sl_parameter *p = m.layer[i].parameter;
-        expect_xavier(&p[SL_SELF]);
-        expect_xavier(&p[SL_NEIGH]);
-        expect_constant(&p[SL_BIAS], 0);
+        expect_xavier(&p[SAGE_SELF]);
+        expect_xavier(&p[SAGE_NEIGH]);
+        expect_constant(&p[SAGE_BIAS], 0);
         expect_constant(&p[SL_NORM_WEIGHT], 1);
         expect_constant(&p[SL_NORM_BIAS], 0);
-        assert_int_equal(n_equal(&p[SL_SELF], &same.layer[i].parameter[SL_SELF]), 64 * 64);
-        assert_true(n_equal(&p[SL_SELF], &other.layer[i].parameter[SL_SELF]) < 10);
-        assert_true(n_equal(&p[SL_SELF], &p[SL_NEIGH]) < 10);
-        assert_true(n_equal(&p[SL_NEIGH], &m.layer[(i + 1) % 3].parameter[SL_NEIGH]) < 10);
+        assert_int_equal(n_equal(&p[SAGE_SELF], &same.layer[i].parameter[SAGE_SELF]), 64 * 64);
+        assert_true(n_equal(&p[SAGE_SELF], &other.layer[i].parameter[SAGE_SELF]) < 10);
+        assert_true(n_equal(&p[SAGE_SELF], &p[SAGE_NEIGH]) < 10);
+        assert_true(n_equal(&p[SAGE_NEIGH], &m.layer[(i + 1) % 3].parameter[SAGE_NEIGH]) < 10);
     }
     for (uint32_t c = 0; c < 64; c++) {
         assert_true(m.layer[1].running[c] == 0 && m.layer[1].running[64 + c] == 1);
@@ -150,7 +151,7 @@ static void test_initial_values(void **state)
 static void scramble(struct sl_model *m, uint64_t seed)
 {
     for (uint32_t i = 0; i < m->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &m->layer[i].parameter[k];
             size_t n = (size_t)p->n_rows * p->n_columns;
             if (!sl_parameter_trained(p)) {
@@ -169,7 +170,7 @@ static void scramble(struct sl_model *m, uint64_t seed)
 static void expect_same_model(const struct sl_model *a, const struct sl_model *b, bool state)
 {
     for (uint32_t i = 0; i < a->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *p = &a->layer[i].parameter[k];
             const struct sl_parameter *q = &b->layer[i].parameter[k];
             size_t n = sl_parameter_trained(p) ? (size_t)p->n_rows * p->n_columns : 0;
@@ -211,7 +212,8 @@ static void test_names(void **state)
     assert_int_equal(w->shape[1], 5);
     for (uint32_t in = 0; in < 5; in++) {
         for (uint32_t out = 0; out < 3; out++) {
-            assert_true(((const sl_real *)w->data)[out * 5 + in] == m.layer[0].parameter[SL_NEIGH].value[in * 3 + out]);
+            assert_true(((const sl_real *)w->data)[out * 5 + in] ==
+                        m.layer[0].parameter[SAGE_NEIGH].value[in * 3 + out]);
         }
     }
     const struct sl_tensor *mean = tensor_of(tensors, n, "norms.0.running_mean");
@@ -497,7 +499,7 @@ static void test_not_finite(void **state)
         scramble(&m, 430);
         scramble(&before, 430);
         scramble(&other, 440);
-        other.layer[1].parameter[SL_NEIGH].value[23] = (sl_real)bad[b]; /* the last of 6 x 4 */
+        other.layer[1].parameter[SAGE_NEIGH].value[23] = (sl_real)bad[b]; /* the last of 6 x 4 */
         through_file(&other, SL_TENSORS_FOR_DGL, &tensors);
         assert_int_equal(sl_model_set_tensors(&m, false, &tensors), SL_EFILE);
         expect_message(sl_message(), "layers.1.fc_neigh.weight", "23");

@@ -26,7 +26,7 @@ static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, struc
     out->train.n = n_vertices;
     for (uint32_t v = 0; v < n_vertices; v++) {
         out->train.ids[v] = v;
-        out->labels[v] = (int32_t)(v % 5);
+        out->targets.classes[v] = (int32_t)(v % 5);
     }
 }
 
@@ -74,9 +74,9 @@ static double step_of(struct world *w, uint64_t step, double *logits_out)
 /* The logits of all vertices as evaluation has them, by dataset id; free(). */
 static double *exact_logits(struct world *w)
 {
-    uint32_t n_classes = w->shards.n_classes;
+    uint32_t n_classes = w->shards.n_outputs;
     size_t n = (size_t)w->shards.n_vertices * n_classes;
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     struct sl_inference wanted = {.scores = need(n, sizeof *wanted.scores)};
     double *logits = need(n, sizeof *logits);
     expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, &scores));
@@ -121,12 +121,16 @@ static double cross_entropy(const struct sl_dataset *d, const double *logits)
 {
     double sum = 0;
     for (uint32_t v = 0; v < d->train.n; v++) {
-        const double *z = logits + (size_t)v * d->n_classes;
+        const double *z = logits + (size_t)v * d->targets.n_classes;
+        double most = z[0];
         double all = 0;
-        for (uint32_t c = 0; c < d->n_classes; c++) {
-            all += exp(z[c] - z[d->labels[v]]);
+        for (uint32_t c = 0; c < d->targets.n_classes; c++) {
+            most = fmax(most, z[c]);
         }
-        sum += log(all);
+        for (uint32_t c = 0; c < d->targets.n_classes; c++) {
+            all += exp(z[c] - most);
+        }
+        sum += log(all) + most - z[d->targets.classes[v]];
     }
     return sum / d->train.n;
 }
@@ -174,7 +178,7 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
     if (taken) {
         struct world w;
         char caption[128];
-        size_t n = (size_t)N * d->n_classes;
+        size_t n = (size_t)N * d->targets.n_classes;
         double *got = need(n, sizeof *got);
         snprintf(caption, sizeof caption, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
         world_open(d, &settings, 1, &w);
@@ -220,15 +224,15 @@ static void test_agreement(void **state)
 static bool is_unbiased(const struct world *w)
 {
     const struct sl_layer *only = &w->model.layer[0];
-    return w->model.n_layers == 1 && !only->hidden &&
-           (only->kind == &sl_sage || only->kind->weigh == SL_WEIGH_SYMMETRIC);
+    return w->model.n_layers == 1 && !only->hidden && only->kind->sum != NULL && !only->kind->sum->whole_rows &&
+           only->kind != &sl_gin /* an activation follows its sum */;
 }
 
 /* Every logit, and each class' sum over all vertices, which small errors of one sign add up in: of so many samples
  * the average is within five standard errors, beyond which one of a million would be. */
 static void expect_average(const char *caption, struct world *w)
 {
-    uint32_t n_classes = w->shards.n_classes;
+    uint32_t n_classes = w->shards.n_outputs;
     size_t n = (size_t)N_SMALL * n_classes;
     double *logits = need(n + n_classes, sizeof *logits);
     double *sum = need(n + n_classes, sizeof *sum);

@@ -177,6 +177,12 @@ static enum sl_status parse(struct fields *f, struct sl_option_parse *out, const
     }
     argv[argc] = NULL;
     enum sl_status st = sl_option_parse(&table, argc, argv, f, out);
+    if (st == SL_OK) {
+        static enum sl_option_source kept[sizeof options / sizeof *options];
+        memcpy(kept, out->sources, sizeof kept);
+        sl_free(out->sources);
+        out->sources = kept;
+    }
     for (int i = 0; argv_out != NULL && i < argc; i++) {
         argv_out[i] = argv[i];
     }
@@ -292,7 +298,7 @@ static void too_few_arguments_are_refused(void **state)
     char *argv[] = {"convert", NULL};
     assert_int_equal(sl_option_defaults(&commands[0], &f), SL_OK);
     assert_int_equal(sl_option_parse(&commands[0], 1, argv, &f, &p), SL_EINVAL);
-    assert_non_null(strstr(sl_message(), "multi convert: found 0 arguments, expected DIR"));
+    assert_non_null(strstr(sl_message(), "convert: found 0 arguments, expected DIR"));
     char *argv1[] = {"info", "x", NULL};
     assert_int_equal(sl_option_parse(&commands[1], 2, argv1, &f, &p), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "'x'"));
@@ -340,7 +346,7 @@ static void bad_lists_choices_and_flags_are_refused(void **state)
         snprintf(word, sizeof word, "--list=%s", lists[i]);
         refused(*state, WORDS(word), WORDS("--list", lists[i], "1 to 3 whole numbers from 1 to 99"));
     }
-    static const char *const choices[] = {"", "lay", "layers", "none,layer", "LAYER", ","};
+    static const char *const choices[] = {"", "lay", "layers", "none,layer", "LAYERS", ","};
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         char word[64];
         snprintf(word, sizeof word, "--choice=%s", choices[i]);
@@ -359,7 +365,7 @@ static void a_missing_value_is_refused(void **state)
 static void an_unknown_name_gets_the_nearest(void **state)
 {
     refused(*state, WORDS("--batchsize", "3"), WORDS("--batchsize", "mean --batch-size?"));
-    refused(*state, WORDS("--batch_size=3"), WORDS("--batch_size", "mean --batch-size?"));
+    refused(*state, WORDS("--batch_size=3"), WORDS("--batch_size", "tester calls it --batch-size"));
     refused(*state, WORDS("--cohice", "none"), WORDS("mean --choice?"));
     refused(*state, WORDS("--bat", "none"), WORDS("mean --batch-size?"));
     refused(*state, WORDS("--zzzzzzzz"), WORDS("--zzzzzzzz", "--help"));
@@ -371,16 +377,179 @@ static void an_unknown_name_gets_the_nearest(void **state)
     assert_null(strstr(sl_message(), "mean"));
 }
 
+/* ---- Properties ---- */
+
+static const struct sl_option habits[] = {
+    {.name = "batch-size",
+     .group = "first",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(small),
+     .programs = 1,
+     .initial = "7",
+     .max = 1000,
+     .common = true,
+     .needs = "choice=layer,batch",
+     .peers = "bs,train-batch-size",
+     .help = "A number of seeds, told at length",
+     .brief = "A number"},
+    {.name = "large",
+     .group = "first",
+     .kind = SL_OPTION_U64,
+     .offset = FIELD(large),
+     .programs = 2,
+     .peers = "big",
+     .help = "A large number"},
+    {.name = "file",
+     .group = "second",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(file),
+     .argument = "FILE",
+     .help = "A file"},
+    {.name = "flag",
+     .group = "second",
+     .kind = SL_OPTION_FLAG,
+     .offset = FIELD(flag),
+     .leads = true,
+     .needs = "file",
+     .help = "A flag"},
+    {.name = "choice",
+     .group = "second",
+     .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(choice),
+     .choices = "none,layer,batch",
+     .synonyms = "off=none,ln=layer,batchnorm=batch",
+     .help = "A choice"},
+    {.name = "list",
+     .group = "second",
+     .kind = SL_OPTION_U32_LIST,
+     .offset = FIELD(list),
+     .offset_n = FIELD(n_list),
+     .capacity = 3,
+     .min = 1,
+     .word = "-1",
+     .help = "A list"},
+};
+#define N_HABITS (sizeof habits / sizeof *habits)
+
+static const struct sl_option_stranger strangers[] = {{"device,gpu", "there is no device"}};
+static struct sl_option habits_of[2][N_HABITS];
+static struct sl_option_table programs[2];
+
+static void open_programs(void)
+{
+    for (unsigned p = 0; p < 2; p++) {
+        programs[p] = (struct sl_option_table){.program = p == 0 ? "one" : "two",
+                                               .summary = "test habits",
+                                               .strangers = strangers,
+                                               .n_strangers = 1,
+                                               .sibling = &programs[!p],
+                                               .examples = examples,
+                                               .n_examples = 1,
+                                               .options = habits_of[p]};
+        programs[p].n_options = sl_option_select(habits, N_HABITS, 1U << p, habits_of[p]);
+    }
+}
+
+static void programs_have_options_of_their_own(void **state)
+{
+    (void)state;
+    open_programs();
+    assert_int_equal(programs[0].n_options, N_HABITS - 1);
+    assert_int_equal(programs[1].n_options, N_HABITS - 1);
+    assert_null(sl_option_find(&programs[0], "large"));
+    assert_null(sl_option_find(&programs[1], "batch-size"));
+    assert_string_equal(sl_option_in_order(&programs[0], 0)->name, "flag"); /* it leads */
+    assert_string_equal(sl_option_in_order(&programs[0], 1)->name, "batch-size");
+    assert_string_equal(sl_option_in_order(&programs[0], 4)->name, "list");
+    assert_null(sl_option_in_order(&programs[0], 5));
+}
+
+static void other_programs_names_are_answered(void **state)
+{
+    static const char *const cases[][2] = {
+        {"bs", "--bs: one calls it --batch-size"},
+        {"Train_Batch_Size", "--Train_Batch_Size: one calls it --batch-size"},
+        {"BATCH-SIZE", "--BATCH-SIZE: one calls it --batch-size"},
+        {"gpu", "--gpu: one has no such option; there is no device"},
+        {"large", "--large: one has no such option, two has --large"},
+        {"big", "--big: one has no such option, two has --large"},
+        {"batch-siz", "--batch-siz: one has no such option; did you mean --batch-size?"},
+        {"qqqq", "--qqqq: one has no such option; one --help-all lists its options"}};
+    (void)state;
+    open_programs();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(sl_option_set(&programs[0], cases[i][0], "1", *state), SL_EINVAL);
+        assert_string_equal(sl_message(), cases[i][1]);
+    }
+}
+
+static void choices_have_synonyms(void **state)
+{
+    static const char *const cases[][2] = {{"LAYER", "layer"}, {"ln", "layer"},    {"Batchnorm", "batch"},
+                                           {"OFF", "none"},    {"Batch", "batch"}, {"none", "none"}};
+    struct fields *f = *state;
+    open_programs();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text;
+        assert_int_equal(sl_option_set(&programs[0], "choice", cases[i][0], f), SL_OK);
+        assert_int_equal(sl_option_get(&programs[0], "choice", f, &text), SL_OK);
+        assert_string_equal(text, cases[i][1]);
+        sl_free(text);
+    }
+    assert_int_equal(sl_option_set(&programs[0], "choice", "batchnor", f), SL_EINVAL);
+    assert_int_equal(sl_option_set(&programs[0], "choice", "ln=layer", f), SL_EINVAL);
+    f->choice = 0;
+}
+
+static void lists_have_words(void **state)
+{
+    struct fields f = {0};
+    char *text;
+    (void)state;
+    open_programs();
+    assert_int_equal(sl_option_set(&programs[0], "list", "5,-1,7", &f), SL_OK);
+    assert_true(f.n_list == 3 && f.list[0] == 5 && f.list[1] == UINT32_MAX && f.list[2] == 7);
+    assert_int_equal(sl_option_check(&programs[0], &f), SL_OK);
+    assert_int_equal(sl_option_get(&programs[0], "list", &f, &text), SL_OK);
+    assert_string_equal(text, "5,-1,7");
+    sl_free(text);
+    assert_int_equal(sl_option_set(&programs[0], "list", "-2", &f), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "or -1"));
+    assert_int_equal(sl_option_set(&programs[0], "list", "-11", &f), SL_EINVAL);
+    assert_int_equal(sl_option_set(&programs[0], "list", "-1,", &f), SL_EINVAL);
+}
+
+static void options_need_others(void **state)
+{
+    struct fields f;
+    bool same;
+    (void)state;
+    open_programs();
+    assert_int_equal(sl_option_defaults(&programs[0], &f), SL_OK);
+    assert_int_equal(sl_option_check_needs(&programs[0], &f), SL_OK);
+    f.small = 8;
+    assert_int_equal(sl_option_is_default(&programs[0].options[0], &f, &same), SL_OK);
+    assert_false(same);
+    assert_int_equal(sl_option_check_needs(&programs[0], &f), SL_EINVAL);
+    assert_string_equal(sl_message(), "--batch-size: expected --choice layer or batch with 8");
+    f.choice = 2;
+    assert_int_equal(sl_option_check_needs(&programs[0], &f), SL_OK);
+    f.flag = true;
+    assert_int_equal(sl_option_check_needs(&programs[0], &f), SL_EINVAL);
+    assert_string_equal(sl_message(), "--flag: expected --file FILE with it");
+    assert_int_equal(sl_option_set(&programs[0], "file", "there", &f), SL_OK);
+    assert_int_equal(sl_option_check_needs(&programs[0], &f), SL_OK);
+    sl_option_free(&programs[0], &f);
+}
+
 static void actions_come_first(void **state)
 {
     static const struct {
         const char *word;
         enum sl_option_action action;
-    } cases[] = {{"-h", SL_OPTION_HELP},
-                 {"--help", SL_OPTION_HELP},
-                 {"--version", SL_OPTION_VERSION},
-                 {"--print-man", SL_OPTION_MAN},
-                 {"--print-completion", SL_OPTION_COMPLETION}};
+    } cases[] = {{"-h", SL_OPTION_HELP},         {"--help-all", SL_OPTION_HELP_ALL},
+                 {"--help", SL_OPTION_HELP},     {"--version", SL_OPTION_VERSION},
+                 {"--print-man", SL_OPTION_MAN}, {"--print-completion", SL_OPTION_COMPLETION}};
     struct sl_option_parse p;
     setenv("SLTEST_BATCH_SIZE", "nonsense", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -602,8 +771,27 @@ static void the_help_lists_all(void **state)
     assert_holds(help, "SLTEST_");
     assert_null(strstr(help, "print-man"));
     for (const char *line = help; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        assert_true(strcspn(line, "\n") <= 100);
+        assert_true(strcspn(line, "\n") <= 80);
     }
+}
+
+static void the_short_help_has_common_options(void **state)
+{
+    (void)state;
+    open_programs();
+    const char *help = printed(&programs[0], SL_OPTION_HELP);
+    assert_holds(help, "--batch-size TEXT       A number [7]\n");
+    assert_holds(help, "print all 5 options");
+    assert_holds(help, "Examples:\n  Test a little.\n      tester --batch-size 3 in\n");
+    assert_null(strstr(help, "--choice"));
+    assert_null(strstr(help, "Second:"));
+    help = printed(&programs[0], SL_OPTION_HELP_ALL);
+    assert_holds(help, "--batch-size TEXT       A number of seeds, told at length [7]\n");
+    assert_holds(help, "\nSecond:\n");
+    assert_holds(help, "--choice");
+    help = printed(&programs[1], SL_OPTION_HELP); /* without common options it has all */
+    assert_holds(help, "--large");
+    assert_holds(help, "--choice");
 }
 
 static void the_version_is_one_line(void **state)
@@ -680,7 +868,7 @@ static void the_overview_lists_commands(void **state)
     (void)state;
     const char *help = printed(&overview, SL_OPTION_HELP);
     assert_holds(help, "Usage: multi COMMAND [OPTION]...\n");
-    assert_holds(help, "  convert                     convert things\n");
+    assert_holds(help, "  convert                 convert things\n");
     assert_holds(printed(&commands[0], SL_OPTION_HELP), "Usage: multi convert [OPTION]... DIR\n");
 }
 
@@ -753,6 +941,12 @@ int main(void)
         TEST(open_fields_and_words_are_allowed),
         TEST(bad_defaults_are_a_status),
         TEST(the_help_lists_all),
+        TEST(programs_have_options_of_their_own),
+        TEST(other_programs_names_are_answered),
+        TEST(choices_have_synonyms),
+        TEST(lists_have_words),
+        TEST(options_need_others),
+        TEST(the_short_help_has_common_options),
         TEST(the_version_is_one_line),
         TEST(the_man_page_is_safe_roff),
         TEST(the_completion_completes),

@@ -39,13 +39,13 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
     memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
     expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
-    expect_ok(sl_shards_weigh(dataset, &b->shards));
+    expect_ok(sl_shards_weigh(dataset, sl_model_kind(s->model)->layer->sum->factor, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
     b->run.gpus_first = machine.gpus_first;
     b->run.bf16 = precision == SL_PRECISION_BF16;
-    expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_classes, b->shards.is_sparse, &b->model));
-    expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->transport));
+    expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_outputs, b->shards.is_sparse, &b->model));
+    expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_MAX_PARAMETERS, &b->transport));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->transport, 0};
     expect_ok(sl_pipe_open(&work, &b->pipe));
 }
@@ -88,7 +88,8 @@ static void settings_of(json_t *root, struct sl_settings *out)
 {
     json_t *options = member(root, "options");
     expect_ok(sl_settings_init(out));
-    expect_ok(sl_option_set(&sl_settings_table, "model", json_string_value(member(root, "model")), out));
+    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
+                            out));
     out->layers = option(root, "layers");
     out->hidden = option(root, "hidden");
     out->ways = option(root, "ways");
@@ -97,6 +98,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->gradient_factor = option(root, "gradient_factor");
     option_of(options, "alpha", &out->alpha);
     option_of(options, "lam", &out->lambda);
+    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
     out->dropout = 0;
     out->lr = json_number_value(member(member(root, "adam"), "lr"));
     out->weight_decay = 0;
@@ -340,6 +342,13 @@ static void test_resgcn(void **state)
     check_case("pipe_resgcn_w2_none");
 }
 
+static void test_gin(void **state)
+{
+    (void)state;
+    check_case("pipe_gin_w1");
+    check_case("pipe_gin_w2");
+}
+
 static void test_bf16(void **state)
 {
     needs_bf16();
@@ -348,6 +357,7 @@ static void test_bf16(void **state)
     test_sage(state);
     test_gcnii(state);
     test_resgcn(state);
+    test_gin(state);
 }
 
 static void test_measure(void **state)
@@ -471,7 +481,7 @@ static void open_initial(json_t *root, const struct sl_dataset *dataset, uint32_
 
 static void copy_values(const struct sl_layer *from, struct sl_layer *to)
 {
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         if (sl_parameter_trained(&from->parameter[k])) {
             memcpy(to->parameter[k].value, from->parameter[k].value,
                    (size_t)to->parameter[k].n_rows * to->parameter[k].n_columns * sizeof(sl_real));
@@ -509,13 +519,10 @@ static void test_initial_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn),
-                                       cmocka_unit_test(test_sage),
-                                       cmocka_unit_test(test_gcnii),
-                                       cmocka_unit_test(test_resgcn),
-                                       cmocka_unit_test(test_deal),
-                                       cmocka_unit_test(test_stages_cut),
-                                       cmocka_unit_test(test_initial_rows),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn),        cmocka_unit_test(test_sage),
+                                       cmocka_unit_test(test_gcnii),      cmocka_unit_test(test_resgcn),
+                                       cmocka_unit_test(test_gin),        cmocka_unit_test(test_deal),
+                                       cmocka_unit_test(test_stages_cut), cmocka_unit_test(test_initial_rows),
                                        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
                                        cmocka_unit_test(test_measure)};
     return cmocka_run_group_tests(tests, group_up, group_down);

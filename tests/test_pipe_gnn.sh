@@ -45,9 +45,9 @@ same()
 
 # ---- options -----------------------------------------------------------------------------------------------------------------------
 
-"$program" --help >stdout 2>stderr || complain "--help: $(cat stderr)"
+"$program" --help-all >stdout 2>stderr || complain "--help: $(cat stderr)"
 for option in stages stages-cut ways chunks chunk-order gradient-factor history-every guard recompute partition model precision epochs save checkpoint trace placement; do
-    grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
+    grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help-all does not list --$option"
 done
 for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout && complain "--help lists --$option, which is a minibatch's"
@@ -82,7 +82,7 @@ wanted=$(losses --stages 1 --chunks 8)
 [[ $(head -1 <<<"$wanted") != $(tail -1 <<<"$wanted") ]] || complain "the loss stays where it is: $wanted"
 same 'more stages' --stages 4 --chunks 8 --watchdog 60
 same 'a cut of my own' --stages-cut 1,3 --chunks 8 --recompute
-grep -q '^stages    of 1 2 1 layers$' <("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 1 \
+grep -q '^stages    of 1, 2, 1 layers$' <("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 1 \
     --stages-cut 1,3 --chunks 8) || complain '--stages-cut cuts elsewhere'
 same 'another scheduler' --stages 2 --chunks 8 --sched eager
 same 'recomputation' --stages 2 --chunks 8 --recompute

@@ -789,6 +789,8 @@ static const struct variant variants[] = {
     {"gcn, widening", SL_MODEL_GCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0.3, 0.1, false, false},
     {"gcnii", SL_MODEL_GCNII, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 20, 0.3, 0.1, false, false},
     {"gcnii, sparse, batch norm", SL_MODEL_GCNII, SL_SAMPLER_LABOR, SL_NORM_BATCH, 24, 0.2, 0, false, true},
+    {"gin", SL_MODEL_GIN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 16, 0.5, 0, false, false},
+    {"gin, widening", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
     {"resgcn", SL_MODEL_RESGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 20, 0.3, 0.1, false, false},
     {"gat", SL_MODEL_GAT, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 72, 0.3, 0.1, true, false},
     {"gat, sparse", SL_MODEL_GAT, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true},
@@ -939,7 +941,7 @@ static void test_feature_cache(void **state)
 static void evaluate(const struct variant *v, int precision, sl_real *scores, sl_real *hidden)
 {
     struct sl_settings settings;
-    struct sl_metrics_scores unused;
+    struct sl_scores unused;
     struct sl_inference wanted = {.scores = scores, .hidden = hidden};
     struct world w;
     settings_of(v, precision, 3, &settings);
@@ -970,7 +972,7 @@ static void test_evaluation(void **state)
     needs_bf16();
     for (size_t i = 3 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
         const struct sl_dataset *set = variants[i].sparse ? &sparse_set : &dense_set;
-        size_t n_scores = (size_t)set->graph.n_vertices * set->n_classes;
+        size_t n_scores = (size_t)set->graph.n_vertices * set->targets.n_classes;
         size_t n_hidden = (size_t)set->graph.n_vertices * variants[i].hidden;
         sl_real *scores[2];
         sl_real *hidden[2];

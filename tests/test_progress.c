@@ -28,12 +28,13 @@ static FILE *to_buffer(void)
 
 static struct sl_metrics_epoch an_epoch(uint32_t epoch)
 {
-    return (struct sl_metrics_epoch){.epoch = epoch,
-                                     .train_loss = 1.23456,
-                                     .evaluated = true,
-                                     .scores = {.valid_acc = 0.67123, .test_acc = 0.5},
-                                     .seconds = 1.2345,
-                                     .eval_seconds = 0.5};
+    return (struct sl_metrics_epoch){
+        .epoch = epoch,
+        .train_loss = 1.23456,
+        .evaluated = true,
+        .scores = {.n = 1, .score = {{.valid = 0.67123, .test = 0.5, .is_fraction = true}}},
+        .seconds = 1.2345,
+        .eval_seconds = 0.5};
 }
 
 static void lines_are_stable(void **state)
@@ -50,9 +51,28 @@ static void lines_are_stable(void **state)
     e.train_loss = NAN;
     sl_progress_epoch(&p, &e);
     fclose(stream);
-    assert_string_equal(buffer,
-                        "epoch  3/10  loss  1.2346  valid  67.12 %  test  50.00 %  time    1.234 s  eval   0.500 s\n"
-                        "epoch 10/10  loss       -  valid        -  test        -  time    1.234 s  eval   0.500 s\n");
+    assert_string_equal(buffer, "epoch  3/10 loss 1.2346 valid 67.12 % test 50.00 % time 1.234 s eval 0.500 s\n"
+                                "epoch 10/10 loss      - valid       - test       - time 1.234 s eval 0.500 s\n");
+}
+
+/* Numbers of any size leave the line within 80 columns, unless the loss says that training has failed. */
+static void lines_are_short(void **state)
+{
+    static const double numbers[] = {0, 0.0001, 0.99999, 9.9999, 12.3456, 99.9999, 123.456, 9999.4};
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sl_progress p;
+        FILE *stream = to_buffer();
+        struct sl_metrics_epoch e = an_epoch(1000);
+        e.train_loss = e.seconds = e.eval_seconds = numbers[i];
+        e.scores.score[0].valid = e.scores.score[0].test = 1;
+        sl_progress_open(stream, SL_PROGRESS_LINES, 1000, 4, &p);
+        sl_progress_epoch(&p, &e);
+        fclose(stream);
+        assert_memory_equal(buffer, "epoch 1000/1000 loss ", 21);
+        assert_non_null(strstr(buffer, " valid 100.0 % test 100.0 % time "));
+        assert_true(strlen(buffer) <= 81);
+    }
 }
 
 static void the_summary_is_a_line(void **state)
@@ -60,14 +80,26 @@ static void the_summary_is_a_line(void **state)
     (void)state;
     struct sl_progress p;
     struct sl_metrics_summary s = {
-        .evaluated = true, .best_valid_acc = 0.67123, .test_acc_at_best = 1, .best_epoch = 7, .seconds = 12.3456};
+        .evaluated = true,
+        .best = {.n = 2,
+                 .best_by = 1,
+                 .score = {{.valid = 0.1, .test = 0.2}, {.valid = 0.67123, .test = 1, .is_fraction = true}}},
+        .best_epoch = 7,
+        .seconds = 12.3456};
     FILE *stream = to_buffer();
     sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
     sl_progress_summary(&p, &s);
     s.evaluated = false;
     sl_progress_summary(&p, &s);
     fclose(stream);
-    assert_string_equal(buffer, "best epoch 7  valid 67.12 %  test 100.00 %  time 12.346 s\n");
+    assert_string_equal(buffer, "best epoch 7  valid 67.12 %  test 100.0 %  time 12.346 s\n");
+    stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
+    s.evaluated = true;
+    s.best.score[1] = (struct sl_score){.valid = 0.06789, .test = 123456};
+    sl_progress_summary(&p, &s);
+    fclose(stream);
+    assert_string_equal(buffer, "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n"); /* no fractions */
 }
 
 static void nothing_is_nothing(void **state)
@@ -93,7 +125,7 @@ static void draw(uint32_t epoch, uint32_t step, double valid_acc)
     FILE *stream = to_buffer();
     sl_progress_open(stream, SL_PROGRESS_BAR, 3, 4, &p);
     p.start_s -= 10; /* as if it had taken ten seconds */
-    p.valid_acc = valid_acc;
+    p.score = (struct sl_score){.valid = valid_acc, .is_fraction = true};
     sl_progress_step(&p, epoch, step, 1.5);
     fclose(stream);
 }
@@ -144,10 +176,10 @@ static void the_line_replaces_the_bar(void **state)
     sl_progress_clear(&p); /* there is none any more */
     sl_progress_step(&p, 2, 1, 1.5);
     fclose(stream);
-    char *line = strstr(buffer, "\033[K\r\033[Kepoch 1/3  loss  1.2346");
+    char *line = strstr(buffer, "\033[K\r\033[Kepoch 1/3 loss 1.2346");
     assert_non_null(line);
-    assert_non_null(strstr(line, "eval   0.500 s\n\repoch 2/3 [")); /* nothing between */
-    assert_non_null(strstr(line, "valid 67.12 %  left"));           /* from the evaluation */
+    assert_non_null(strstr(line, "eval 0.500 s\n\repoch 2/3 [")); /* nothing between */
+    assert_non_null(strstr(line, "valid 67.12 %  left"));         /* from the evaluation */
 }
 
 static void a_terminal_gets_the_bar(void **state)
@@ -185,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_stable),
+        cmocka_unit_test(lines_are_short),
         cmocka_unit_test(the_summary_is_a_line),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(the_bar_shows_share_loss_accuracy_and_time),

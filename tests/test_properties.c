@@ -5,6 +5,7 @@
  * is the same to the bit; and of their samples: frontiers cover.
  */
 #include "tests/run_fixture.h"
+#include "tests/sage_fixture.h"
 
 #include "partition/load.h"
 
@@ -593,7 +594,7 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
     struct sl_slot_pe *pe = sl_step_slot(w.steps, late, 1);
     delay(counts ? pe->counts : pe->frontier);
     delay(pe->block[1].back_rows);
-    delay(w.model.layer[0].parameter[SL_SELF].value_handle);
+    delay(w.model.layer[0].parameter[SAGE_SELF].value_handle);
     world_run(&w, steps_of_a_run(), out);
     world_close(&w);
     sl_settings_free(&settings);

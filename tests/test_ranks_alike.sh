@@ -52,7 +52,7 @@ spread_of()
 differ()
 {
     local program=$1 options=$2 name value with both pattern
-    "$program" --help >help
+    "$program" --help-all >help
     while read -r name value with; do
         [[ $name != '#' ]] && grep -q -- "--$name\b" help || continue
         [[ $(spread_of "$name") != own ]] || continue

@@ -110,7 +110,8 @@ static void settings_of(json_t *root, struct sl_settings *out)
     double heads;
     expect_ok(sl_settings_init(out));
     heads = out->heads;
-    expect_ok(sl_option_set(&sl_settings_table, "model", json_string_value(member(root, "model")), out));
+    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
+                            out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
     option_of(options, "depth", &depth);
@@ -121,6 +122,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->heads = (uint32_t)heads;
     option_of(options, "alpha", &out->alpha);
     option_of(options, "lam", &out->lambda);
+    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
     out->norm = norm == NULL                                    ? SL_NORM_NONE
                 : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
                                                                 : SL_NORM_BATCH;
@@ -134,9 +136,9 @@ static void settings_of(json_t *root, struct sl_settings *out)
 static void expect_logits(json_t *root, struct world *w)
 {
     uint32_t n = w->shards.n_vertices;
-    uint32_t n_classes = w->shards.n_classes;
+    uint32_t n_classes = w->shards.n_outputs;
     struct sl_inference wanted = {.scores = need((size_t)n * n_classes, sizeof *wanted.scores)};
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     json_t *logits = member(root, "logits");
     expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, &scores));
     for (uint32_t v = 0; v < n; v++) {
@@ -274,6 +276,13 @@ static void test_resgcn(void **state)
     check_file("resgcn6");
 }
 
+static void test_gin(void **state)
+{
+    (void)state;
+    check_file("gin2");
+    check_file("gin3_layernorm_residual");
+}
+
 static void test_gat(void **state)
 {
     (void)state;
@@ -299,6 +308,8 @@ static void test_bf16(void **state)
     check_file("resgcn6");
     check_file("gat2");
     check_file("gat3_layernorm");
+    check_file("gin2");
+    check_file("gin3_layernorm_residual");
 }
 
 static void test_measure(void **state)
@@ -312,14 +323,9 @@ static void test_measure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_layer_norm_residual),
-        cmocka_unit_test(test_gcn),
-        cmocka_unit_test(test_gcnii),
-        cmocka_unit_test(test_resgcn),
-        cmocka_unit_test(test_gat),
-        cmocka_unit_test(test_gat_layer_norm),
+        cmocka_unit_test(test_plain),   cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_layer_norm_residual),
+        cmocka_unit_test(test_gcn),     cmocka_unit_test(test_gcnii),      cmocka_unit_test(test_resgcn),
+        cmocka_unit_test(test_gin),     cmocka_unit_test(test_gat),        cmocka_unit_test(test_gat_layer_norm),
         cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
         cmocka_unit_test(test_measure),
     };

@@ -11,6 +11,7 @@
 #include "codelets/reduce.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"
+#include "tests/sage_fixture.h"
 #endif
 
 /* ---- the codelet ---- */
@@ -188,7 +189,7 @@ static void bench_close(struct bench *b)
 
 static struct sl_parameter *weights_of(struct bench *b, uint32_t r)
 {
-    return &b->replicas.replica[r].layer[0].parameter[SL_SELF];
+    return &b->replicas.replica[r].layer[0].parameter[SAGE_SELF];
 }
 
 /* Entries of replica r's gradient or weights, before: written; after: read. No task is running. */
@@ -223,8 +224,8 @@ static void get(struct bench *b, uint32_t r, bool weight, double *out)
 static void mix_step(struct bench *b, uint64_t step)
 {
     expect_ok(sl_replicas_plan(&b->replicas, step));
-    expect_ok(sl_replicas_mix_gradients(&b->replicas, step, 0, SL_SELF));
-    expect_ok(sl_replicas_mix_weights(&b->replicas, step, 0, SL_SELF));
+    expect_ok(sl_replicas_mix_gradients(&b->replicas, step, 0, SAGE_SELF));
+    expect_ok(sl_replicas_mix_weights(&b->replicas, step, 0, SAGE_SELF));
     starpu_task_wait_for_all();
     expect_no_failure();
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The rules of options (runtime/train/rules.h): each option has a rule, the guide has the same rules, and a checkpoint
- * is held to them.
+ * The rules of options (support/option.h): the guide has the same rules, and a checkpoint is held to them.
  */
 #include "tests/data_fixture.h"
 
@@ -10,7 +9,6 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
-#include "runtime/train/rules.h"
 #include "runtime/train/state.h"
 
 static const char *const change_names[] = {"fixed", "same data", "longer", "free"};
@@ -36,7 +34,8 @@ static char *source_file(const char *name)
     return text;
 }
 
-static void every_option_has_a_rule(void **state)
+/* Properties that hold together. */
+static void the_rules_agree_with_each_other(void **state)
 {
     (void)state;
     for (int program = 0; program < 2; program++) {
@@ -44,13 +43,34 @@ static void every_option_has_a_rule(void **state)
         const struct sl_option_table *table = sl_settings_table_of(settings);
         assert_true(table->n_options > 30);
         for (size_t i = 0; i < table->n_options; i++) {
-            if (sl_rule_of(table->options[i].name) == NULL) {
-                fail_msg("--%s has no rule in runtime/train/rules.c", table->options[i].name);
-            }
+            const struct sl_option *o = &table->options[i];
+            bool same;
+            assert_ptr_equal(sl_option_find(table, o->name), o); /* no name twice */
+            assert_ok(sl_option_is_default(o, settings, &same));
+            assert_true(same);
+            assert_true(!o->written || (o->kind == SL_OPTION_STRING && o->change == SL_CHANGE_FREELY));
+            assert_true(o->spread != SL_SPREAD_PATH || o->kind == SL_OPTION_STRING);
+            assert_true(!o->of_model || (o->change == SL_CHANGE_NEVER && o->spread == SL_SPREAD_EQUAL));
+            assert_true(!o->leads || o->change == SL_CHANGE_NEVER);
         }
+        assert_ptr_equal(sl_option_in_order(table, table->n_options), NULL);
         sl_settings_delete(settings);
     }
-    assert_null(sl_rule_of("no-such-option"));
+}
+
+/* Each option is in the order of comparison once, and an option that leads is not behind others. */
+static void leaders_come_first(void **state)
+{
+    const struct sl_option_table *table = sl_settings_table(SL_SCHEDULE_MINIBATCH);
+    bool seen[256] = {false};
+    (void)state;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = sl_option_in_order(table, i);
+        assert_false(seen[option - table->options]);
+        seen[option - table->options] = true;
+        assert_true(i == 0 || !option->leads || sl_option_in_order(table, i - 1)->leads);
+    }
+    assert_true(sl_option_in_order(table, 0)->leads);
 }
 
 static void the_guide_has_the_same_rules(void **state)
@@ -61,9 +81,9 @@ static void the_guide_has_the_same_rules(void **state)
         struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
         for (size_t i = 0; i < table->n_options; i++) {
-            const struct sl_rule *rule = sl_rule_of(table->options[i].name);
+            const struct sl_option *rule = &table->options[i];
             char row[128];
-            snprintf(row, sizeof row, "\n| `--%s` | %s | %s | ", rule->option, change_names[rule->change],
+            snprintf(row, sizeof row, "\n| `--%s` | %s | %s | ", rule->name, change_names[rule->change],
                      spread_names[rule->spread]);
             if (strstr(text, row) == NULL) {
                 fail_msg("doc/guide/resume.md: expected the row '%s'", row + 1);
@@ -155,7 +175,7 @@ static void try_option(int program, const struct sl_tensors *checkpoint, const c
                        const char *with)
 {
     struct sl_settings *settings = first_settings(program);
-    enum sl_change change = sl_rule_of(name)->change;
+    enum sl_option_change change = sl_option_find(sl_settings_table_of(settings), name)->change;
     char expected[80];
     snprintf(expected, sizeof expected, "--%s: found ", name);
     set(settings, name, value);
@@ -204,7 +224,8 @@ static void checkpoints_are_held_to_the_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_has_a_rule),
+        cmocka_unit_test(the_rules_agree_with_each_other),
+        cmocka_unit_test(leaders_come_first),
         cmocka_unit_test(the_guide_has_the_same_rules),
         cmocka_unit_test_setup_teardown(checkpoints_are_held_to_the_rules, make_folder, remove_folder),
     };

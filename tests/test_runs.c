@@ -338,7 +338,7 @@ static void test_refusals(void **state)
     assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[4], NULL), SL_EINVAL);
     assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[7], NULL), SL_EINVAL);
     assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[3], h[6]), SL_EINVAL);
-    expect_message(sl_message(), "[1 x 60]", "in 5 runs");
+    expect_message(sl_message(), "[1 x 60]", "in 5 segments");
     assert_int_equal(sl_dense_backward_weight_submit(&head, h[0], 0, h[2], h[3], NULL), SL_EINVAL);
     assert_int_equal(sl_bias_backward_submit(&all, h[1], h[5]), SL_EINVAL);
     assert_int_equal(sl_bias_backward_submit(&all, h[2], h[6]), SL_EINVAL);

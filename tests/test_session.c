@@ -126,7 +126,7 @@ static void set_option(struct sl_settings *settings, const char *text)
     if (equals != NULL) {
         *equals++ = '\0';
     }
-    assert_ok(sl_option_set(&sl_settings_table, name, equals, settings));
+    assert_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), name, equals, settings));
 }
 
 static bool on_gpu(void)
@@ -888,7 +888,7 @@ static double accuracy_of(const char *name)
         for (uint32_t c = 1; c < 4; c++) {
             answer = sl_npy_real(&scores, row + c) > sl_npy_real(&scores, row + answer) ? c : answer;
         }
-        right += (int32_t)answer == dataset.labels[dataset.valid.ids[i]];
+        right += (int32_t)answer == dataset.targets.classes[dataset.valid.ids[i]];
     }
     sl_npy_free(&scores);
     return right / dataset.valid.n;

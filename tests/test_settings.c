@@ -19,10 +19,10 @@
 static int set_up(void **state)
 {
     static struct sl_settings settings;
-    for (size_t i = 0; i < sl_settings_table.n_options; i++) {
+    for (size_t i = 0; i < sl_settings_table(SL_SCHEDULE_MINIBATCH)->n_options; i++) {
         char name[64] = "STARLING_";
         size_t n = strlen(name);
-        for (const char *c = sl_settings_table.options[i].name; *c != '\0'; c++) {
+        for (const char *c = sl_settings_table(SL_SCHEDULE_MINIBATCH)->options[i].name; *c != '\0'; c++) {
             name[n++] = *c == '-' ? '_' : (char)(*c - 'a' + 'A');
         }
         unsetenv(name); /* the developer's own settings are not what is tested */
@@ -39,7 +39,7 @@ static int tear_down(void **state)
 
 static void set(struct sl_settings *s, const char *name, const char *text)
 {
-    assert_int_equal(sl_option_set(&sl_settings_table, name, text, s), SL_OK);
+    assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), name, text, s), SL_OK);
 }
 
 /* Expect the check to refuse, naming the option and the other words. */
@@ -130,8 +130,8 @@ static void fields_do_not_overlap(void **state)
                                     [SL_OPTION_STRING] = sizeof(char *),
                                     [SL_OPTION_CHOICE] = sizeof(int),
                                     [SL_OPTION_U32_LIST] = 4 * SL_MAX_LAYERS};
-    for (size_t i = 0; i < sl_settings_table.n_options; i++) {
-        const struct sl_option *o = &sl_settings_table.options[i];
+    for (size_t i = 0; i < sl_settings_table(SL_SCHEDULE_MINIBATCH)->n_options; i++) {
+        const struct sl_option *o = &sl_settings_table(SL_SCHEDULE_MINIBATCH)->options[i];
         for (size_t b = o->offset; b < o->offset + widths[o->kind]; b++) {
             assert_int_equal(taken[b]++, 0);
         }
@@ -141,14 +141,14 @@ static void fields_do_not_overlap(void **state)
 static void options_are_described_and_grouped(void **state)
 {
     (void)state;
-    const char *seen[SL_MAX_OPTIONS];
+    const char *seen[16];
     size_t n = 0;
-    for (size_t i = 0; i < sl_settings_table.n_options; i++) {
-        const struct sl_option *o = &sl_settings_table.options[i];
+    for (size_t i = 0; i < sl_settings_table(SL_SCHEDULE_MINIBATCH)->n_options; i++) {
+        const struct sl_option *o = &sl_settings_table(SL_SCHEDULE_MINIBATCH)->options[i];
         assert_non_null(o->help);
         assert_true(strlen(o->help) > 10 && o->help[strlen(o->help) - 1] != '.');
         assert_true(o->kind == SL_OPTION_FLAG || o->argument != NULL || o->choices != NULL);
-        assert_ptr_equal(sl_option_find(&sl_settings_table, o->name), o); /* no name twice */
+        assert_ptr_equal(sl_option_find(sl_settings_table(SL_SCHEDULE_MINIBATCH), o->name), o); /* no name twice */
         bool starts = i == 0 || strcmp(o->group, o[-1].group) != 0;
         for (size_t g = 0; starts && g < n; g++) {
             assert_string_not_equal(seen[g], o->group); /* a group in two places */
@@ -163,10 +163,17 @@ static void fanout_has_one_number_per_layer(void **state)
 {
     struct sl_settings *s = *state;
     set(s, "fanout", "5,15");
+    set(s, "layers", "3");
     refused(s, "--fanout: found 2 numbers", "--layers is 3");
-    set(s, "layers", "2");
+    s->layers = 0; /* left open */
     assert_int_equal(sl_settings_check(s), SL_OK);
-    assert_true(s->fanout[0] == 5 && s->fanout[1] == 15);
+    assert_true(s->layers == 2 && s->fanout[0] == 5 && s->fanout[1] == 15);
+    set(s, "fanout", "5,-1");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_true(s->fanout[0] == 5 && s->fanout[1] == SL_FANOUT_ALL);
+    set(s, "fanout", "-1");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_true(s->n_fanout == 2 && s->fanout[0] == SL_FANOUT_ALL && s->fanout[1] == SL_FANOUT_ALL);
     set(s, "fanout", "5");
     refused(s, "--fanout: found 1 number,", "--layers is 2");
 }
@@ -186,9 +193,9 @@ static void kappa_and_layer_dependency_need_labor(void **state)
 {
     struct sl_settings *s = *state;
     set(s, "kappa", "8");
-    refused(s, "--kappa: found 8", "labor");
+    refused(s, "--kappa: expected --sampler labor with 8", "");
     set(s, "kappa", "0");
-    refused(s, "--kappa: found 0", "labor");
+    refused(s, "--kappa: expected --sampler labor with 0", "");
     set(s, "sampler", "labor");
     set(s, "layer-dependency", NULL);
     assert_int_equal(sl_settings_check(s), SL_OK);
@@ -217,7 +224,7 @@ static void gossip_is_checked(void **state)
     set(s, "gossip-ring", NULL);
     refused(s, "--gossip-ring: expected --sync dissemination", "cube");
     set(s, "gossip-local-size", "2");
-    refused(s, "--gossip-local-size: expected", "--sync");
+    refused(s, "--gossip-local-size: expected --sync dissemination or cube with 2", "");
     set(s, "gossip-average-every", "10");
     refused(s, "--gossip-average-every: expected", "--sync");
     set(s, "sync", "cube");
@@ -321,7 +328,8 @@ static void ranges_hold(void **state)
         {"weight-decay", "-1"},   {"gpus", "-1"},          {"gpus", "some"},
         {"feature-cache", "all"}, {"feature-cache", "-1"}, {"feature-cache", "4294967295"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(sl_option_set(&sl_settings_table, bad[i][0], bad[i][1], *state), SL_EINVAL);
+        assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), bad[i][0], bad[i][1], *state),
+                         SL_EINVAL);
     }
     set(*state, "epochs", "0");
     set(*state, "patience", "0");

@@ -98,7 +98,9 @@ static size_t count_touched(const void *begin, const void *end)
 static void test_held(void **state)
 {
     static const bool held[] = {true, false};
-    struct sl_dataset dataset = {.graph.n_vertices = N_LARGE, .features = {.n_rows = N_LARGE, .n_columns = 3}};
+    struct sl_dataset dataset = {.graph.n_vertices = N_LARGE,
+                                 .features = {.n_rows = N_LARGE, .n_columns = 3},
+                                 .targets = {.n_rows = N_LARGE, .width = 1}};
     struct sl_partition partition;
     struct sl_shards shards;
     (void)state;
@@ -107,7 +109,7 @@ static void test_held(void **state)
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.features.offsets));
     expect_ok(sl_alloc_zero(N_LARGE, sizeof(uint32_t), "columns", &dataset.features.columns));
     expect_ok(sl_alloc_zero(N_LARGE, sizeof(float), "values", &dataset.features.values));
-    expect_ok(sl_alloc_zero(N_LARGE, sizeof(int32_t), "labels", &dataset.labels));
+    expect_ok(sl_alloc_zero(N_LARGE, sizeof(int32_t), "labels", &dataset.targets.classes));
     for (uint32_t v = 0; v < N_LARGE; v++) {
         dataset.features.offsets[v + 1] = v + 1;
     }
@@ -178,7 +180,7 @@ static void test_pin(void **state)
         assert_int_equal(n_locked, before != 2);
         for (uint32_t q = 0; q < N_PARTS; q++) {
             assert_int_equal(count_locked(shards.part[q].features), before != 2);
-            assert_int_equal(count_locked(shards.part[q].labels), 0);
+            assert_int_equal(count_locked(shards.part[q].targets), 0);
         }
         sl_shards_close(&shards);
         assert_int_equal(n_locked, 0);

@@ -146,7 +146,7 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
             }
         }
     }
-    for (uint32_t k = 0; k < s->plan->n_layers * SL_N_PARAMETERS; k++) {
+    for (uint32_t k = 0; k < s->plan->n_layers * SL_MAX_PARAMETERS; k++) {
         for (uint32_t i = 0; i < s->gradients[k].room; i++) {
             assert_true(n < room);
             out[n++] = s->gradients[k].handle[i];

@@ -54,7 +54,7 @@ static int write_data(void **state)
 
 static void set(struct sl_settings *settings, const char *name, const char *value)
 {
-    assert_ok(sl_option_set(&sl_settings_table, name, value, settings));
+    assert_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), name, value, settings));
 }
 
 /* Train two epochs; trace into folder/out where `steps` is not NULL ("": the default). The metrics go to

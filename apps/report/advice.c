@@ -10,7 +10,7 @@
 
 #define LEAST_SHARE 1e-3 /* of the makespan: a rule with a smaller gain is silent */
 #define LARGE_SHARE 0.05 /* of the workers' time: below, StarPU and transfers are not worth a line */
-#define KERNEL_SHARE 0.1 /* of a stage: a plausible gain from work on its kernels */
+#define KERNEL_SHARE 0.1 /* of a category: a plausible gain from work on its kernels */
 
 static void say(struct sl_advice *out, double gain_s, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void say(struct sl_advice *out, double gain_s, const char *format, ...)
@@ -41,7 +41,7 @@ static uint32_t largest(const struct sl_analysis *a, enum sl_trace_kind kind)
     return best;
 }
 
-/* Advice that makes more tasks of a stage ready at a time. */
+/* Advice that makes more tasks of a category ready at a time. */
 static const char *remedy(uint32_t stage)
 {
     switch (stage) {

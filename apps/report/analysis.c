@@ -16,7 +16,7 @@ static bool is_compute(uint32_t stage)
     return sl_stage_is_compute(stage) || stage >= SL_N_STAGES;
 }
 
-/* ---- time by stage and worker ---- */
+/* ---- time by category and worker ---- */
 
 static void add(struct sl_shares *to, const struct sl_shares *from)
 {

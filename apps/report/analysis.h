@@ -4,10 +4,10 @@
  * Where the time of a trace went: arithmetic over sl_trace_data, and rules for advice.
  *
  * Time is counted once. Each worker's makespan is cut into busy, StarPU, transfers and idle. The time between two
- * tasks counts for the stage of the later task, because the worker waited for the later task. The time after a
+ * tasks counts for the time category of the later task, because the worker waited for the later task. The time after a
  * worker's last task is the tail. So over all workers
  *
- *   sum over stages of (busy + StarPU + transfers + idle) + tail = workers x makespan.
+ *   sum over categories of (busy + StarPU + transfers + idle) + tail = workers x makespan.
  */
 #ifndef SL_APPS_REPORT_ANALYSIS_H
 #define SL_APPS_REPORT_ANALYSIS_H
@@ -70,7 +70,7 @@ void sl_analysis_free(struct sl_analysis *analysis);
 
 /* Fill in the advice from the members above. sl_analysis_make calls this function; tests of the rules call it, too.
  * Each rule names a cause, and bounds the gain from its removal:
- *   waiting    workers idle before a stage's tasks: the stage with most idle time, divided among the workers
+ *   waiting    workers idle before a category's tasks: the largest idle time of a category, divided by the workers
  *   tail       workers idle after the last task
  *   sampling   sampling and gathering without compute beside it
  *   exchange   the row exchange without compute beside it
@@ -78,7 +78,7 @@ void sl_analysis_free(struct sl_analysis *analysis);
  *   starpu     StarPU's work before all other tasks, if it is over 5 % of the time
  *   transfers  transfers, if they are over 5 % of the time
  *   path       length of the critical path, less the work divided among the workers
- *   kernel     a tenth of the busiest stage, to show the worth of work on its kernels
+ *   kernel     a tenth of the busiest category, to show the worth of work on its kernels
  * A rule with a bound under a thousandth of the makespan is silent. */
 void sl_analysis_advise(struct sl_analysis *analysis);
 

@@ -239,8 +239,7 @@ static bool same_member(const json_t *a, const json_t *b, const char *name)
 static enum sl_status check_same(const struct lines *l, const struct lines *first)
 {
     static const char *const members[] = {"dataset", "vertices", "edges", "features"};
-    static const char *const options[] = {"model", "layers",           "hidden",    "heads", "fanout",   "sampler",
-                                          "kappa", "layer_dependency", "precision", "norm",  "partition"};
+    const struct sl_option_table *table = sl_settings_table(SL_SCHEDULE_MINIBATCH);
     const json_t *mine = json_object_get(l->config, "options");
     const json_t *theirs = json_object_get(first->config, "options");
     const char *differs = NULL;
@@ -249,9 +248,12 @@ static enum sl_status check_same(const struct lines *l, const struct lines *firs
             differs = members[i];
         }
     }
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (!same_member(mine, theirs, options[i])) {
-            differs = options[i];
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        char key[48];
+        sl_option_key(option, key, sizeof key);
+        if (option->of_shape && !same_member(mine, theirs, key)) {
+            differs = option->name;
         }
     }
     if (differs != NULL) {

@@ -41,7 +41,7 @@
  * process whose PEs made at least ten times the first run's steps. Without such a run the fixed cost is 0. Work is
  * spread evenly over the devices. If `processors` is smaller than P, the devices share the processors.
  *
- * Messages between machines are those of runtime/exchange/mpi.c, for one rank in a step. o is a PE's number of
+ * Messages between machines follow runtime/exchange/mpi.c, for one rank in a step. o is a PE's number of
  * partners on other machines. No message counts as hidden behind work.
  *
  *   links      one latency for each message that waits for another: requests and rows of each hop, gradients of

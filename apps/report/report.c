@@ -16,7 +16,7 @@
 #include "support/memory.h"
 
 #define VITE_SECONDS 30
-#define TABLE_DIGITS 6 /* of seconds: small stages of a short trace take some hundred microseconds */
+#define TABLE_DIGITS 6 /* of seconds: small categories of a short trace take some hundred microseconds */
 
 static const char *const kind_names[SL_TRACE_N_KINDS] = {"idle", "busy", "StarPU", "transfers"};
 static const enum sl_trace_kind kind_order[] = {SL_TRACE_BUSY, SL_TRACE_STARPU, SL_TRACE_TRANSFER, SL_TRACE_IDLE};

@@ -237,7 +237,7 @@ static void put_legend(struct view *v)
 
 /* ---- overview ---- */
 
-/* Layers of the overview: the stages, StarPU, transfers. The remaining area is idle time. */
+/* Layers of the overview: the time categories, StarPU, transfers. The remaining area is idle time. */
 static uint32_t layer_of(const struct sl_trace_data *data, const struct sl_trace_state *state)
 {
     return state->kind == SL_TRACE_BUSY ? state->stage : data->n_stages + (state->kind == SL_TRACE_TRANSFER);

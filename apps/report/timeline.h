@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Pictures of a trace: the timeline as SVG, and the tasks of one step as a graph for Graphviz. In both, a stage has
- * its colour of sl_trace_data.stage.
+ * Pictures of a trace: the timeline as SVG, and the tasks of one step as a graph for Graphviz. In both, a time
+ * category has its colour of sl_trace_data.stage.
  */
 #ifndef SL_APPS_REPORT_TIMELINE_H
 #define SL_APPS_REPORT_TIMELINE_H
@@ -11,7 +11,7 @@
 
 #include "apps/report/analysis.h"
 
-/* Draw the trace, 1600 pixels wide. The upper part shows how all workers shared their time among the stages, over
+/* Draw the trace, 1600 pixels wide. The upper part shows how all workers divided their time among the categories, over
  * the whole makespan. The lower part shows the steps in the middle task by task, a lane per worker. Marks show when
  * each step was sampled, when it computed, and when its compute phase began. With several ranks each message has an
  * arrow. The picture can stand inside a page, as no XML header is written. SL_ENOMEM. The caller checks the stream

@@ -20,9 +20,9 @@
 #define SLACK_MS 1e-3 /* the files have nanoseconds */
 #define RANK_SHIFT 48 /* position of the rank in a job's number */
 
-/* ---- stages ---- */
+/* ---- time categories ---- */
 
-/* A colour for a foreign stage. The palette repeats, without StarPU's grey. */
+/* A colour for a foreign category. The palette repeats, without StarPU's grey. */
 static unsigned foreign_colour(uint32_t i)
 {
     static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
@@ -30,7 +30,7 @@ static unsigned foreign_colour(uint32_t i)
     return colours[i % (sizeof colours / sizeof *colours)];
 }
 
-/* The stage of a foreign task: its name up to the first digit or bracket. */
+/* The category of a foreign task: its name up to the first digit or bracket. */
 static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size_t n)
 {
     char name[SL_TRACE_STAGE_BYTES];

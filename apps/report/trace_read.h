@@ -7,9 +7,9 @@
  * the marks "rankR" and "end". Events outside a window are ignored.
  *
  * Folders may come from anywhere: another machine, another StarPU program, a damaged disk. Tasks with our names
- * (sl_task_name) have a stage, a hop, a PE and a step. For tasks of foreign programs, the name up to the first
- * number is the stage. A task with a mark (SL_TASK_MARK) has its codelet's times, and StarPU's time in the task
- * before and after counts as StarPU. A task without a mark has StarPU's times.
+ * (sl_task_name) have a time category, a hop, a PE and a step. For tasks of foreign programs, the name up to the
+ * first number is the category. A task with a mark (SL_TASK_MARK) has its codelet's times, and StarPU's time in the
+ * task before and after counts as StarPU. A task without a mark has StarPU's times.
  */
 #ifndef SL_APPS_REPORT_TRACE_READ_H
 #define SL_APPS_REPORT_TRACE_READ_H
@@ -24,7 +24,7 @@
 #define SL_TRACE_MAX_STAGES 64    /* ours and foreign; the last collects the rest */
 #define SL_TRACE_STAGE_BYTES 48
 
-/* A stage of the trace. The first SL_N_STAGES are ours, with their numbers, even without tasks. */
+/* A time category of the trace. The first SL_N_STAGES are the categories of enum sl_stage, even without tasks. */
 struct sl_trace_stage {
     char name[SL_TRACE_STAGE_BYTES];
     unsigned colour; /* 0xRRGGBB */
@@ -32,7 +32,7 @@ struct sl_trace_stage {
 
 /* A task of tasks.rec. Times are seconds from the first submission or task of the trace. */
 struct sl_trace_task {
-    uint64_t job;     /* StarPU's number with the rank above it; unique */
+    uint64_t job;     /* StarPU's job number, with the rank in the upper bits; unique */
     const char *name; /* n_name bytes in the file, not NUL-terminated */
     uint32_t n_name;
     uint32_t stage; /* index in sl_trace_data.stage; undefined if the task did not run */
@@ -60,7 +60,7 @@ enum sl_trace_kind {
 struct sl_trace_state {
     uint32_t worker;
     enum sl_trace_kind kind;
-    uint32_t stage; /* if busy */
+    uint32_t stage; /* time category, if busy */
     bool ours;      /* busy, with a known step */
     bool resumed;   /* continues a state that a pushed state interrupted */
     uint64_t step;

@@ -8,7 +8,7 @@
 #define SL_RUNTIME_FULL_EVALUATE_H
 
 #include "runtime/model/model.h"
-#include "runtime/report/metrics.h"
+#include "runtime/objective/objective.h"
 #include "runtime/store/shards.h"
 #include "tasks/rows.h"
 
@@ -21,9 +21,9 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
 
 /* The caller's arrays for rows of these vertices, in ascending order of ids. NULL: not wanted. */
 struct sl_inference {
-    /* [n x C]: logits. */
+    /* [n x n_outputs]: outputs of the last layer. */
     sl_real *scores;
-    /* [n x width of the last hidden layer]. A model with one layer leaves it alone. */
+    /* [n x width of the last hidden layer]. A model with one layer does not write this array. */
     sl_real *hidden;
 };
 
@@ -31,11 +31,9 @@ struct sl_inference {
  * its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave them. Waits for its
  * own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
  *
- * Scores are fractions. Macro F1 is the mean over the classes that occur in the set's labels or answers (Opitz, Burst
- * 2019; scikit-learn uses this variant). AUC is defined for two classes; ties count half. valid_loss is the mean
- * cross entropy of the validation vertices. An empty set scores NaN. Returns the failure of a task, SL_ESTARPU,
- * SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
+ * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of
+ * a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                           const struct sl_inference *wanted, struct sl_metrics_scores *scores_out);
+                           const struct sl_inference *wanted, struct sl_scores *scores_out);
 
 #endif

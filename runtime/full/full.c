@@ -4,10 +4,9 @@
  * A forward pass over whole parts, and its block source. */
 #include "runtime/full/full.h"
 
-#include "codelets/aggregate.h"
-#include "codelets/attend.h"
 #include "runtime/full/halo.h"
 #include "runtime/model/run.h"
+#include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -20,10 +19,8 @@ struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, ui
 uint32_t sl_full_slices(const struct sl_layer *layer)
 {
     uint32_t n = (layer->evaluation.travels + SL_FULL_COLUMNS - 1) / SL_FULL_COLUMNS;
-    if (layer->kind->weigh == SL_WEIGH_ATTENTION) {
-        return 1;
-    }
-    return sl_min_u32(n, SL_HALO_SLICES);
+    bool whole = layer->kind->sum != NULL && layer->kind->sum->whole_rows;
+    return whole ? 1 : sl_min_u32(n, SL_HALO_SLICES);
 }
 
 /* ---- the block source ---- */
@@ -71,12 +68,9 @@ done:
     return st;
 }
 
-/* Attention's projected rows are dropped with the remaining rows of the layer. */
 static void arrived(const struct sl_layer_pass *lp)
 {
-    if (lp->layer->kind->weigh != SL_WEIGH_ATTENTION) {
-        sl_project_done(lp);
-    }
+    sl_project_done(lp);
 }
 
 /* The in-edges of a part. With several ranks, sources are the halo's numbers. */
@@ -97,14 +91,6 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
     return edges;
 }
 
-static enum sl_status attend(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
-                             const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
-{
-    struct sl_attend_part part = {edges->offsets, edges->sources, edges->first, edges->n_parts, q};
-    struct sl_task_args head = sl_layer_pass_head(lp, q);
-    return sl_attend_full_submit(&head, &part, row, edges->n_edges, lp->layer->n_heads, edges->rows, beta, out);
-}
-
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
 {
     const struct sl_shards *shards = lp->pass->shards;
@@ -116,12 +102,11 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     uint32_t first[SL_MAX_PES];
     struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                       .scale = lp->layer->scale};
-    struct sl_task_args head = sl_layer_pass_head(lp, q);
     struct sl_full_sources edges = sources_of(lp, q);
     edges.rows = rows;
     edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
     edges.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
-    edges.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
+    edges.weights = lp->layer->kind->sum->factor != NULL ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
         if (sl_plan_here(lp->pass->plan, p)) {
             rows[p] = *sl_layer_pass_travels(lp, p);
@@ -133,10 +118,7 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
             first[p] = 0;
         }
     }
-    if (lp->layer->kind->weigh == SL_WEIGH_ATTENTION) {
-        return attend(lp, q, row, &edges, beta, out);
-    }
-    return sl_aggregate_full_submit(&head, &edges, row, beta, out);
+    return lp->layer->kind->sum->full(lp, q, row, &edges, beta, out);
 }
 
 static const struct sl_block_source all_edges = {

@@ -2,18 +2,18 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The halo: remote rows that a rank needs to work on all edges. A rank computes the rows of its own parts, layer by
- * layer. From remote ranks it gets the sources of its edges. The lists of halo rows are built once per run. Evaluation
- * has the halo of in-edges. Full-graph training has it too, and a halo of out-edges for its backward pass
- * (runtime/pipe/graph.h).
+ * layer. If an edge of the rank begins in another rank, the row of its source arrives in a message. The lists of halo
+ * rows are built once per run. Evaluation and full-graph training have the halo of in-edges. Full-graph training also
+ * has a halo of out-edges, for the backward pass (runtime/pipe/graph.h).
  *
  * A message is a piece: consecutive rows of a list, in one slice of columns if the layer asks for slices. Slices
  * bound the memory of the receiver, who stores few columns of its halo at a time. The sender has few pieces in flight
  * and packs the next ones into the same memory.
  *
  * During a pass, vertices have numbers that count only own vertices and the halo, in ascending order of ids. Part q's
- * numbers begin at first[q]; in a remote part, only rows of the halo count. Edges are not stored twice: for the time
- * of a pass their sources are overwritten with these numbers, since nobody samples meanwhile. If nobody samples at
- * all, the numbers stay. The lists keep their order, so sums have the bits of a run in one process.
+ * numbers begin at first[q]; in a remote part, only rows of the halo count. Edges are not stored twice: during a
+ * pass, these numbers overwrite the sources of the edges, because nothing samples then. In a run without sampling the
+ * numbers stay. The lists keep their order, so sums have the bits of a run in one process.
  */
 #ifndef SL_RUNTIME_FULL_HALO_H
 #define SL_RUNTIME_FULL_HALO_H

@@ -74,7 +74,7 @@ static void *guard(void *unused)
 {
     struct signs last = look();
     double last_s = sl_clock_s();
-    double vain_s = last_s; /* begin of the wait in vain */
+    double vain_s = last_s; /* start of the wait without progress */
     (void)unused;
     while (!atomic_load(&watch.ends)) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);

@@ -8,6 +8,7 @@
 
 #include "runtime/minibatch/sampled.h"
 #include "runtime/report/metrics.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
@@ -213,17 +214,20 @@ static void describe(const void *own, FILE *stream)
     const struct sl_steps *steps = &((const struct sl_minibatch *)own)->steps;
     const struct sl_feature_cache *cache = &steps->cache;
     const struct sl_partition *partition = steps->shards->partition;
+    const struct sl_plan *plan = steps->plan;
+    uint32_t batch = steps->settings->batch_size;
     uint64_t n_edges = partition->graph.n_edges;
-    fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
-            steps->plan->n_pes, steps->plan->n_parts, steps->settings->batch_size, steps->plan->n_per_epoch,
-            n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
+    sl_print_line(stream, "minibatch", "%u %s in groups of %u, %u %s each, %u %s an epoch, cross-edge ratio %.3f",
+                  plan->n_pes, sl_noun(plan->n_pes, "PE", "PEs"), plan->n_parts, batch, sl_noun(batch, "seed", "seeds"),
+                  plan->n_per_epoch, sl_noun(plan->n_per_epoch, "step", "steps"),
+                  n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
     if (cache->chosen) {
-        fprintf(stream,
-                "features  %.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "
-                "in main memory, with a cache of %u rows a PE (%s)\n",
-                (double)sl_feature_room_wanted(&cache->room) / 1e9, (double)cache->room.device_bytes / 1e9,
-                (double)cache->room.other_bytes / 1e9, cache->n_rows,
-                cache->policy == SL_HOTROWS_DEGREE ? "degree" : "lru");
+        sl_print_line(stream, "features",
+                      "%.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "
+                      "in main memory, with a cache of %u %s a PE (%s)",
+                      (double)sl_feature_room_wanted(&cache->room) / 1e9, (double)cache->room.device_bytes / 1e9,
+                      (double)cache->room.other_bytes / 1e9, cache->n_rows, sl_noun(cache->n_rows, "row", "rows"),
+                      cache->policy == SL_HOTROWS_DEGREE ? "degree" : "lru");
     }
 }
 

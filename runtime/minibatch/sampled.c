@@ -5,11 +5,9 @@
  * shape just before its writer is submitted, and is kept for a later step just after its last reader is. */
 #include "runtime/minibatch/sampled.h"
 
-#include "codelets/aggregate.h"
-#include "codelets/attend.h"
 #include "codelets/exchange.h"
 #include "runtime/minibatch/steps.h"
-#include "runtime/model/kinds.h"
+#include "runtime/model/sums.h"
 
 static struct sl_steps *steps_of(const struct sl_layer_pass *lp)
 {
@@ -101,14 +99,14 @@ static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint
     return n;
 }
 
-/* The edge weights of PE p's block, filled into *out. NULL: the layer takes means, or attention. */
+/* The edge weights of PE p's block, filled into *out. NULL: the layer's sum reads no vertex factors. */
 static const struct sl_edge_weights *weights_of(const struct sl_layer_pass *lp, uint32_t p, struct sl_edge_weights *out)
 {
     *out = (struct sl_edge_weights){.factors = lp->pass->shards->factors,
                                     .frontier = slot_of(lp, p)->frontier,
                                     .request = block_of(lp, p)->request,
                                     .scale = lp->layer->scale};
-    return lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? out : NULL;
+    return lp->layer->kind->sum->factor != NULL ? out : NULL;
 }
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
@@ -257,11 +255,6 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     return st;
 }
 
-static bool attends(const struct sl_layer_pass *lp)
-{
-    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION;
-}
-
 /* The last readers of this hop's exchanged matrices are submitted, forward or backward. Keep the handles for the
  * slot's next step. */
 static void keep(const struct sl_layer_pass *lp, bool back)
@@ -281,10 +274,9 @@ static void keep(const struct sl_layer_pass *lp, bool back)
     }
 }
 
-/* Attention reads the exchanged rows again in the backward pass. */
 static void arrived(const struct sl_layer_pass *lp)
 {
-    if (!attends(lp)) {
+    if (!lp->layer->kind->sum->rereads) {
         keep(lp, false);
         sl_project_done(lp);
     }
@@ -317,53 +309,27 @@ static uint64_t chunk_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    const struct sl_block *block = block_of(lp, p);
-    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     struct sl_edge_weights weights;
     struct sl_slice packed[SL_MAX_PES];
-    struct sl_source_handles sources = sources_of(lp, p, weights_of(lp, p, &weights), packed);
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    if (attends(lp)) {
-        return sl_attend_forward_submit(&head, block, row, chunk_edges(lp, p, c), &sources, beta, out,
-                                        sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c]);
-    }
-    return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row, chunk_edges(lp, p, c),
-                                       &sources, beta, out);
+    struct sl_sum_chunk chunk = {p, c, block_of(lp, p), chunk_edges(lp, p, c),
+                                 sources_of(lp, p, weights_of(lp, p, &weights), packed)};
+    return lp->layer->kind->sum->forward(lp, &chunk, beta, out);
 }
 
 /* ---- backward ---- */
-
-/* Columns of the returning gradients. */
-static uint32_t width_back(const struct sl_layer_pass *lp)
-{
-    if (attends(lp)) {
-        return sl_layer_pass_order(lp)->travels;
-    }
-    return sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
-}
 
 /* PE p packs, for each other owner, the gradients of this owner's rows. */
 static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_steps *s = steps_of(lp);
-    const struct sl_block *block = block_of(lp, p);
     const uint32_t *first = first_source(lp, p);
     uint32_t n_parts = s->plan->n_parts;
     struct sl_edge_weights weights;
-    struct sl_returned edges = {.edge_offsets = block->edge_offsets,
-                                .back_offsets = block->back_offsets,
-                                .back_rows = block->back_rows,
-                                .gm = sl_layer_pass_returns(lp, p),
-                                .n_parts = n_parts,
-                                .weights = weights_of(lp, p, &weights)};
-    struct sl_attend_gradients gradients = {edges.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
     uint32_t t0[SL_MAX_PES];
     struct sl_slice packed[SL_MAX_PES];
     struct sl_slice sent[SL_MAX_PES];
     uint32_t n = 0;
     uint64_t n_rows = 0;
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < n_parts; q++) {
         packed[n] = slice_of(lp, false, p, q);
         sent[n] = slice_of(lp, true, p, q);
@@ -371,33 +337,31 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
         n_rows += sent[n].n_rows;
         n += sent[n].n_rows > 0;
     }
-    if (n > 0) {
-        edges.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
-        if (attends(lp)) {
-            st = sl_attend_backward_submit(&head, block, &gradients, edges.n_edges, n, t0, packed, sent);
-        } else {
-            st = sl_aggregate_backward_submit(&head, &edges, n, t0, sent);
-        }
+    if (n == 0) {
+        return SL_OK;
     }
-    return st;
+    struct sl_sum_back back = {.p = p,
+                               .block = block_of(lp, p),
+                               .n_edges = n_edges_of(lp, p) * n_rows / first[n_parts],
+                               .n_parts = n_parts,
+                               .weights = weights_of(lp, p, &weights),
+                               .n_owners = n,
+                               .t0 = t0,
+                               .packed = packed,
+                               .sent = sent};
+    return lp->layer->kind->sum->backward(lp, &back);
 }
 
-/* Attention: compute the numbers of each destination of PE p that its sources' gradients need. */
+/* Compute the numbers of each destination of PE p that its sources' gradients need. */
 static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_slice packed[SL_MAX_PES];
-    struct sl_source_handles sources = sources_of(lp, p, NULL, packed);
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    const struct sl_rows *gz = sl_layer_pass_returns(lp, p);
+    struct sl_sum_chunk chunk = {.p = p, .block = block_of(lp, p), .sources = sources_of(lp, p, NULL, packed)};
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES, lp->level, 4 * lp->layer->n_heads), done);
-    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-        SL_TRY(st,
-               sl_attend_sides_submit(&head, block_of(lp, p), sl_layer_pass_chunk_row(lp, p, lp->level, c),
-                                      chunk_edges(lp, p, c), &sources, gz->chunk[c],
-                                      sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c],
-                                      sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)->chunk[c]),
-               done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES), done);
+    for (; chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
+        chunk.n_edges = chunk_edges(lp, p, chunk.c);
+        SL_TRY(st, lp->layer->kind->sum->sides(lp, &chunk), done);
     }
 done:
     return st;
@@ -406,13 +370,13 @@ done:
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    if (attends(lp)) {
+    if (lp->layer->kind->sum->sides != NULL) {
         for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
             st = sides(lp, p);
         }
     }
     if (st == SL_OK) {
-        st = shape_pairs(lp, true, width_back(lp));
+        st = shape_pairs(lp, true, sl_layer_pass_order(lp)->travels);
     }
     for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
         st = pack_gradients(lp, p);
@@ -428,43 +392,25 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
     uint32_t own = sl_plan_part(s->plan, p);
-    const struct sl_block *block = block_of(lp, p);
     struct sl_slice sent[SL_MAX_PES];
     struct sl_edge_weights weights;
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
         sent[peer] = slice_of(lp, true, sl_plan_peer(s->plan, p, peer), own);
     }
-    struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
-                                   .back_offsets = block->back_offsets,
-                                   .back_rows = block->back_rows,
+    struct sl_sum_shares shares = {.p = p,
+                                   .block = block_of(lp, p),
                                    .t0 = first_source(lp, p)[own],
                                    .n_own = n_asked(lp, p, own),
-                                   .gm = sl_layer_pass_returns(lp, p),
                                    .n_peers = n_parts,
                                    .own = own,
-                                   .inverse = block->inverse,
                                    .sent = sent,
                                    .weights = weights_of(lp, p, &weights)};
-    struct sl_attend_shares attended = {.block = block,
-                                        .gradients = {shares.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)},
-                                        .t0 = shares.t0,
-                                        .n_own = shares.n_own,
-                                        .n_peers = n_parts,
-                                        .own = own,
-                                        .sent = sent};
-    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width_back(lp), sizeof(sl_real), out), done);
+    uint32_t width = sl_layer_pass_order(lp)->travels;
+    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width, sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
-        if (attends(lp)) {
-            SL_TRY(st,
-                   sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c],
-                                               out->chunk[c]),
-                   done);
-        } else {
-            SL_TRY(st, sl_accumulate_submit(&head, &shares, row, out->chunk[c]), done);
-        }
+        SL_TRY(st, lp->layer->kind->sum->accumulate(lp, &shares, c, row, out->chunk[c]), done);
     }
 done:
     return st;
@@ -475,7 +421,7 @@ static void returned(const struct sl_layer_pass *lp)
     if (lp->from == lp->level) {
         return;
     }
-    if (attends(lp)) {
+    if (lp->layer->kind->sum->rereads) {
         keep(lp, false);
     }
     keep(lp, true);

@@ -17,8 +17,8 @@
  *     10  backward  for each layer, last to first: the adjoints
  *  11-12  update    of this layer: sum the partial gradients, Adam
  *
- * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
- * ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
+ * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 are in the files of layers (runtime/model),
+ * the ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
  * between PEs. */
 #include "runtime/minibatch/step.h"
 
@@ -26,9 +26,10 @@
 
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
-#include "codelets/loss.h"
 #include "codelets/nonzeros.h"
-#include "runtime/minibatch/layer.h"
+#include "runtime/model/run.h"
+#include "runtime/objective/objective.h"
+#include "runtime/sync/update.h"
 #include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */
@@ -40,6 +41,25 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
     s->n_ordered = epoch + 1;
     return sl_permute_submit(&head, s->settings->seed, s->plan->ring ? 0 : epoch, s->shards->n_train,
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
+}
+
+/* The factor of the step's loss. Vertices of unlike mass are counted on the host, which waits for the permutation. */
+static enum sl_status find_scale(struct sl_steps *s, uint64_t step)
+{
+    const struct sl_objective *objective = sl_objective_of(s->shards);
+    struct sl_seeds seeds = sl_plan_seeds(s->plan, step);
+    double *scale = &s->scale[step % s->settings->depth];
+    enum sl_status st;
+    if (objective->mass == NULL) {
+        *scale = sl_objective_scale(objective, seeds.n, NULL);
+        return SL_OK;
+    }
+    SL_TRY(st, sl_bundles_settle(s->run), done);
+    SL_TRY(st, sl_chunk_acquire(&s->run->failure, s->order_handle[seeds.epoch % 2], STARPU_R), done);
+    *scale = sl_objective_scale(objective, seeds.n, s->order[seeds.epoch % 2] + seeds.first);
+    starpu_data_release(s->order_handle[seeds.epoch % 2]);
+done:
+    return st;
 }
 
 /* The handles of PE p's frontier, for tasks that extend it. */
@@ -172,6 +192,7 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     if (epoch >= s->n_ordered) {
         SL_TRY(st, permute(s, epoch), done);
     }
+    SL_TRY(st, find_scale(s, step), done);
     SL_TRY(st, seed(s, step, slot), done);
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         SL_TRY(st, sample(s, step, hop, slot), done);
@@ -242,28 +263,68 @@ done:
  * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
+    const struct sl_objective *objective = sl_objective_of(s->shards);
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
-        struct sl_labels_handles labels = {
-            .part_labels = part->labels, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
+        struct sl_objective_rows rows = {
+            .targets = part->targets, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
         head = sl_step_head(s, step, p, 0);
-        SL_TRY(st, sl_rows_reshape(split, s->shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
+        SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
+            rows.z = last[SL_ROWS_Z].chunk[c];
+            rows.row0 = c << split->shift;
             SL_TRY(st,
-                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], &labels, c << split->shift,
-                                  1.0 / sl_plan_seeds(s->plan, step).n, last[SL_ROWS_GZ].chunk[c], share),
+                   objective->kind->lose(objective, &head, &rows, s->scale[step % s->settings->depth],
+                                         last[SL_ROWS_GZ].chunk[c], share),
                    done);
         }
     }
     head = sl_step_head(s, step, 0, 0);
     struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .partials = &s->losses, .total = total};
     st = sl_transport_loss(s->transport, &head, &losses);
+done:
+    return st;
+}
+
+/* ---- layers ---- */
+
+static enum sl_status layer_forward(struct sl_steps *s, uint32_t i)
+{
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
+    enum sl_status st;
+    SL_TRY(st, sl_layer_derive(&lp), done);
+    st = sl_layer_run(&lp);
+done:
+    return st;
+}
+
+/* Release the layer's rows and its input. The layer above has already released H, as its own input. GH of the input
+ * stays: the layer below reads it. */
+static void step_down(const struct sl_layer_pass *lp)
+{
+    for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            sl_layer_pass_done(lp, p, role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role);
+        }
+    }
+    lp->pass->source->returned(lp);
+}
+
+/* The backward pass and the update: the gradients of all replicas are exchanged, then Adam. */
+static enum sl_status layer_backward(struct sl_steps *s, uint32_t i, const struct sl_adam *adam)
+{
+    const struct sl_update update = {s->transport, &s->replicas, NULL};
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
+    enum sl_status st;
+    SL_TRY(st, sl_layer_run_back(&lp), done);
+    step_down(&lp);
+    st = sl_update_layer(&update, &lp, adam);
 done:
     return st;
 }
@@ -281,12 +342,11 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
         SL_TRY(st, gather(s, step), done);
     }
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
-        SL_TRY(st, sl_layer_forward(s, i), done);
+        SL_TRY(st, layer_forward(s, i), done);
     }
     SL_TRY(st, loss(s, step, loss_total), done);
     for (uint32_t i = s->model->n_layers; i-- > 0;) {
-        SL_TRY(st, sl_layer_backward(s, i), done);
-        SL_TRY(st, sl_layer_update(s, i, adam), done);
+        SL_TRY(st, layer_backward(s, i, adam), done);
     }
 done:
     st = flush_bundles(s, st);

@@ -16,8 +16,9 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
     static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
                                                     [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
                                                     [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
-    return (struct sl_sample_rule){.method = methods[s->settings->sampler],
-                                   .fanout = s->settings->fanout[s->plan->n_layers - 1 - hop],
+    uint32_t fanout = s->settings->fanout[s->plan->n_layers - 1 - hop];
+    return (struct sl_sample_rule){.method = fanout == SL_FANOUT_ALL ? SL_SAMPLE_FULL : methods[s->settings->sampler],
+                                   .fanout = fanout,
                                    .layer_dependency = s->settings->layer_dependency,
                                    .kappa = s->settings->kappa};
 }
@@ -32,7 +33,7 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 /* Number of lists of partial gradients. */
 static uint32_t n_gradients(const struct sl_steps *s)
 {
-    return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->transport->n_sums;
+    return s->model->n_layers * s->plan->n_replicas * SL_MAX_PARAMETERS * s->transport->n_sums;
 }
 
 /* Call `end` (sl_rows_keep or sl_rows_drop) for all rows of a PE. */
@@ -270,7 +271,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
     if (work->settings->sampler == SL_SAMPLER_LABOR) {
         for (uint32_t hop = 0; hop < plan->n_layers; hop++) {
-            if (work->settings->fanout[hop] > out->max_fanout) {
+            if (work->settings->fanout[hop] != SL_FANOUT_ALL && work->settings->fanout[hop] > out->max_fanout) {
                 out->max_fanout = work->settings->fanout[hop];
             }
         }
@@ -284,6 +285,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     SL_TRY(st, open_tables(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
+    SL_TRY(st, sl_alloc(work->settings->depth, sizeof *out->scale, "factors of the losses", &out->scale), undo);
     SL_TRY(st, sl_replicas_open(&out->replicas), undo);
     return SL_OK;
 undo:
@@ -300,6 +302,7 @@ void sl_steps_close(struct sl_steps *steps)
         }
     }
     sl_free(steps->slot);
+    sl_free(steps->scale);
     for (int i = 0; i < 2; i++) {
         sl_handle_close(steps->order_handle[i]);
         sl_free(steps->order[i]);

@@ -51,6 +51,8 @@ struct sl_steps {
     uint64_t n_sampled;
     /* `depth` slots. Step i samples into slot i mod depth. */
     struct sl_slot *slot;
+    /* [slot]: the factor of the step's loss (runtime/objective/objective.h). */
+    double *scale;
     /* Permuted training ids of even and of odd epochs. */
     sl_vertex *order[2];
     starpu_data_handle_t order_handle[2];
@@ -125,7 +127,7 @@ static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint
 static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps, uint32_t i, uint32_t replica,
                                                    int parameter)
 {
-    uint32_t k = (i * steps->plan->n_replicas + replica) * SL_N_PARAMETERS + (uint32_t)parameter;
+    uint32_t k = (i * steps->plan->n_replicas + replica) * SL_MAX_PARAMETERS + (uint32_t)parameter;
     return &steps->gradients[(size_t)k * steps->transport->n_sums];
 }
 

@@ -138,7 +138,7 @@ done:
 
 /* The rows of an activation: its roles, and their level. */
 struct activation {
-    uint32_t level, width;
+    uint32_t level;
     enum sl_role z, h, gate, gh, gz;
     bool residual;
     int norm; /* enum sl_norm */
@@ -178,7 +178,6 @@ static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
 static struct activation end_of(const struct sl_layer_pass *lp)
 {
     return (struct activation){.level = lp->level,
-                               .width = lp->layer->n_out,
                                .z = SL_ROWS_Z,
                                .h = SL_ROWS_H,
                                .gate = SL_ROWS_GATE,
@@ -193,7 +192,6 @@ static struct activation end_of(const struct sl_layer_pass *lp)
 static struct activation begin_of(const struct sl_layer_pass *lp)
 {
     return (struct activation){.level = lp->from,
-                               .width = lp->layer->n_in,
                                .z = SL_ROWS_INPUT,
                                .h = SL_ROWS_BEFORE,
                                .gate = SL_ROWS_GATE_BEFORE,
@@ -230,8 +228,8 @@ static enum sl_status activate(const struct sl_layer_pass *lp, const struct acti
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_activate_layer layer = layer_of(lp, activation, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gate, activation->level, activation->width), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->h, activation->level, activation->width), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gate), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->h), done);
         for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
             SL_TRY(st, activate_chunk(lp, &layer, activation, p, c), done);
         }
@@ -252,7 +250,7 @@ enum sl_status sl_activate(const struct sl_layer_pass *lp)
         }
     }
     SL_TRY(st, activate(lp, &activation), done);
-    if (activation.norm == SL_NORM_NONE) {
+    if (sl_layer_pass_row(lp, SL_ROWS_Z)->end == SL_UNTIL_FORWARD) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             sl_layer_pass_done(lp, p, SL_ROWS_Z); /* backward reads the gate only */
         }
@@ -364,7 +362,7 @@ static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct ac
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_activate_layer layer = layer_of(lp, activation, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gz, activation->level, activation->width), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gz), done);
         for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
             SL_TRY(st, deactivate_chunk(lp, &layer, activation, p, c), done);
         }

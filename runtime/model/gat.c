@@ -11,15 +11,19 @@
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
+
+enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };
 
 /* ---- W' ---- */
 
 static struct sl_derive_attention_layer derived_layer(const struct sl_layer_pass *lp, const struct sl_parameter *p)
 {
     return (struct sl_derive_attention_layer){.n_heads = lp->layer->n_heads,
-                                              .w = p[SL_NEIGH].value_handle,
-                                              .src = p[SL_ATTENTION_SOURCE].value_handle,
-                                              .dst = p[SL_ATTENTION_TARGET].value_handle};
+                                              .w = p[WEIGHT].value_handle,
+                                              .src = p[SOURCE].value_handle,
+                                              .dst = p[TARGET].value_handle};
 }
 
 static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
@@ -27,7 +31,7 @@ static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
     const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
     struct sl_derive_attention_layer layer = derived_layer(lp, p);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_attention_submit(&head, &layer, p[SL_DERIVED].value_handle);
+    return sl_derive_attention_submit(&head, &layer, p[DERIVED].value_handle);
 }
 
 static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
@@ -35,16 +39,15 @@ static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t repli
     const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
     struct sl_derive_attention_layer layer = derived_layer(lp, p);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_attention_backward_submit(&head, &layer, p[SL_DERIVED].gradient_handle,
-                                               p[SL_NEIGH].gradient_handle, p[SL_ATTENTION_SOURCE].gradient_handle,
-                                               p[SL_ATTENTION_TARGET].gradient_handle);
+    return sl_derive_attention_backward_submit(&head, &layer, p[DERIVED].gradient_handle, p[WEIGHT].gradient_handle,
+                                               p[SOURCE].gradient_handle, p[TARGET].gradient_handle);
 }
 
 /* ---- forward, backward ---- */
 
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    return sl_bias(lp, p, BIAS, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -55,9 +58,9 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, sl_project(lp, SL_DERIVED), done);
+    SL_TRY(st, sl_project(lp, DERIVED), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SCALES, lp->level, lp->layer->n_heads), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SCALES), done);
     }
     st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
@@ -68,16 +71,25 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
     SL_TRY(st, lp->pass->source->send_back(lp), done);
-    SL_TRY(st, sl_bias_back(lp), done);
+    SL_TRY(st, sl_bias_back(lp, BIAS), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)), done);
-        SL_TRY(st, sl_project_back(lp, p, SL_DERIVED), done);
+        SL_TRY(st, sl_project_back(lp, p, DERIVED), done);
         if (lp->layer->residual && lp->i > 0) {
             SL_TRY(st, sl_residual_back(lp, p), done);
         }
     }
 done:
     return st;
+}
+
+static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
+{
+    const uint32_t level = layer->level;
+    const uint32_t n = layer->n_heads;
+    sl_declare_projected(layer, SL_UNTIL_BACKWARD, order);
+    order->row[SL_ROWS_SCALES] = (struct sl_layer_row){level, n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
 }
 
 /* The last layer has one head. */
@@ -92,15 +104,19 @@ static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 const struct sl_layer_kind sl_gat = {
     .name = "gat",
     .parameter =
-        {[SL_NEIGH] = {SL_SHAPE_MATRIX,
-                       {{"layers.#.fc.weight", true}, {"convs.#.lin.weight", true}},
-                       .by_derived = true},
-         [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, 0},
-         [SL_ATTENTION_SOURCE] = {SL_SHAPE_HEADS, {{"layers.#.attn_l", 0}, {"convs.#.att_src", 0}}, .by_derived = true},
-         [SL_ATTENTION_TARGET] = {SL_SHAPE_HEADS, {{"layers.#.attn_r", 0}, {"convs.#.att_dst", 0}}, .by_derived = true},
-         [SL_DERIVED] = {.shape = SL_SHAPE_DERIVED}},
-    .weigh = SL_WEIGH_ATTENTION,
+        {[WEIGHT] = {SL_SHAPE_MATRIX,
+                     {{"layers.#.fc.weight", true}, {"convs.#.lin.weight", true}},
+                     .key = 1,
+                     .by_derived = true},
+         [BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, .key = 2, .is_output_bias = true},
+         [SOURCE] = {SL_SHAPE_HEADS, {{"layers.#.attn_l", 0}, {"convs.#.att_src", 0}}, .key = 5, .by_derived = true},
+         [TARGET] = {SL_SHAPE_HEADS, {{"layers.#.attn_r", 0}, {"convs.#.att_dst", 0}}, .key = 6, .by_derived = true},
+         [DERIVED] = {.shape = SL_SHAPE_DERIVED}},
+    .n_parameters = N_PARAMETERS,
+    .derived = DERIVED,
+    .sum = &sl_sum_attention,
     .shape = shape,
+    .rows = rows,
     .forward = forward,
     .backward = backward,
     .derive = derive,

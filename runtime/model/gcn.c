@@ -11,13 +11,15 @@
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
 
-#define WEIGHT SL_NEIGH
+enum { WEIGHT, BIAS, N_PARAMETERS };
 
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     if (sl_layer_pass_order(lp)->project_first) {
-        return sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+        return sl_bias(lp, p, BIAS, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
     return SL_OK;
 }
@@ -35,7 +37,7 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
     if (sl_layer_pass_ends(lp)) {
         st = sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
-                                     sl_layer_pass_value(lp, p, SL_BIAS), 0, z);
+                                     sl_layer_pass_value(lp, p, BIAS), 0, z);
     }
 done:
     return st;
@@ -58,9 +60,9 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
         SL_TRY(st, lp->pass->source->send_back(lp), done);
     }
     if (project_first) {
-        SL_TRY(st, sl_bias_back(lp), done);
+        SL_TRY(st, sl_bias_back(lp, BIAS), done);
     } else {
-        SL_TRY(st, sl_sum_gradient(lp, WEIGHT, true), done);
+        SL_TRY(st, sl_sum_gradient(lp, WEIGHT, BIAS), done);
     }
     if (wanted) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
@@ -82,9 +84,12 @@ done:
 /* Names and shapes as in DGL's GraphConv, with matrices [n_in x n_out], and PyTorch Geometric's GCNConv. */
 const struct sl_layer_kind sl_gcn = {
     .name = "gcn",
-    .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, 0},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, 0}},
-    .weigh = SL_WEIGH_SYMMETRIC,
+    .parameter =
+        {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, .key = 1},
+         [BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, .key = 2, .is_output_bias = true}},
+    .n_parameters = N_PARAMETERS,
+    .sum = &sl_sum_symmetric,
+    .rows = sl_declare_convolution,
     .forward = forward,
     .backward = backward,
 };

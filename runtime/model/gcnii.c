@@ -16,6 +16,10 @@
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
+
+enum { WEIGHT, DERIVED, N_PARAMETERS };
 
 static double alpha_of(const struct sl_layer_pass *lp)
 {
@@ -37,16 +41,16 @@ static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
     const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_identity_submit(&head, 1 - lp->layer->identity, lp->layer->identity, p[SL_NEIGH].value_handle,
-                                     p[SL_DERIVED].value_handle);
+    return sl_derive_identity_submit(&head, 1 - lp->layer->identity, lp->layer->identity, p[WEIGHT].value_handle,
+                                     p[DERIVED].value_handle);
 }
 
 static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
 {
     const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_identity_backward_submit(&head, lp->layer->identity, p[SL_DERIVED].gradient_handle,
-                                              p[SL_NEIGH].gradient_handle);
+    return sl_derive_identity_backward_submit(&head, lp->layer->identity, p[DERIVED].gradient_handle,
+                                              p[WEIGHT].gradient_handle);
 }
 
 /* ---- forward ---- */
@@ -66,7 +70,7 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     enum sl_status st;
     SL_TRY(st, lp->pass->source->sum(lp, p, c, 1, s), done);
     if (sl_layer_pass_ends(lp)) {
-        st = sl_dense_forward_submit(&head, s, 0, sl_layer_pass_value(lp, p, SL_DERIVED), NULL, 0,
+        st = sl_dense_forward_submit(&head, s, 0, sl_layer_pass_value(lp, p, DERIVED), NULL, 0,
                                      sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
 done:
@@ -142,9 +146,9 @@ done:
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, sl_sum_back(lp, SL_DERIVED), done);
+    SL_TRY(st, sl_sum_back(lp, DERIVED), done);
     SL_TRY(st, lp->pass->source->send_back(lp), done);
-    SL_TRY(st, sl_sum_gradient(lp, SL_DERIVED, false), done);
+    SL_TRY(st, sl_sum_gradient(lp, DERIVED, SL_NO_PARAMETER), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, return_initial(lp, p), done);
     }
@@ -173,11 +177,15 @@ static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 /* Names and shapes as in GCN2Conv of both libraries with shared weights. Its matrices are [n_in x n_out]. */
 const struct sl_layer_kind sl_gcnii = {
     .name = "gcnii",
-    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.weight1", 0}, {"convs.#.weight1", 0}}, .by_derived = true},
-                  [SL_DERIVED] = {.shape = SL_SHAPE_DERIVED}},
-    .weigh = SL_WEIGH_SYMMETRIC,
+    .parameter =
+        {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight1", 0}, {"convs.#.weight1", 0}}, .key = 1, .by_derived = true},
+         [DERIVED] = {.shape = SL_SHAPE_DERIVED}},
+    .n_parameters = N_PARAMETERS,
+    .derived = DERIVED,
+    .sum = &sl_sum_symmetric,
     .reads_first = true,
     .shape = shape,
+    .rows = sl_declare_sum,
     .forward = forward,
     .backward = backward,
     .derive = derive,

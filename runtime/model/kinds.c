@@ -4,6 +4,8 @@
  * The table of models: the layer in the middle, and the layers at the ends. */
 #include "runtime/model/kinds.h"
 
+#include "runtime/model/sums.h"
+
 const struct sl_model_kind *sl_model_kind(int model)
 {
     static const struct sl_model_kind kinds[] = {
@@ -11,6 +13,7 @@ const struct sl_model_kind *sl_model_kind(int model)
         [SL_MODEL_GCN] = {"gcn", &sl_gcn, NULL, NULL},
         [SL_MODEL_GAT] = {"gat", &sl_gat, NULL, NULL},
         [SL_MODEL_GCNII] = {"gcnii", &sl_gcnii, &sl_activated_in, &sl_linear_out},
+        [SL_MODEL_GIN] = {"gin", &sl_gin, NULL, NULL},
         [SL_MODEL_RESGCN] = {"resgcn", &sl_resgcn, &sl_linear_in, &sl_normed_out},
     };
     return &kinds[model];
@@ -20,4 +23,9 @@ uint32_t sl_model_layers(const struct sl_settings *settings)
 {
     const struct sl_model_kind *kind = sl_model_kind(settings->model);
     return settings->layers + (kind->first != NULL) + (kind->last != NULL);
+}
+
+bool sl_model_reads_factors(const struct sl_settings *settings)
+{
+    return settings->schedule == SL_SCHEDULE_PIPE || sl_model_kind(settings->model)->layer->sum->factor != NULL;
 }

@@ -11,6 +11,9 @@
 /* Number of layers of the model that the settings describe. */
 uint32_t sl_model_layers(const struct sl_settings *settings);
 
+/* Whether a run of the settings reads vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
+bool sl_model_reads_factors(const struct sl_settings *settings);
+
 /* The model kind for a value of settings->model. */
 const struct sl_model_kind *sl_model_kind(int model);
 
@@ -19,6 +22,7 @@ extern const struct sl_layer_kind sl_sage;   /* Hamilton et al. 2017, mean aggre
 extern const struct sl_layer_kind sl_gcn;    /* Kipf, Welling 2017 */
 extern const struct sl_layer_kind sl_gat;    /* Velickovic et al. 2018 */
 extern const struct sl_layer_kind sl_gcnii;  /* Chen et al. 2020 */
+extern const struct sl_layer_kind sl_gin;    /* Xu et al. 2019 */
 extern const struct sl_layer_kind sl_resgcn; /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.

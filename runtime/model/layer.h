@@ -28,19 +28,11 @@ struct sl_parameter {
     starpu_data_handle_t spare_handle;
 };
 
-/* The parameters of a layer. The kind says which parameters exist. A kind with one weight matrix calls it SL_NEIGH.
- * SL_DERIVED is not trained: its value is computed once a step from the trained parameters. */
-enum {
-    SL_SELF,
-    SL_NEIGH,
-    SL_BIAS,
-    SL_NORM_WEIGHT,
-    SL_NORM_BIAS,
-    SL_ATTENTION_SOURCE,
-    SL_ATTENTION_TARGET,
-    SL_DERIVED,
-    SL_N_PARAMETERS
-};
+/* The parameters of a layer: those of its kind, which the kind lists, then those of a norm, which any layer may have.
+ */
+enum { SL_MAX_OWN_PARAMETERS = 6, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
+
+#define SL_NO_PARAMETER (-1)
 
 /* Whether the layer has this parameter and trains it. */
 static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
@@ -48,10 +40,94 @@ static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
     return parameter->moment1_handle != NULL;
 }
 
+/* ---- rows ---- */
+
+/* The row matrices that a layer may have per PE. A layer declares the roles that it needs. The letter G stands for
+ * "gradient of": the backward pass makes the rows from SL_ROWS_GH on, the forward pass all others. */
+enum sl_role {
+    /* The layer's output. */
+    SL_ROWS_H,
+    /* The output before the activation; the logits in the last layer. */
+    SL_ROWS_Z,
+    /* A byte per number: codelets/activate.h. */
+    SL_ROWS_GATE,
+    /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
+    SL_ROWS_SUM,
+    /* y = h W of the input rows, if the layer projects first. */
+    SL_ROWS_PROJECTED,
+    /* For a layer that activates its input: the activated input rows, and the gate. */
+    SL_ROWS_BEFORE,
+    SL_ROWS_GATE_BEFORE,
+    /* Attention, per destination and head: the logarithm of the sum of exponentials. */
+    SL_ROWS_SCALES,
+    /* For a layer of two products: the output of the first product, the gate of its ReLU, and the result. */
+    SL_ROWS_T,
+    SL_ROWS_GATE_INNER,
+    SL_ROWS_INNER,
+    /* Gradients of h, z, the sum, y, and the activated input rows. */
+    SL_ROWS_GH,
+    SL_ROWS_GZ,
+    SL_ROWS_GA,
+    SL_ROWS_GY,
+    SL_ROWS_GBEFORE,
+    /* Attention, per destination: the numbers of the backward pass. */
+    SL_ROWS_SIDES,
+    /* Gradients of t and of the inner rows. */
+    SL_ROWS_GT,
+    SL_ROWS_GINNER,
+    /* First layer only: the gradient of its output, as later layers that read this output again return it. */
+    SL_ROWS_GINITIAL,
+    /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
+    SL_ROWS_GBACK,
+    SL_N_ROLES,
+    /* The layer's input: H of the layer below, or the features; and the gradient of the input. */
+    SL_ROWS_INPUT = SL_N_ROLES,
+    SL_ROWS_GINPUT
+};
+
+enum sl_row_dtype {
+    /* sl_real: rows that tasks add to, rows before an activation, and gradients. */
+    SL_ROW_REAL,
+    /* The dtype of the features (--precision): rows that products or other PEs read. */
+    SL_ROW_STORED,
+    /* A byte: gates. */
+    SL_ROW_BYTE
+};
+
+/* Bytes of a number. stored: of SL_ROW_STORED. */
+static inline size_t sl_row_bytes(enum sl_row_dtype dtype, size_t stored)
+{
+    switch (dtype) {
+    case SL_ROW_STORED: return stored;
+    case SL_ROW_BYTE: return 1;
+    default: return sizeof(sl_real);
+    }
+}
+
+/* When rows die in training. */
+enum sl_row_end {
+    /* With the layer's forward pass. */
+    SL_UNTIL_FORWARD,
+    /* With the layer's backward pass. The output, and the gradient of the input, belong to two layers: the output dies
+     * with the backward pass of the layer above, the gradient with this layer's. */
+    SL_UNTIL_BACKWARD,
+    /* Chunk by chunk in the layer's backward pass. */
+    SL_UNTIL_CHUNK
+};
+
+/* The rows of a role. width 0: the layer has no such rows. */
+struct sl_layer_row {
+    uint32_t level, width;
+    enum sl_row_dtype dtype;
+    enum sl_row_end end;
+};
+
 /* ---- kinds ---- */
 
 struct sl_layer;
+struct sl_layer_order;
 struct sl_layer_pass; /* runtime/model/pass.h */
+struct sl_sum_kind;   /* runtime/model/sums.h */
 
 /* Shape and initial values of a parameter. */
 enum sl_parameter_shape {
@@ -59,8 +135,12 @@ enum sl_parameter_shape {
     SL_SHAPE_NONE,
     /* n_in x n_out, Xavier uniform with gain sqrt 2. */
     SL_SHAPE_MATRIX,
+    /* n_out x n_out, initialised likewise. */
+    SL_SHAPE_SQUARE,
     /* 1 x n_out, zero. */
     SL_SHAPE_VECTOR,
+    /* 1 x 1, zero. Trained if the layer learns epsilon. */
+    SL_SHAPE_NUMBER,
     /* 1 x n_out, heads side by side, Xavier uniform by head. */
     SL_SHAPE_HEADS,
     /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. */
@@ -79,30 +159,34 @@ struct sl_parameter_kind {
     enum sl_parameter_shape shape;
     /* Name in the state dicts of DGL's and of PyTorch Geometric's layers. */
     struct sl_parameter_name name[SL_N_NAMES];
-    /* The gradient is computed from SL_DERIVED's gradient. */
+    /* The key of the draws of initial values; different for all parameters of a layer. */
+    uint32_t key;
+    /* The gradient is computed from the derived parameter's gradient. */
     bool by_derived;
-};
-
-/* The edge weights of a sum over in-neighbours. */
-enum sl_weigh {
-    SL_WEIGH_MEAN,
-    /* The graph convolution's weights (`factors` in struct sl_shards): codelets/aggregate.h. */
-    SL_WEIGH_SYMMETRIC,
-    /* codelets/attend.h. */
-    SL_WEIGH_ATTENTION
+    /* Added to every row of the output, before the norm. */
+    bool is_output_bias;
 };
 
 struct sl_layer_kind {
     const char *name;
-    /* All parameters except the norm's; any hidden layer may have a norm. */
-    struct sl_parameter_kind parameter[SL_N_PARAMETERS];
-    enum sl_weigh weigh;
+    /* All parameters except the norm's. The file of the kind names their indices. */
+    struct sl_parameter_kind parameter[SL_MAX_OWN_PARAMETERS];
+    uint32_t n_parameters;
+    /* If the kind derives: the parameter of SL_SHAPE_DERIVED. It is not trained: its value is computed once a step from
+     * the trained parameters. */
+    int derived;
+    /* The sum over in-neighbours (runtime/model/sums.h). NULL: the layer does not aggregate. */
+    const struct sl_sum_kind *sum;
     /* No activation follows. */
     bool linear;
     /* Reads the first layer's output again. */
     bool reads_first;
     /* Applies layer norm and activation to its input rows first. */
     bool norms_input;
+
+    /* Declare the rows of this kind for an order of product and sum. The rows that other kinds have too, and the roles
+     * that travel and return, are there already (runtime/model/rows.h). May be NULL. */
+    void (*rows)(const struct sl_layer *layer, struct sl_layer_order *order);
 
     /* Set what else the settings imply for a layer with a known place: heads, scale, travelling width. May be NULL. */
     void (*shape)(const struct sl_settings *settings, struct sl_layer *layer);
@@ -113,8 +197,8 @@ struct sl_layer_kind {
     enum sl_status (*forward)(const struct sl_layer_pass *lp);
     enum sl_status (*backward)(const struct sl_layer_pass *lp);
 
-    /* Submit, for one replica: SL_DERIVED from the parameters; the parameters' gradients from SL_DERIVED's gradient.
-     * NULL if the kind has no SL_DERIVED. */
+    /* Submit, for one replica: the derived parameter from the others; their gradients from its gradient. NULL if the
+     * kind derives nothing. */
     enum sl_status (*derive)(const struct sl_layer_pass *lp, uint32_t replica);
     enum sl_status (*derive_back)(const struct sl_layer_pass *lp, uint32_t replica);
 };
@@ -140,6 +224,12 @@ struct sl_layer_order {
     bool in_place;
     /* Width of the travelling rows. */
     uint32_t travels;
+    /* The role of the gradient of the first product's output. */
+    enum sl_role product;
+    /* The roles of the rows that travel to the aggregating PEs, and of the gradients that travel back. */
+    enum sl_role travelling, returning;
+    /* The rows, by role. */
+    struct sl_layer_row row[SL_N_ROLES];
 };
 
 struct sl_layer {
@@ -147,14 +237,16 @@ struct sl_layer {
     uint32_t n_in, n_out;
     /* Level of the input rows and of the output rows: L at the model's input, 0 at the seeds. */
     uint32_t from, level;
+    /* Reads the features. */
+    bool first;
     /* Ends in an activation. */
     bool hidden;
     /* Computes the logits. */
     bool last;
     /* enum sl_norm of the activation. */
     int norm;
-    /* SL_BIAS is followed by batch norm. The norm subtracts the bias again, so the gradient of the bias is zero, and is
-     * not computed. */
+    /* The output bias is followed by batch norm. The norm subtracts the bias again, so the gradient of the bias is
+     * zero, and is not computed. */
     bool bias_vanishes;
     /* The layer applies activation and dropout to its input rows first. */
     bool activates_input;
@@ -163,6 +255,8 @@ struct sl_layer {
     struct sl_layer_order training, evaluation;
     /* GCNII's beta. */
     double identity;
+    /* GIN's epsilon is trained. */
+    bool learns_epsilon;
     /* Attention heads. */
     uint32_t n_heads;
     /* Factor of symmetric sums. */
@@ -171,19 +265,11 @@ struct sl_layer {
     uint32_t number;
     /* The layer is hidden, --residual is on, and n_in == n_out. */
     bool residual;
-    /* Matrices: n_in x n_out; all further parameters: 1 x n_out. */
-    struct sl_parameter parameter[SL_N_PARAMETERS];
+    struct sl_parameter parameter[SL_MAX_PARAMETERS];
     /* Batch norm: 2 x n_out, the row of means and the row of variances. Otherwise NULL. */
     sl_real *running;
     starpu_data_handle_t running_handle;
 };
-
-/* Bytes of an output number: the rows' dtype after an activation, otherwise sl_real, because later layers add to such
- * rows. */
-static inline size_t sl_layer_element(const struct sl_layer *layer, size_t row_element)
-{
-    return layer->hidden ? row_element : sizeof(sl_real);
-}
 
 struct sl_model {
     uint32_t n_layers;

@@ -12,6 +12,8 @@
 #include "partition/dataset.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/random.h"
 
@@ -28,8 +30,8 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
     return st;
 }
 
-/* Allocate and register a parameter's arrays; its shape is set. A derived parameter has no moments. */
-static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
+/* Allocate and register a parameter's arrays; its shape is set. A parameter that is not trained has no moments. */
+static enum sl_status open_parameter(bool trained, struct sl_parameter *p)
 {
     uint32_t n_rows = p->n_rows;
     uint32_t n_columns = p->n_columns;
@@ -40,7 +42,7 @@ static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
     }
     SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
     SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
-    if (derived) {
+    if (!trained) {
         return SL_OK;
     }
     SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
@@ -76,8 +78,8 @@ static enum sl_status open_norm(struct sl_layer *layer)
 {
     uint32_t width = layer->parameter[SL_NORM_WEIGHT].n_columns;
     enum sl_status st;
-    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_WEIGHT]), done);
-    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_BIAS]), done);
+    SL_TRY(st, open_parameter(true, &layer->parameter[SL_NORM_WEIGHT]), done);
+    SL_TRY(st, open_parameter(true, &layer->parameter[SL_NORM_BIAS]), done);
     for (uint32_t c = 0; c < width; c++) {
         layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
     }
@@ -91,19 +93,18 @@ done:
     return st;
 }
 
-static enum sl_status open_by_kind(uint64_t seed, uint32_t i, int k, struct sl_layer *layer)
+static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_layer *layer)
 {
+    const struct sl_parameter_kind *kind = &layer->kind->parameter[k];
     struct sl_parameter *p = &layer->parameter[k];
-    enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
-    enum sl_status st = SL_OK;
-    if (shape != SL_SHAPE_NONE) {
-        SL_TRY(st, open_parameter(shape == SL_SHAPE_DERIVED, p), done);
+    bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
+    enum sl_status st;
+    SL_TRY(st, open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p), done);
+    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE) {
+        initialise_matrix(seed, i, kind->key, p);
     }
-    if (shape == SL_SHAPE_MATRIX) {
-        initialise_matrix(seed, i, (uint32_t)k, p);
-    }
-    if (shape == SL_SHAPE_HEADS) {
-        initialise_heads(seed, i, (uint32_t)k, layer->n_heads, p);
+    if (kind->shape == SL_SHAPE_HEADS) {
+        initialise_heads(seed, i, kind->key, layer->n_heads, p);
     }
 done:
     return st;
@@ -124,19 +125,20 @@ static void order_layer(const struct sl_settings *settings, bool first, bool spa
     bool narrows = layer->n_in > layer->n_out || (first && sparse);
     bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all travelling rows have the hidden width */
     layer->training = order_of(layer, first && (narrows || pipe));
-    layer->training.in_place = first && !layer->training.project_first && layer->from != layer->level &&
-                               layer->kind->weigh == SL_WEIGH_MEAN && settings->input_dropout == 0;
+    layer->training.in_place = first && !layer->training.project_first && layer->kind->sum != NULL &&
+                               layer->kind->sum->in_place && settings->input_dropout == 0;
     layer->evaluation = pipe ? layer->training : order_of(layer, narrows);
 }
 
 /* Describe layer i, except for its parameters. */
-static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
+static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_outputs,
                         bool sparse, struct sl_layer *layer)
 {
     const struct sl_model_kind *model = sl_model_kind(settings->model);
     uint32_t before = model->first != NULL; /* layers that do not aggregate */
     uint32_t n_layers = sl_model_layers(settings);
     bool aggregates = i >= before && i < before + settings->layers;
+    layer->first = i == 0;
     layer->last = i + 1 == n_layers;
     layer->kind = model->last;
     layer->number = i - before;
@@ -151,7 +153,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
         layer->level = layer->from - 1;
     }
     layer->n_in = i == 0 ? n_features : settings->hidden;
-    layer->n_out = layer->last ? n_classes : settings->hidden;
+    layer->n_out = layer->last ? n_outputs : settings->hidden;
     layer->hidden = !layer->last && !layer->kind->linear;
     layer->norm = SL_NORM_NONE;
     if (layer->kind->norms_input) {
@@ -169,39 +171,48 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     if (layer->kind->shape != NULL) {
         layer->kind->shape(settings, layer);
     }
+    sl_layer_declare_rows(layer, &layer->training);
+    sl_layer_declare_rows(layer, &layer->evaluation);
 }
 
-static void shape_parameter(const struct sl_layer *layer, int k, struct sl_parameter *p)
+static void shape_parameters(struct sl_layer *layer)
 {
-    enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
-    if (shape != SL_SHAPE_NONE) {
-        p->n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
-        p->n_columns =
-            shape == SL_SHAPE_DERIVED && layer->training.project_first ? layer->training.travels : layer->n_out;
-    } else if (layer->norm != SL_NORM_NONE && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS)) {
+    for (uint32_t k = 0; k < layer->kind->n_parameters; k++) {
+        struct sl_parameter *p = &layer->parameter[k];
         p->n_rows = 1;
-        p->n_columns = layer->kind->norms_input ? layer->n_in : layer->n_out;
+        p->n_columns = layer->n_out;
+        switch (layer->kind->parameter[k].shape) {
+        case SL_SHAPE_MATRIX: p->n_rows = layer->n_in; break;
+        case SL_SHAPE_SQUARE: p->n_rows = layer->n_out; break;
+        case SL_SHAPE_NUMBER: p->n_columns = 1; break;
+        case SL_SHAPE_DERIVED:
+            p->n_rows = layer->n_in;
+            p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+            break;
+        default: break;
+        }
+    }
+    for (int k = SL_NORM_WEIGHT; layer->norm != SL_NORM_NONE && k <= SL_NORM_BIAS; k++) {
+        layer->parameter[k].n_rows = 1;
+        layer->parameter[k].n_columns = layer->kind->norms_input ? layer->n_in : layer->n_out;
     }
 }
 
-void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
                     struct sl_model *out)
 {
     *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
     for (uint32_t i = 0; i < out->n_layers; i++) {
-        struct sl_layer *layer = &out->layer[i];
-        shape_layer(settings, i, n_features, n_classes, sparse, layer);
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            shape_parameter(layer, k, &layer->parameter[k]);
-        }
+        shape_layer(settings, i, n_features, n_outputs, sparse, &out->layer[i]);
+        shape_parameters(&out->layer[i]);
     }
 }
 
 static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, struct sl_layer *layer)
 {
     enum sl_status st = SL_OK;
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
-        SL_TRY(st, open_by_kind(settings->seed, i, k, layer), done);
+    for (uint32_t k = 0; k < layer->kind->n_parameters; k++) {
+        SL_TRY(st, open_own(settings->seed, i, k, layer), done);
     }
     if (layer->norm != SL_NORM_NONE) {
         st = open_norm(layer);
@@ -210,11 +221,11 @@ done:
     return st;
 }
 
-enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
                              struct sl_model *out)
 {
     enum sl_status st = SL_OK;
-    sl_model_shape(settings, n_features, n_classes, sparse, out);
+    sl_model_shape(settings, n_features, n_outputs, sparse, out);
     for (uint32_t i = 0; i < out->n_layers; i++) {
         SL_TRY(st, open_layer(settings, i, &out->layer[i]), undo);
     }
@@ -230,7 +241,7 @@ enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica)
     model->is_replica = true;
     model->replica = replica;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &model->layer[i].parameter[k];
             if (sl_parameter_trained(p)) {
                 SL_TRY(st, open_array(p->n_rows, p->n_columns, "a spare array", &p->spare, &p->spare_handle), done);
@@ -253,7 +264,7 @@ void sl_model_free(struct sl_model *model)
 {
     for (uint32_t i = 0; i < model->n_layers; i++) {
         struct sl_layer *layer = &model->layer[i];
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &layer->parameter[k];
             close_array(p->value, p->value_handle);
             close_array(p->gradient, p->gradient_handle);
@@ -296,17 +307,18 @@ static void name_item(const struct sl_model *model, struct item *item, const cha
     }
 }
 
-static struct sl_parameter_kind kind_of(const struct sl_layer *layer, int k)
+static const struct sl_parameter_kind *kind_of(const struct sl_layer *layer, int k)
 {
     static const struct sl_parameter_kind norms[] = {
-        [SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, {{"norms.#.weight", 0}, {"norms.#.weight", 0}}, 0},
-        [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, {{"norms.#.bias", 0}, {"norms.#.bias", 0}}, 0}};
-    return k == SL_NORM_WEIGHT || k == SL_NORM_BIAS ? norms[k] : layer->kind->parameter[k];
+        {SL_SHAPE_VECTOR, {{"norms.#.weight", 0}, {"norms.#.weight", 0}}, .key = 3},
+        {SL_SHAPE_VECTOR, {{"norms.#.bias", 0}, {"norms.#.bias", 0}}, .key = 4}};
+    return k >= SL_NORM_WEIGHT ? &norms[k - SL_NORM_WEIGHT] : &layer->kind->parameter[k];
 }
 
 static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names names, bool state)
 {
     switch (kind->shape) {
+    case SL_SHAPE_SQUARE:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
     default: return VECTOR;
@@ -317,32 +329,32 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
                                struct item *out)
 {
     const struct sl_parameter *p = &model->layer[i].parameter[k];
-    struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
+    const struct sl_parameter_kind *kind = kind_of(&model->layer[i], k);
     bool state = purpose == SL_TENSORS_FOR_CHECKPOINT;
     enum sl_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
-    uint32_t n = state ? 3 : 1;
-    if (!sl_parameter_trained(p)) {
+    uint32_t n = state && sl_parameter_trained(p) ? 3 : 1;
+    if (p->n_rows == 0 || kind->shape == SL_SHAPE_DERIVED) {
         return 0;
     }
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
-        out[j].layout = layout_of(&kind, names, state);
+        out[j].layout = layout_of(kind, names, state);
         out[j].n_heads = model->layer[i].n_heads;
-        name_item(model, &out[j], kind.name[names].text, model->layer[i].number, states[j]);
+        name_item(model, &out[j], kind->name[names].text, model->layer[i].number, states[j]);
     }
     return n;
 }
 
-#define LAYER_ITEMS (3 * SL_N_PARAMETERS + 2)
+#define LAYER_ITEMS (3 * SL_MAX_PARAMETERS + 2)
 
 /* The items of layer i, at most LAYER_ITEMS. */
 static uint32_t list_layer(const struct sl_model *model, uint32_t i, enum sl_tensors_for purpose, struct item *out)
 {
     const struct sl_layer *layer = &model->layer[i];
     uint32_t n = 0;
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         n += list_parameter(model, i, k, purpose, out + n);
     }
     if (layer->running != NULL) {
@@ -599,14 +611,18 @@ done:
     return st;
 }
 
-uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
+uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
 {
     struct sl_model model;
     sl_model_shape(settings, 1, 1, false, &model);
     const struct sl_layer *last = &model.layer[model.n_layers - 1];
+    uint32_t k = 0;
+    while (k + 1 < last->kind->n_parameters && !last->kind->parameter[k].is_output_bias) {
+        k++;
+    }
     for (int names = 0; names < SL_N_NAMES; names++) {
         struct item item;
-        name_item(&model, &item, last->kind->parameter[SL_BIAS].name[names].text, last->number, "");
+        name_item(&model, &item, last->kind->parameter[k].name[names].text, last->number, "");
         const struct sl_tensor *bias = sl_tensors_find(tensors, item.name);
         if (bias != NULL && bias->n_dims == 1 && bias->shape[0] <= SL_MAX_CLASSES) {
             return (uint32_t)bias->shape[0];
@@ -618,7 +634,7 @@ uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl
 /* ---- host access ---- */
 
 #define PARAMETER_HANDLES 4
-#define LAYER_HANDLES (SL_N_PARAMETERS * PARAMETER_HANDLES + 1)
+#define LAYER_HANDLES (SL_MAX_PARAMETERS * PARAMETER_HANDLES + 1)
 
 /* The model's i-th handle. NULL if the model has no such array. */
 static starpu_data_handle_t handle_of(const struct sl_model *model, uint32_t i)
@@ -668,7 +684,7 @@ uint64_t sl_model_trained_bytes(const struct sl_model *model)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *parameter = &model->layer[i].parameter[k];
             if (sl_parameter_trained(parameter)) {
                 n += (uint64_t)parameter->n_rows * parameter->n_columns;
@@ -682,7 +698,7 @@ uint32_t sl_model_trained_arrays(const struct sl_model *model)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             n += sl_parameter_trained(&model->layer[i].parameter[k]);
         }
     }

@@ -12,14 +12,14 @@
 
 /* Fill in layers and parameter shapes of the model that the settings describe. Allocates nothing; there is nothing to
  * free. */
-void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
                     struct sl_model *out);
 
 /* Create the model that the settings describe. Matrices are Xavier uniform with gain sqrt 2 (Glorot, Bengio 2010),
  * biases zero, norms one (weight) and zero (bias), moments zero. Each entry is a function of (seed, parameter, row,
  * column). StarPU must be initialised. SL_EINVAL: a matrix is too large for StarPU. SL_ENOMEM. On failure *out is
  * empty. */
-enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
                              struct sl_model *out);
 
 /* Make a fresh model replica number `replica` of several: allocate the spare arrays, prefix the names. SL_ENOMEM. */
@@ -29,7 +29,7 @@ enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
 void sl_model_free(struct sl_model *model);
 
 /* Most tensors that sl_model_tensors may list. */
-#define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_N_PARAMETERS + 2))
+#define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_MAX_PARAMETERS + 2))
 
 /* The purpose of a list of tensors. */
 enum sl_tensors_for {
@@ -57,8 +57,8 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
  * have further tensors, since a checkpoint's options tell whether it fits. SL_ENOMEM. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 
-/* The number of classes of a file's model, by the bias of its last layer. 0: the file has no such tensor. */
-uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors);
+/* The number of outputs of a file's model, by the bias of its last layer. 0: the file has no such tensor. */
+uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl_tensors *tensors);
 
 /* Wait until the host may read (STARPU_R) or write (STARPU_RW) the arrays. Pair with sl_model_release. SL_ESTARPU. */
 enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);

@@ -68,47 +68,37 @@ const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp)
 
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p)
 {
-    enum sl_role input = lp->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->project_first ? SL_ROWS_PROJECTED : input);
+    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->travelling);
 }
 
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return sl_layer_pass_rows(lp, p,
-                              sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
+    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->returning);
 }
 
-/* Rows that products or other PEs read have the dtype of the features. All remaining rows are sl_real: rows that
- * tasks add to, rows before an activation (also the output of a layer without activation), and gradients. GBACK is
- * the exception among gradients. */
-static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
+const struct sl_layer_row *sl_layer_pass_row(const struct sl_layer_pass *lp, enum sl_role role)
 {
-    switch (role) {
-    case SL_ROWS_GATE:
-    case SL_ROWS_GATE_BEFORE: return 1;
-    case SL_ROWS_H: return sl_layer_element(lp->layer, lp->pass->shards->row_element);
-    case SL_ROWS_BEFORE:
-    case SL_ROWS_SUM:
-    case SL_ROWS_GBACK:
-    case SL_ROWS_PROJECTED: return lp->pass->shards->row_element;
-    default: return sizeof(sl_real);
+    if (role == SL_ROWS_INPUT || role == SL_ROWS_GINPUT) {
+        const struct sl_layer_pass below = sl_pass_layer(lp->pass, lp->i - 1);
+        return sl_layer_pass_row(&below, role == SL_ROWS_INPUT ? SL_ROWS_H : SL_ROWS_GH);
     }
+    return &sl_layer_pass_order(lp)->row[role];
 }
 
-enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
-                                   uint32_t width)
+enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
 {
-    const struct sl_split *split = &lp->pass->pe[p].split[level];
+    const struct sl_layer_row *row = sl_layer_pass_row(lp, role);
+    const struct sl_split *split = &lp->pass->pe[p].split[row->level];
     struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
-    size_t element = element_of(lp, role);
+    size_t element = sl_row_bytes(row->dtype, lp->pass->shards->row_element);
     if (lp->pass->keeps) {
-        return sl_rows_reshape(split, width, element, rows);
+        return sl_rows_reshape(split, row->width, element, rows);
     }
     bool there = rows->chunk != NULL; /* the layer runs again */
     if (there) {
         return SL_OK;
     }
-    return sl_rows_register(split, width, element, rows);
+    return sl_rows_register(split, row->width, element, rows);
 }
 
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
@@ -147,12 +137,18 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
                             sizeof(sl_real), out);
 }
 
-/* The next partial of the bias's gradient. NULL if it is not wanted, or always zero. */
-static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, bool wanted, starpu_data_handle_t *out)
+/* Whether a bias's gradient is wanted and may be other than zero. */
+static bool has_gradient(const struct sl_layer_pass *lp, int bias)
+{
+    return bias != SL_NO_PARAMETER && !(lp->layer->bias_vanishes && lp->layer->kind->parameter[bias].is_output_bias);
+}
+
+/* The next partial of a bias's gradient. NULL: has_gradient is false. */
+static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t *out)
 {
     *out = NULL;
-    if (wanted && !lp->layer->bias_vanishes) {
-        return sl_layer_pass_partial(lp, p, SL_BIAS, out);
+    if (has_gradient(lp, bias)) {
+        return sl_layer_pass_partial(lp, p, bias, out);
     }
     return SL_OK;
 }
@@ -191,7 +187,7 @@ enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t 
                                    bias, beta, z);
 }
 
-enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, bool with_bias,
+enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
                                 starpu_data_handle_t gz)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -202,12 +198,14 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
     int beta = sparse_input(lp) && row > 0;
     if (beta) {
         const struct sl_partials *weights = lp->pass->source->partials(lp, p, parameter);
-        const struct sl_partials *biases = lp->pass->source->partials(lp, p, SL_BIAS);
         gw = weights->handle[weights->n - 1];
-        gb = with_bias && !lp->layer->bias_vanishes ? biases->handle[biases->n - 1] : NULL;
+        if (has_gradient(lp, bias)) {
+            const struct sl_partials *biases = lp->pass->source->partials(lp, p, bias);
+            gb = biases->handle[biases->n - 1];
+        }
     } else {
         SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
-        SL_TRY(st, bias_partial(lp, p, with_bias, &gb), done);
+        SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
     }
     if (sparse_input(lp)) {
         struct sl_sparse x = sparse_rows(lp, p, &row);
@@ -225,7 +223,7 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED, lp->from, sl_layer_pass_order(lp)->travels), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED), done);
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
         SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]),
                done);
@@ -256,7 +254,9 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
                done);
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
-        SL_TRY(st, sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, false, gy->chunk[c]),
+        SL_TRY(st,
+               sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, SL_NO_PARAMETER,
+                                gy->chunk[c]),
                done);
         if (lp->i > 0) {
             SL_TRY(st,
@@ -271,7 +271,8 @@ done:
 
 void sl_project_done(const struct sl_layer_pass *lp)
 {
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+    bool read_again = lp->pass->training && sl_layer_pass_row(lp, SL_ROWS_PROJECTED)->end != SL_UNTIL_FORWARD;
+    for (uint32_t k = 0, p = 0; !read_again && sl_layer_pass_pe(lp, k, &p); k++) {
         sl_layer_pass_done(lp, p, SL_ROWS_PROJECTED);
     }
 }
@@ -279,12 +280,12 @@ void sl_project_done(const struct sl_layer_pass *lp)
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
 {
     enum sl_status st = SL_OK;
-    if (lp->i > 0) {
+    if (sl_layer_pass_row(lp, SL_ROWS_GA)->width > 0) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
             const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
-            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
+            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA), done);
             for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
                 SL_TRY(st,
                        sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
@@ -297,28 +298,28 @@ done:
     return st;
 }
 
-/* One chunk of sl_sum_gradient. */
-static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int parameter,
-                                   bool with_bias)
+enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
+                                  enum sl_role gradient, int parameter, int bias)
 {
-    starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
-    SL_TRY(st, bias_partial(lp, p, with_bias, &gb), done);
-    st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb);
+    SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
+    st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, input)->chunk[c], 0,
+                                         sl_layer_pass_rows(lp, p, gradient)->chunk[c], gw, gb);
 done:
     return st;
 }
 
-enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, bool with_bias)
+enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, sum_gradient(lp, p, c, parameter, with_bias), done);
+            SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_SUM, sl_layer_pass_order(lp)->product, parameter, bias),
+                   done);
         }
     }
 done:
@@ -342,9 +343,9 @@ static bool next_slice(struct sl_layer_pass *lp)
 static enum sl_status shape_sums(const struct sl_layer_pass *lp, uint32_t p, enum sl_role result)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, result, lp->level, lp->layer->n_out), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, result), done);
     if (!sl_layer_pass_order(lp)->project_first) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SUM, lp->level, lp->layer->n_in), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SUM), done);
     }
 done:
     return st;
@@ -427,22 +428,22 @@ done:
 
 /* ---- bias and residual ---- */
 
-enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t z)
+enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t z)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    return sl_bias_forward_submit(&head, sl_layer_pass_value(lp, p, SL_BIAS), z);
+    return sl_bias_forward_submit(&head, sl_layer_pass_value(lp, p, bias), z);
 }
 
-enum sl_status sl_bias_back(const struct sl_layer_pass *lp)
+enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias)
 {
     enum sl_status st = SL_OK;
-    if (!lp->layer->bias_vanishes) {
+    if (has_gradient(lp, bias)) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
             for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
                 starpu_data_handle_t gb;
-                SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
+                SL_TRY(st, sl_layer_pass_partial(lp, p, bias, &gb), done);
                 SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
             }
         }

@@ -22,43 +22,6 @@
 #include "tasks/rows.h"
 #include "tasks/task.h"
 
-/* The row matrices that a layer may have per PE. A kind uses the roles that it needs. The letter G stands for
- * "gradient of". */
-enum sl_role {
-    /* The layer's output. */
-    SL_ROWS_H,
-    /* The output before the activation; the logits in the last layer. */
-    SL_ROWS_Z,
-    /* A byte per number: codelets/activate.h. */
-    SL_ROWS_GATE,
-    /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
-    SL_ROWS_SUM,
-    /* y = h W of the input rows, if the layer projects first. */
-    SL_ROWS_PROJECTED,
-    /* Gradients of h, z, the sum and y. */
-    SL_ROWS_GH,
-    SL_ROWS_GZ,
-    SL_ROWS_GA,
-    SL_ROWS_GY,
-    /* For a layer that activates its input: the activated input rows, the gate, and the gradient of the activated
-     * rows. */
-    SL_ROWS_BEFORE,
-    SL_ROWS_GATE_BEFORE,
-    SL_ROWS_GBEFORE,
-    /* Attention. SCALES: per destination and head, the logarithm of the sum of exponentials. SIDES: the numbers of the
-     * backward pass (codelets/attend.h). */
-    SL_ROWS_SCALES,
-    SL_ROWS_SIDES,
-    /* First layer only: the gradient of its output from later layers that read this output again. */
-    SL_ROWS_GINITIAL,
-    /* Only in runtime/pipe with bf16 rows: the returning gradient, rounded. Other chunks read this matrix in place. */
-    SL_ROWS_GBACK,
-    SL_N_ROLES,
-    /* The layer's input: H of the layer below, or the features; and the gradient of the input. */
-    SL_ROWS_INPUT = SL_N_ROLES,
-    SL_ROWS_GINPUT
-};
-
 /* The rows of one PE. A matrix keeps its handle for the next step that uses it: sl_rows_keep right after the last
  * reader has been submitted, sl_rows_reshape before the next writer. */
 struct sl_pass_pe {
@@ -219,11 +182,12 @@ const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp)
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p);
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p);
 
-/* Give the rows of a role the shape [rows of the level x width]. Gates are bytes. BEFORE, SUM, PROJECTED, GBACK,
- * and H after an activation have the dtype of the features. All other roles are sl_real. Rows that exist because a
- * layer runs again (runtime/pipe/recompute.h) keep their handles. */
-enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
-                                   uint32_t width);
+/* The declaration of a role's rows in this pass. */
+const struct sl_layer_row *sl_layer_pass_row(const struct sl_layer_pass *lp, enum sl_role role);
+
+/* Give PE p's rows of a role the shape and dtype that the layer declares. Rows that exist because a layer runs again
+ * (runtime/pipe/recompute.h) keep their handles. */
+enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
 
 /* Call after the last reader has been submitted: keeps the rows for the next step, or drops the rows if the pass
  * keeps nothing. */
@@ -248,11 +212,11 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
 enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
                            starpu_data_handle_t bias, int beta, starpu_data_handle_t z);
 
-/* The adjoint of sl_multiply by the weights, for one chunk gz: GW and, if with_bias, the gradient of SL_BIAS. Each
- * dense chunk writes a partial of its own. Sparse chunks add to one partial per PE, in order, because their matrices
- * are large. A gradient that vanishes (bias_vanishes in struct sl_layer) gets no partials, here and below: the empty
- * sum is zero. */
-enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, bool with_bias,
+/* The adjoint of sl_multiply by the weights, for one chunk gz: GW and the gradient of the bias. Each dense chunk writes
+ * a partial of its own. Sparse chunks add to one partial per PE, in order, because their matrices are large. bias,
+ * here and below: SL_NO_PARAMETER for none. A gradient that vanishes (bias_vanishes in struct sl_layer) gets no
+ * partials: the empty sum is zero. */
+enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
                                 starpu_data_handle_t gz);
 
 /* For a layer that projects first. sl_project: y = h W, all input rows of all PEs. sl_project_back, one PE: the
@@ -260,15 +224,19 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter);
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
-/* Call after all readers of y have been submitted. A block source whose rows travel only forward calls this in
- * `arrived`. */
+/* All readers of y in the forward pass have been submitted: release y, unless the backward pass reads it. Block sources
+ * whose rows travel only forward call this in `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
-/* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the
- * gradient of W (and of SL_BIAS) from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
+/* One chunk: the gradients of W and of the bias in G = X W + b, from the rows of X and of G's gradient. */
+enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
+                                  enum sl_role gradient, int parameter, int bias);
+
+/* For a layer that sums first. sl_sum_back: ga = gz W^T, if the layer declares ga. sl_sum_gradient: the
+ * gradient of W and of the bias from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
  * gradients travel. */
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter);
-enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, bool with_bias);
+enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias);
 
 /* A layer's work on chunk c of PE p. The result, and SUM unless the layer projects first, have their shape by then. */
 typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p, uint32_t c);
@@ -282,10 +250,9 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
  * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
-/* sl_bias: set every row of chunk z to the layer's bias. sl_bias_back, all PEs: the gradient of the bias, one partial
- * per chunk of gz. */
-enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t z);
-enum sl_status sl_bias_back(const struct sl_layer_pass *lp);
+/* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */
+enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t z);
+enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias);
 
 /* The adjoint of a residual: GH of PE p's input rows += GH of its output rows. */
 enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p);

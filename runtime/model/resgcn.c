@@ -11,6 +11,10 @@
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
+
+enum { WEIGHT, BIAS, N_PARAMETERS };
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
@@ -26,8 +30,8 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
         return SL_OK;
     }
     SL_TRY(st,
-           sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, SL_NEIGH),
-                                   sl_layer_pass_value(lp, p, SL_BIAS), 0, h),
+           sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, BIAS),
+                                   0, h),
            done);
     st = sl_blend_submit(&head, SL_STAGE_DENSE, sl_handle_rows(h), 1, from, 1, to);
 done:
@@ -46,9 +50,9 @@ done:
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, sl_sum_back(lp, SL_NEIGH), done);
+    SL_TRY(st, sl_sum_back(lp, WEIGHT), done);
     SL_TRY(st, lp->pass->source->send_back(lp), done);
-    SL_TRY(st, sl_sum_gradient(lp, SL_NEIGH, true), done);
+    SL_TRY(st, sl_sum_gradient(lp, WEIGHT, BIAS), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)), done);
     }
@@ -62,11 +66,14 @@ done:
 
 const struct sl_layer_kind sl_resgcn = {
     .name = "resgcn",
-    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, 0},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, 0}},
-    .weigh = SL_WEIGH_SYMMETRIC,
+    .parameter =
+        {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, .key = 1},
+         [BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, .key = 2, .is_output_bias = true}},
+    .n_parameters = N_PARAMETERS,
+    .sum = &sl_sum_symmetric,
     .linear = true,
     .norms_input = true,
+    .rows = sl_declare_sum,
     .forward = forward,
     .backward = backward,
 };

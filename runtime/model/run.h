@@ -8,7 +8,7 @@
 
 #include "runtime/model/pass.h"
 
-/* Submit once a step, before the layer runs: SL_DERIVED from the parameters, for each replica that this rank trains. */
+/* Submit once a step, before the layer runs: derived parameters, for each replica that this rank trains. */
 enum sl_status sl_layer_derive(const struct sl_layer_pass *lp);
 
 /* Submit a layer with its activation, if it has one. Forward: Z and H from the input rows. Backward: all gradients

@@ -11,6 +11,10 @@
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
+
+enum { SELF, NEIGH, BIAS, N_PARAMETERS };
 
 /* ---- forward ---- */
 
@@ -20,8 +24,8 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 {
     bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
     if (first) {
-        return sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF,
-                           sl_layer_pass_value(lp, p, SL_BIAS), 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+        return sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SELF, sl_layer_pass_value(lp, p, BIAS),
+                           0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
     return SL_OK;
 }
@@ -31,14 +35,14 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
-    starpu_data_handle_t w = sl_layer_pass_value(lp, p, SL_NEIGH);
+    starpu_data_handle_t w = sl_layer_pass_value(lp, p, NEIGH);
     uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     bool begun = lp->pass->training;
     enum sl_status st;
-    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, SL_BIAS), begun, z),
+    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, BIAS), begun, z),
            done);
     if (!begun) {
-        st = sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
+        st = sl_multiply(lp, p, row, SELF, NULL, 1, z);
     }
 done:
     return st;
@@ -62,7 +66,7 @@ done:
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    return sl_convolve(lp, SL_NEIGH, begin, combine);
+    return sl_convolve(lp, NEIGH, begin, combine);
 }
 
 /* ---- backward ---- */
@@ -75,7 +79,7 @@ static enum sl_status self_gradient(const struct sl_layer_pass *lp)
         const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
         for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
             uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
-            SL_TRY(st, sl_multiply_back(lp, p, row, SL_SELF, true, gz->chunk[c]), done);
+            SL_TRY(st, sl_multiply_back(lp, p, row, SELF, BIAS, gz->chunk[c]), done);
         }
     }
 done:
@@ -91,10 +95,9 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
         starpu_data_handle_t gh = sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk];
-        SL_TRY(
-            st,
-            sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_SELF), 1, gh, place.row),
-            done);
+        SL_TRY(st,
+               sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SELF), 1, gh, place.row),
+               done);
     }
     if (lp->layer->residual) {
         st = sl_residual_back(lp, p);
@@ -109,13 +112,13 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
     if (!project_first) {
-        SL_TRY(st, sl_sum_back(lp, SL_NEIGH), done);
+        SL_TRY(st, sl_sum_back(lp, NEIGH), done);
     }
     if (wanted) {
         SL_TRY(st, lp->pass->source->send_back(lp), done);
     }
     if (!project_first) {
-        SL_TRY(st, sl_sum_gradient(lp, SL_NEIGH, false), done);
+        SL_TRY(st, sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER), done);
     }
     SL_TRY(st, self_gradient(lp), done);
     if (wanted) {
@@ -124,7 +127,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
             SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
                    done);
             if (project_first) {
-                SL_TRY(st, sl_project_back(lp, p, SL_NEIGH), done);
+                SL_TRY(st, sl_project_back(lp, p, NEIGH), done);
             }
             if (lp->i > 0) {
                 SL_TRY(st, self_rows(lp, p), done);
@@ -139,11 +142,16 @@ done:
  * the neighbour matrix. */
 const struct sl_layer_kind sl_sage = {
     .name = "sage",
-    .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, 0},
-                  [SL_NEIGH] = {SL_SHAPE_MATRIX,
-                                {{"layers.#.fc_neigh.weight", true}, {"convs.#.lin_l.weight", true}},
-                                0},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}}, 0}},
+    .parameter =
+        {[SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, .key = 0},
+         [NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.fc_neigh.weight", true}, {"convs.#.lin_l.weight", true}}, .key = 1},
+         [BIAS] = {SL_SHAPE_VECTOR,
+                   {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}},
+                   .key = 2,
+                   .is_output_bias = true}},
+    .n_parameters = N_PARAMETERS,
+    .sum = &sl_sum_mean,
+    .rows = sl_declare_convolution,
     .forward = forward,
     .backward = backward,
 };

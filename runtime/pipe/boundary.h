@@ -5,10 +5,10 @@
  * of each other.
  *
  * With several pipeline slots and --recompute, a layer's boundary rows are packed (codelets/exchange.h) as soon as
- * they exist. Only packed rows are kept: for later slots, as history, and, as gradients, for earlier slots. When a
- * chunk needs its remaining rows, it computes the rows again. In an epoch that makes a new history, the sums of
- * boundary vertices are kept as well, and only the sums of inner vertices are computed again; all neighbours of an
- * inner vertex are in its chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are on a boundary.
+ * they exist. Only packed rows are kept. Later slots and later epochs (history) read packed rows, and earlier slots
+ * read packed gradients. A chunk computes its remaining rows again. In an epoch that makes a new history, the sums of
+ * boundary vertices are kept, too. Then only the sums of inner vertices are computed again. All neighbours of an inner
+ * vertex are in its own chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are on a boundary.
  *
  * In the lists of this file a chunk's neighbours are numbered by the rows it reads. A vertex of the chunk itself has
  * its id. A vertex of another chunk has N + i, where i is its index among all boundary vertices. Lists keep their
@@ -36,9 +36,9 @@ struct sl_pipe_boundary {
     uint32_t *first;
     /* Ids of the boundary vertices, ascending. */
     sl_vertex *vertices;
-    /* uint16, by number: the chunk. */
+    /* uint16: the chunk of each vertex, indexed by number. */
     starpu_data_handle_t parts;
-    /* sl_real, by number: copies of the shards' factors. */
+    /* sl_real: copies of the shards' factors, indexed by number. */
     starpu_data_handle_t factors;
     struct sl_pipe_boundary_chunk *chunk;
     /* Memory behind the handles. `destinations` is NULL if the graph is symmetric. */

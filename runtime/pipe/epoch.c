@@ -4,7 +4,6 @@
  * A whole epoch as task submissions. Read sl_pipe_epoch first. */
 #include "runtime/pipe/epoch.h"
 
-#include "codelets/loss.h"
 #include "runtime/machine/pool.h"
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"
@@ -196,7 +195,7 @@ static void begin(struct sl_pipe *p, uint64_t epoch)
     p->pass.step = epoch;
     p->losses.n = 0;
     count_turns(p);
-    for (uint32_t k = 0; k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
+    for (uint32_t k = 0; k < p->work.model->n_layers * SL_MAX_PARAMETERS; k++) {
         p->gradients[k].n = 0;
     }
 }
@@ -343,7 +342,7 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
 
 static enum sl_status open_partials(struct sl_pipe *p)
 {
-    uint32_t n = p->work.model->n_layers * SL_N_PARAMETERS;
+    uint32_t n = p->work.model->n_layers * SL_MAX_PARAMETERS;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n, sizeof *p->gradients, "partial gradients", &p->gradients), done);
     for (uint32_t k = 0; k < n; k++) {
@@ -478,7 +477,7 @@ void sl_pipe_close(struct sl_pipe *p)
     close_rows(p);
     sl_pool_borrow_near_only(false);
     if (p->gradients != NULL) {
-        for (uint32_t k = 0; k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
+        for (uint32_t k = 0; k < p->work.model->n_layers * SL_MAX_PARAMETERS; k++) {
             sl_partials_close(&p->gradients[k]);
         }
     }

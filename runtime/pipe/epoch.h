@@ -57,8 +57,8 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *pipe, uint64_t epoch, const struct 
                              starpu_data_handle_t loss, starpu_data_handle_t exact);
 
 /* Measure the seconds of each layer. The largest chunk of this rank goes forward and backward by itself; the call
- * waits after each layer. Parameters do not change and no row is kept. Only one chunk has rows at a time. No task may
- * be running. SL_EINVAL, SL_ESTARPU, SL_ENOMEM, the failure of a task. */
+ * waits after each layer. The parameters stay as they are. Rows exist for this chunk only, and are freed at the end. No
+ * task may be running. SL_EINVAL, SL_ESTARPU, SL_ENOMEM, the failure of a task. */
 enum sl_status sl_pipe_time(struct sl_pipe *pipe, double *seconds_out);
 
 #endif

@@ -4,8 +4,8 @@
  * A forward pass by itself with all chunks in one slot. Rows are dropped as soon as the next layer has read them. */
 #include "runtime/pipe/exact.h"
 
-#include "codelets/loss.h"
 #include "runtime/model/run.h"
+#include "runtime/objective/objective.h"
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
 
@@ -85,17 +85,21 @@ done:
 static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;
+    const struct sl_objective *objective = sl_objective_of(shards);
     const struct sl_rows *z = sl_layer_pass_rows(lp, q, SL_ROWS_Z);
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    struct sl_labels_handles labels = {
-        .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
+    struct sl_objective_rows rows = {.frontier = shards->ids,
+                                     .row0 = shards->part[q].first,
+                                     .targets = p->graph.chunk[q].targets,
+                                     .first = shards->part[q].first};
     starpu_data_handle_t share;
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ, lp->level, shards->n_classes), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ), done);
     if (z->split.n_chunks > 0) {
         SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, sizeof(double), &share), done);
-        st = sl_loss_submit(&head, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
-                            sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);
+        rows.z = z->chunk[0];
+        st = objective->kind->lose(objective, &head, &rows, sl_objective_scale_all(objective, shards),
+                                   sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);
     }
 done:
     return st;

@@ -101,13 +101,22 @@ done:
     return st;
 }
 
-static enum sl_status fill_labels(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
+static void *train_row(const struct sl_shards *shards, const struct sl_pipe_graph *g, sl_vertex v)
 {
+    return (char *)g->train_targets + (size_t)v * shards->targets.width * SL_TARGET_BYTES;
+}
+
+static enum sl_status fill_targets(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
+{
+    size_t row_bytes = (size_t)shards->targets.width * SL_TARGET_BYTES;
     enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *g->train_labels, "training labels", &g->train_labels),
-           done);
+    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, row_bytes, "training targets", &g->train_targets), done);
     for (uint32_t v = shards->part[plan->first_pe].first; v < shards->part[plan->end_pe - 1].end; v++) {
-        g->train_labels[v] = shards->set_of[v] == SL_SET_TRAIN ? shards->label_of[v] : -1;
+        if (shards->set_of[v] == SL_SET_TRAIN) {
+            memcpy(train_row(shards, g, v), sl_shards_targets(shards, v), row_bytes);
+        } else {
+            memset(train_row(shards, g, v), 0xff, row_bytes); /* unknown */
+        }
     }
 done:
     return st;
@@ -157,7 +166,8 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
         chunk->in.vertices = sl_pipe_readable(g->numbered.sources + offsets[part->first], n, sizeof *g->sources);
     }
     chunk->out = g->transposed.offsets == NULL ? chunk->in : out_lists(&g->transposed, part->first, part->end);
-    chunk->labels = sl_pipe_readable(g->train_labels + part->first, part->end - part->first, sizeof *g->train_labels);
+    chunk->targets = sl_pipe_readable(train_row(shards, g, part->first),
+                                      (uint64_t)(part->end - part->first) * shards->targets.width, SL_TARGET_BYTES);
 }
 
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *out)
@@ -166,7 +176,7 @@ enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_sh
     *out = (struct sl_pipe_graph){.n_chunks = shards->n_parts, .numbered = shards->partition->graph};
     SL_TRY(st, sl_pipe_transpose(plan, shards, &out->transposed), done);
     SL_TRY(st, open_sides(plan, shards, out), done);
-    SL_TRY(st, fill_labels(plan, shards, out), done);
+    SL_TRY(st, fill_targets(plan, shards, out), done);
     SL_TRY(st, fill_meets(plan, shards, out), done);
     SL_TRY(st, sl_alloc_zero(out->n_chunks, sizeof *out->chunk, "chunks", &out->chunk), done);
     for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
@@ -188,7 +198,7 @@ void sl_pipe_graph_close(struct sl_pipe_graph *g)
 {
     if (g->chunk != NULL) {
         for (uint32_t q = 0; q < g->n_chunks; q++) {
-            sl_handle_close(g->chunk[q].labels);
+            sl_handle_close(g->chunk[q].targets);
             if (g->sources != NULL) {
                 sl_handle_close(g->chunk[q].in.vertices);
             }
@@ -205,7 +215,7 @@ void sl_pipe_graph_close(struct sl_pipe_graph *g)
     sl_free(g->sources);
     sl_graph_free(&g->transposed);
     sl_free(g->chunk);
-    sl_free(g->train_labels);
+    sl_free(g->train_targets);
     sl_free(g->meets);
     *g = (struct sl_pipe_graph){0};
 }

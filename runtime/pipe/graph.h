@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The graph as full-graph training needs it, beside the shards: out-neighbours, the pairs of chunks that share edges,
- * and the labels of training vertices only. Chunks are the shards' parts. With several ranks a rank has this for its
+ * and the targets of training vertices only. Chunks are the shards' parts. With several ranks a rank has this for its
  * own chunks: the chunks of its PEs in the crew's plan.
  */
 #ifndef SL_RUNTIME_PIPE_GRAPH_H
@@ -37,14 +37,14 @@ struct sl_pipe_side {
 
 struct sl_pipe_chunk {
     struct sl_pipe_lists in, out;
-    /* int32: the label of a training vertex, -1 for all remaining vertices. */
-    starpu_data_handle_t labels;
+    /* As struct sl_shard's. Targets of vertices outside the training set are unknown. */
+    starpu_data_handle_t targets;
 };
 
 struct sl_pipe_graph {
     /* K: the shards' parts. */
     uint32_t n_chunks;
-    /* Empty if the graph is symmetric, so that its own lists serve (transpose.h). */
+    /* Empty if the graph is symmetric: then the graph equals its transpose (transpose.h). */
     struct sl_graph transposed;
     /* Halo of `transposed`, if the crew has several ranks. */
     struct sl_halo halo;
@@ -55,8 +55,8 @@ struct sl_pipe_graph {
     struct sl_graph numbered;
     sl_vertex *sources;
     struct sl_pipe_side in, out;
-    /* [N], filled in for own chunks. */
-    int32_t *train_labels;
+    /* [N x width], filled in for own chunks. */
+    void *train_targets;
     /* [K x K]: entry q K + s says whether an edge leads from chunk s to chunk q. Filled in if q or s is an own
      * chunk. */
     bool *meets;

@@ -10,24 +10,13 @@
 
 #define LAG 0.2        /* fraction of H by which the exact loss may exceed the stale loss */
 #define PROGRESS 0.9   /* fraction of B below which an exact loss is good in any case */
-#define GUESSING 0.95  /* fraction of H above which answers are as good as guesses */
+#define GUESSING 0.95  /* fraction of H above which answers are as good as a constant */
 #define LEAST_EVERY 10 /* epochs between checks, at least */
 #define LATE 50        /* first epoch in which guessing counts, at least */
 
-struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts)
+struct sl_guard sl_guard_of(double guess)
 {
-    double n = 0;
-    double entropy = 0;
-    for (uint32_t c = 0; c < n_classes; c++) {
-        n += counts[c];
-    }
-    for (uint32_t c = 0; c < n_classes; c++) {
-        double share = counts[c] / n;
-        if (counts[c] > 0) {
-            entropy -= share * log(share);
-        }
-    }
-    return (struct sl_guard){entropy, entropy};
+    return (struct sl_guard){guess, guess};
 }
 
 bool sl_guard_due(uint64_t epoch, uint32_t history_every)
@@ -37,15 +26,15 @@ bool sl_guard_due(uint64_t epoch, uint32_t history_every)
 
 bool sl_guard_good(const struct sl_guard *g, double exact)
 {
-    return exact < PROGRESS * g->entropy;
+    return exact < PROGRESS * g->guess;
 }
 
 bool sl_guard_check(struct sl_guard *g, uint64_t epoch, uint32_t history_every, double stale, double exact)
 {
     uint64_t late = 3 * (uint64_t)history_every > LATE ? 3 * (uint64_t)history_every : LATE;
     bool fires = !isfinite(stale) || !isfinite(exact) ||
-                 (exact - stale > LAG * g->entropy && exact > PROGRESS * g->least) ||
-                 (epoch >= late && exact > GUESSING * g->entropy);
+                 (exact - stale > LAG * g->guess && exact > PROGRESS * g->least) ||
+                 (epoch >= late && exact > GUESSING * g->guess);
     g->least = exact < g->least ? exact : g->least;
     return fires;
 }

@@ -6,7 +6,8 @@
  * accuracy of 0.14 instead of 0.68.
  *
  * Every max(R, 10) epochs the guard compares S and E, computed with the same weights and dropout masks. H is the
- * entropy of the training labels. B is the least of H and the E of earlier checks. The guard fires if
+ * loss of the best answer that is the same for all training vertices: with classes, their entropy. B is the least of H
+ * and the E of earlier checks. The guard fires if
  *   S or E is not finite, or
  *   E - S > 0.2 H and E > 0.9 B, or
  *   E > 0.95 H, from epoch max(50, 3 R) on.
@@ -24,12 +25,12 @@
 #include <stdint.h>
 
 struct sl_guard {
-    double entropy; /* H, in nats */
-    double least;   /* B */
+    double guess; /* H */
+    double least; /* B */
 };
 
-/* A guard before its first check. counts [n_classes]: training vertices of each class. */
-struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts);
+/* A guard before its first check. guess: H. */
+struct sl_guard sl_guard_of(double guess);
 
 /* Whether an epoch (counted from 0) is checked. */
 bool sl_guard_due(uint64_t epoch, uint32_t history_every);

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "runtime/model/rows.h"
 #include "runtime/model/run.h"
 #include "tasks/handle.h"
 
@@ -29,13 +30,12 @@ struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)
 
 bool sl_pipe_aggregates(const struct sl_layer_pass *lp)
 {
-    return lp->layer->from != lp->layer->level;
+    return sl_layer_aggregates(lp->layer);
 }
 
 enum sl_role sl_pipe_travelling(const struct sl_layer_pass *lp)
 {
-    enum sl_role input = lp->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return lp->layer->training.project_first ? SL_ROWS_PROJECTED : input;
+    return lp->layer->training.travelling;
 }
 
 bool sl_pipe_rounds(const struct sl_layer_pass *lp)
@@ -45,10 +45,7 @@ bool sl_pipe_rounds(const struct sl_layer_pass *lp)
 
 enum sl_role sl_pipe_returning(const struct sl_layer_pass *lp)
 {
-    if (sl_pipe_rounds(lp)) {
-        return SL_ROWS_GBACK;
-    }
-    return sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA;
+    return sl_pipe_rounds(lp) ? SL_ROWS_GBACK : lp->layer->training.returning;
 }
 
 /* ---- segments ---- */
@@ -98,12 +95,17 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
     return travels || read_again || ends_segment(p, i);
 }
 
-/* Whether rows of a role stay. Travelling rows stay for later slots; the backward pass does not need travelling
- * rows. */
+/* Whether the layer's backward pass reads its projected rows. */
+static bool reads_projected(const struct sl_layer_pass *lp)
+{
+    return lp->layer->training.row[SL_ROWS_PROJECTED].end == SL_UNTIL_BACKWARD;
+}
+
+/* Whether rows of a role stay. Travelling rows stay for later slots. Projected rows may stay for the backward pass. */
 static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_role role)
 {
     if (sl_pipe_aggregates(lp) && role == sl_pipe_travelling(lp)) {
-        return read_later(p);
+        return read_later(p) || (role == SL_ROWS_PROJECTED && reads_projected(lp) && !p->work.settings->recompute);
     }
     return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, lp->i));
 }
@@ -136,7 +138,7 @@ static void drop_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
     enum sl_role role = sl_pipe_travelling(lp);
     if (sl_pipe_aggregates(lp) && !read_later(p)) {
         for (uint32_t way = 0; way < lp->n_pes; way++) {
-            if (role != SL_ROWS_INPUT) {
+            if (role != SL_ROWS_INPUT && !(role == SL_ROWS_PROJECTED && reads_projected(lp))) {
                 sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], role));
             }
         }

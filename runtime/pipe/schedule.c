@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/objective/objective.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/guard.h"
 #include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
 #include "runtime/report/metrics.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
@@ -44,7 +46,7 @@ struct watch {
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    /* Of one epoch. */
+    /* Counts of one epoch. */
     struct sl_pipe_traffic traffic;
     /* For a checkpoint, at rank 0: each layer's history by renumbered id, or NULL. */
     void *saved[SL_MAX_MODEL_LAYERS];
@@ -87,7 +89,7 @@ static enum sl_status clear_moments(struct sl_model *model)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *parameter = &model->layer[i].parameter[k];
             size_t n = (size_t)parameter->n_rows * parameter->n_columns;
             if (sl_parameter_trained(parameter)) {
@@ -486,46 +488,24 @@ done:
 
 /* ---- open, close ---- */
 
-/* Count training vertices by class in this rank's chunks. Only the first crew counts, since each crew has all
- * chunks. */
-static void count_labels(const struct sl_pipe *p, double *counts)
-{
-    const int32_t *labels = p->graph.train_labels;
-    sl_vertex end = first_own(p) + n_own(p);
-    if (p->plan.first_crew == 0) {
-        for (sl_vertex v = first_own(p); v < end; v++) {
-            if (labels[v] >= 0) {
-                counts[labels[v]]++;
-            }
-        }
-    }
-}
-
 static enum sl_status open_watch(struct pipeline *l)
 {
     const struct sl_work *work = &l->pipe.work;
-    const struct sl_shards *shards = work->shards;
     size_t n = sl_model_entries(work->model);
     struct watch *w = &l->watch;
-    double *counts = NULL;
     enum sl_status st = SL_OK;
     w->best_exact = w->exact = NAN;
     w->on = work->settings->guard == SL_GUARD_ON && l->pipe.order.n_slots > 1;
     if (!w->on) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc_zero(shards->n_classes, sizeof *counts, "classes", &counts), done);
-    count_labels(&l->pipe, counts);
-    SL_TRY(st, sl_ranks_sum(shards->n_classes, counts), done);
-    SL_TRY(st, sl_ranks_broadcast(counts, shards->n_classes * sizeof *counts), done);
     l->pipe.watched = true;
-    w->guard = sl_guard_of(shards->n_classes, counts);
+    w->guard = sl_guard_of(sl_objective_of(work->shards)->guess);
     SL_TRY(st, sl_alloc(n, sizeof *w->best, "the best weights", &w->best), done);
     SL_TRY(st, sl_alloc(n, sizeof *w->now, "weights", &w->now), done);
     starpu_matrix_data_register(&w->handle, STARPU_MAIN_RAM, (uintptr_t)&w->exact, 1, 1, 1, sizeof w->exact);
     st = read_weights(work->model, w->best);
 done:
-    sl_free(counts);
     return st;
 }
 
@@ -564,15 +544,16 @@ static void close_pipeline(void *own)
 static void describe_stages(const struct sl_pipe *p, FILE *stream)
 {
     uint32_t n = 0;
-    fprintf(stream, "stages    of");
+    size_t used = 0;
+    char text[12 * SL_MAX_LAYERS];
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         n++;
         if (i + 1 == p->work.model->n_layers || p->stage[i + 1] != p->stage[i]) {
-            fprintf(stream, " %u", n);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used > 0 ? ", " : "", n);
             n = 0;
         }
     }
-    fprintf(stream, " layers\n");
+    sl_print_line(stream, "stages", "of %s layers", text);
 }
 
 static void describe(const void *own, FILE *stream)
@@ -581,15 +562,17 @@ static void describe(const void *own, FILE *stream)
     const struct sl_settings *s = p->work.settings;
     const struct sl_partition *partition = p->work.shards->partition;
     uint64_t n_edges = partition->graph.n_edges;
-    fprintf(stream, "pipeline  %u stages, %u ways, %u chunks in %u slots, %s order, cross-edge ratio %.3f\n", s->stages,
-            s->ways, p->order.n_chunks, p->order.n_slots,
-            s->chunk_order == SL_CHUNK_ORDER_SHUFFLE ? "shuffled" : "fixed",
-            n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
+    sl_print_line(stream, "pipeline", "%u %s, %u %s, %u %s in %u %s, %s order, cross-edge ratio %.3f", s->stages,
+                  sl_noun(s->stages, "stage", "stages"), s->ways, sl_noun(s->ways, "way", "ways"), p->order.n_chunks,
+                  sl_noun(p->order.n_chunks, "chunk", "chunks"), p->order.n_slots,
+                  sl_noun(p->order.n_slots, "slot", "slots"),
+                  s->chunk_order == SL_CHUNK_ORDER_SHUFFLE ? "shuffled" : "fixed",
+                  n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
     if (s->stages > 1) {
         describe_stages(p, stream);
     }
     if (p->order.n_slots == 1) {
-        fprintf(stream, "exact     one slot: all rows are of the epoch itself\n");
+        sl_print_line(stream, "exact", "one slot: all rows are of the epoch itself");
     }
 }
 

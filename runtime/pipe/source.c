@@ -7,7 +7,7 @@
 
 #include "codelets/blend.h"
 #include "codelets/exchange.h"
-#include "codelets/pull.h"
+#include "runtime/model/sums.h"
 #include "runtime/pipe/pipe.h"
 #include "runtime/pipe/recompute.h"
 #include "runtime/pipe/traffic.h"
@@ -147,7 +147,7 @@ static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
     const struct sl_rows *rounded = sl_layer_pass_rows(lp, q, SL_ROWS_GBACK);
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GBACK, lp->level, gradient->n_columns), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GBACK), done);
     if (gradient->split.n_chunks > 0) {
         st = sl_blend_submit(&head, SL_STAGE_BACKWARD, gradient->split.n_rows, 1,
                              (struct sl_blend_rows){gradient->chunk[0], 0}, 0,
@@ -268,14 +268,13 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
                            const struct operands *operands, starpu_data_handle_t out, int beta)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
-    enum sl_pull_weights mean = from->back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
-    bool symmetric = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
+    const struct sl_sum_kind *kind = lp->layer->kind->sum;
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     struct sl_pull args = {.offsets = from->lists->offsets,
                            .vertices = from->lists->vertices,
                            .part_of = from->parts,
                            .first = from->first,
-                           .weights = symmetric ? SL_PULL_SYMMETRIC : mean,
+                           .weights = from->back ? kind->pull_back : kind->pull,
                            .scale = lp->layer->scale,
                            .first_id = from->first_id,
                            .n_edges = from->lists->n_edges,
@@ -355,7 +354,7 @@ done:
 static struct sl_partials *lists(const struct sl_layer_pass *lp, uint32_t replica, int parameter)
 {
     (void)replica;
-    return &pipe_of(lp)->gradients[lp->i * SL_N_PARAMETERS + (uint32_t)parameter];
+    return &pipe_of(lp)->gradients[lp->i * SL_MAX_PARAMETERS + (uint32_t)parameter];
 }
 
 static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t q, int parameter)

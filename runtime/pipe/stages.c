@@ -57,13 +57,12 @@ static struct sl_pipe *pipe_of(const struct sl_layer_pass *lp)
 struct crossing {
     uint32_t layer; /* the rows are in a role of this layer */
     enum sl_role role;
-    uint32_t n_columns;
 };
 
 static uint32_t list_crossings(const struct sl_model *model, uint32_t layer, bool back, struct crossing out[2])
 {
-    out[0] = (struct crossing){layer - 1, back ? SL_ROWS_GH : SL_ROWS_H, model->layer[layer].n_in};
-    out[1] = (struct crossing){0, back ? SL_ROWS_GINITIAL : SL_ROWS_H, model->layer[0].n_out};
+    out[0] = (struct crossing){layer - 1, back ? SL_ROWS_GH : SL_ROWS_H};
+    out[1] = (struct crossing){0, back ? SL_ROWS_GINITIAL : SL_ROWS_H};
     return sl_pipe_reads_first(model, layer) ? 2 : 1;
 }
 
@@ -81,7 +80,7 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossin
     struct sl_rows *rows = sl_layer_pass_rows(&layer, q, crossing->role);
     enum sl_status st = SL_OK;
     if (!gives) {
-        SL_TRY(st, sl_layer_pass_shape(&layer, q, crossing->role, layer.level, crossing->n_columns), done);
+        SL_TRY(st, sl_layer_pass_shape(&layer, q, crossing->role), done);
     }
     if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
         if (gives) {
@@ -175,8 +174,8 @@ static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, b
                    sl_real *values)
 {
     size_t n = 0;
-    for (uint32_t k = first * SL_N_PARAMETERS; k < end * SL_N_PARAMETERS; k++) {
-        const struct sl_parameter *parameter = &model->layer[k / SL_N_PARAMETERS].parameter[k % SL_N_PARAMETERS];
+    for (uint32_t k = first * SL_MAX_PARAMETERS; k < end * SL_MAX_PARAMETERS; k++) {
+        const struct sl_parameter *parameter = &model->layer[k / SL_MAX_PARAMETERS].parameter[k % SL_MAX_PARAMETERS];
         size_t size = (size_t)parameter->n_rows * parameter->n_columns;
         sl_real *array[3];
         uint32_t n_arrays = sl_parameter_trained(parameter) ? arrays_of(parameter, checkpoint, array) : 0;

@@ -57,7 +57,8 @@ done:
 /* Bytes of a row of a layer's output, forward, and of its gradient, backward. */
 static uint64_t crossing_bytes_of(const struct sl_pipe *p, const struct sl_layer *layer)
 {
-    return layer->n_out * (sl_layer_element(layer, p->work.shards->row_element) + sizeof(sl_real));
+    return layer->n_out *
+           (sl_row_bytes(layer->training.row[SL_ROWS_H].dtype, p->work.shards->row_element) + sizeof(sl_real));
 }
 
 /* Bytes per vertex into the stage that begins with layer i, and back. 0 if no stage begins there. */

@@ -43,7 +43,7 @@ void sl_gossip_permutation(uint32_t n, uint64_t index, uint64_t seed, uint32_t *
 void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint32_t *permutation, uint32_t j,
                         struct sl_partners *partners_out);
 
-/* The partners of all nodes in a step of a run. SL_EINVAL as in sl_gossip_check. */
+/* The partners of all nodes in step `step` of a run. SL_EINVAL as in sl_gossip_check. */
 enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
                                   struct sl_partners *partners_out);
 

@@ -20,7 +20,7 @@
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
-_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
+_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
@@ -31,227 +31,428 @@ _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-sc
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
+_Static_assert(SL_OBJECTIVE_AUTO == 0 && SL_OBJECTIVE_CLASS == 1 && SL_OBJECTIVE_LABELS == 2, "--objective");
+_Static_assert(SL_OBJECTIVE_REGRESSION == 3 && SL_LOSS_SQUARED == 0 && SL_LOSS_ABSOLUTE == 1, "--loss");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
 #define PREFIX "STARLING_" /* of environment variables */
 #define FANOUT_PER_LAYER 10
-#define HEADS 8 /* defaults of options that only one model has */
-#define ALPHA 0.1
-#define LAMBDA 0.5
+#define LAYERS 3            /* without --layers and --fanout */
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */
 #define MAX_BATCH (1 << 24) /* seeds */
 #define MAX_PES 256
 
 #define FIELD(name) offsetof(struct sl_settings, name)
 
+/* Bits of `programs`. */
+#define COOP (1U << SL_SCHEDULE_MINIBATCH)
+#define PIPE (1U << SL_SCHEDULE_PIPE)
+
+#define DATA SL_CHANGE_DATA
+#define LONGER SL_CHANGE_LONGER
+#define FREELY SL_CHANGE_FREELY
+#define PATH SL_SPREAD_PATH
+#define OWN SL_SPREAD_OWN
+
+/* The options of both programs, and all that the code knows about an option beside its effect.
+ *
+ * change: a run continues to the bit only if data, model and order of additions stay the same.
+ * - `transport` is part of the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use
+ *   cuSPARSE's order.
+ * - Place and time of tasks, and place of rows, change no bit: every sum has a fixed order.
+ * - `cpus` and `gpus` are free, although GPUs round differently from CPUs. The bits equal those of an uninterrupted
+ *   run if the same kind of device continues, with nccl the same number of GPUs, and without --cpus beside GPUs.
+ * - `load` is free: the checkpoint brings the weights.
+ * doc/guide/resume.md has `change` and `spread` with a reason each; tests/test_rules.c compares. */
 /* clang-format off */
 static const struct sl_option options[] = {
     {.name = "dataset", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(dataset), .initial = "arxiv",
      .argument = "NAME|DIR",
      .help = "Dataset: a name on the data path, or its folder. Only arxiv-synthetic and products-synthetic are "
-             "generated, and, with a warning, arxiv and products if they are not found"},
+             "generated, and, with a warning, arxiv and products if they are not found",
+     .change = DATA, .spread = OWN, .of_data = true, .common = true, .brief = "A name on the data path, or a folder",
+     .peers = "data,dataset-name,graph-name"},
     {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),
      .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",
-     .help = "Folders that are searched for datasets"},
+     .help = "Folders that are searched for datasets",
+     .change = FREELY, .spread = OWN, .of_data = true,
+     .peers = "root,data-dir,data-root,dataset-dir,dataset-path,datapath"},
     {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),
      .shown = "the only split of the dataset", .argument = "NAME",
-     .help = "Split into training, validation and test vertices"},
+     .help = "Split into training, validation and test vertices",
+     .change = DATA, .spread = OWN, .of_data = true, .peers = "split-name"},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
-     .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder"},
+     .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder",
+     .change = DATA, .spread = OWN, .of_data = true},
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
-     .help = "Keep the edges of the file. By default the reverse of each edge is added"},
+     .help = "Keep the edges of the file. By default the reverse of each edge is added",
+     .of_data = true},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
      .choices = "none,row", .initial = "none",
      .help = "Scale features. row: divide each vertex's features by their sum, if it is above 1 (as PyG's "
-             "NormalizeFeatures)"},
+             "NormalizeFeatures)",
+     .of_data = true},
     {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
-     .help = "Folder for the binary copies of datasets and partitions. none: keep no copies"},
+     .help = "Folder for the binary copies of datasets and partitions. none: keep no copies",
+     .change = FREELY, .spread = OWN, .of_data = true},
 
-    {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
+    {.name = "model", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
+     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. The sampled sums of gcn, gcnii and resgcn estimate the exact sums without bias"},
+             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
+             "gcnii, resgcn and gin estimate the exact sums without bias",
+     .of_model = true, .of_shape = true, .common = true,
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
+     .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
+     .peers = "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"},
+    {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
+     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
+     .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gcnii: deep "
+             "graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
+             "after layer norm",
+     .of_model = true, .of_shape = true, .common = true,
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gin: sums",
+     .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
+     .peers = "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
-     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)"},
+     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)",
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat",
+     .peers = "num-heads,n-heads,nheads,num-attention-heads,attention-heads"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
-     .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)"},
+     .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
+     .of_model = true, .needs = "model=gcnii"},
     {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
      .argument = "X",
-     .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
-    {.name = "layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(layers), .initial = "3", .min = 1,
-     .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers",
-     .help = "Layers that aggregate; also the hops that are sampled"},
+     .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)",
+     .of_model = true, .needs = "model=gcnii"},
+    {.name = "learn-epsilon", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(learn_epsilon),
+     .help = "Learn epsilon, the extra weight of a vertex in its own sum. Without it epsilon stays 0, or as loaded "
+             "(gin only)",
+     .needs = "model=gin"},
+    {.name = "layers", .group = "model", .programs = COOP, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
+     .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
+     .help = "Layers that aggregate; also the hops that are sampled",
+     .of_model = true, .of_shape = true, .common = true,
+     .peers = "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"},
+    {.name = "layers", .group = "model", .programs = PIPE, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
+     .max = SL_MAX_LAYERS, .shown = "3", .argument = "N",
+     .help = "Layers that aggregate",
+     .of_model = true, .of_shape = true, .common = true,
+     .peers = "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
-     .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers"},
+     .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers",
+     .of_model = true, .of_shape = true, .common = true,
+     .peers = "num-hidden,n-hidden,nhid,hidden-channels,hidden-size,hidden-dim,hidden-dims,hid-dim,"
+              "hid-size,hidden-units,num-units,n-units"},
     {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5",
-     .max = 0.9999, .argument = "X", .help = "Probability of dropping a hidden unit in training"},
+     .max = 0.9999, .argument = "X", .help = "Probability of dropping a hidden unit in training",
+     .common = true, .peers = "drop,drop-rate,dropout-rate,dropout-prob,feat-drop"},
     {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout),
-     .initial = "0", .max = 0.9999, .argument = "X", .help = "Probability of dropping an input feature in training"},
+     .initial = "0", .max = 0.9999, .argument = "X", .help = "Probability of dropping an input feature in training",
+     .programs = COOP, .peers = "in-drop,input-drop"},
     {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
-     .initial = "none", .help = "Norm of the hidden layers, before ReLU"},
+     .initial = "none", .help = "Norm of the hidden layers, before ReLU",
+     .of_model = true, .of_shape = true, .synonyms = "layernorm=layer,batchnorm=batch",
+     .peers = "normalization,norm-type"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
-     .help = "Add a layer's input to its output if both have the same width"},
+     .help = "Add a layer's input to its output if both have the same width",
+     .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
              "and epochs, and the factors of products. bf16: half the bytes, and at least twice the rate on "
              "processors and GPUs that multiply bf16. Sums are added up in float. Weights and sums of "
-             "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits"},
+             "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits",
+     .of_shape = true, .common = true, .brief = "Element type of rows; weights stay float",
+     .synonyms = "float32=float,fp32=float,f32=float,bfloat16=bf16", .peers = "dtype,dt,data-type"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
-     .help = "Start from the weights in this safetensors file, written by --save"},
+     .help = "Start from the weights in this safetensors file, written by --save",
+     .change = FREELY, .spread = PATH, .common = true, .brief = "Start from the weights in this safetensors file",
+     .peers = "load-model,load-weights,pretrained,model-path,load-path"},
 
     {.name = "pes", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(pes), .min = 1, .max = MAX_PES,
      .shown = "one per GPU; else 2, or the NUMA nodes if more", .argument = "N",
-     .help = "Processing elements (PEs). Each owns a part of the graph and has a frontier of its own"},
+     .help = "Processing elements (PEs). Each owns a part of the graph and has a frontier of its own",
+     .programs = COOP, .common = true, .brief = "Processing elements. Each owns a part of the graph",
+     .peers = "num-parts,n-parts,nparts,num-partitions"},
     {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
      .max = MAX_PES, .shown = "all PEs; 1 with gossip", .argument = "N",
-     .help = "PEs that cooperate on one minibatch. 1: independent minibatches. Must divide --pes"},
+     .help = "PEs that cooperate on one minibatch. 1: independent minibatches. Must divide --pes",
+     .programs = COOP},
     {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size),
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
-     .help = "Seed vertices per PE and step"},
+     .help = "Seed vertices per PE and step",
+     .programs = COOP, .common = true, .peers = "bs,train-batch-size,mini-batch-size,minibatch-size"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
-     .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .shown = "10 per layer", .argument = "N,N,...",
-     .hint = "--sampler full takes all in-neighbours",
-     .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds)"},
+     .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
+     .argument = "N,N,...",
+     .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds). "
+             "-1: all of them; -1 alone: in all layers. Without --layers, the length of the list is the number of "
+             "layers",
+     .programs = COOP, .of_shape = true, .common = true,
+     .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
+     .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
      .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
-             "share. full: all in-neighbours"},
+             "share. full: all in-neighbours",
+     .programs = COOP, .of_shape = true, .common = true,
+     .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor",
+     .peers = "sampling,sampling-method,sampler-type,sample-type"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
-     .help = "Use the same random numbers at every hop (labor only)"},
+     .help = "Use the same random numbers at every hop (labor only)",
+     .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
      .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all "
-             "steps"},
+             "steps",
+     .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "batch-dependency"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
-     .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended"},
+     .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended",
+     .programs = COOP, .change = FREELY, .peers = "prefetch,prefetch-factor,prefetch-depth"},
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
      .shown = "enough for all workers", .argument = "N",
-     .help = "Chunks of rows for each PE. One task computes one chunk"},
+     .help = "Chunks of rows for each PE. One task computes one chunk",
+     .programs = COOP, .peers = "num-chunks,n-chunks"},
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
      .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
      .help = "Keep the feature table in main memory, and a cache of N rows for each PE on its device. 0: each device "
              "has the whole table of its parts. auto: as 0, but if the table is too large for the GPUs, each GPU "
-             "caches as many rows as fit"},
+             "caches as many rows as fit",
+     .programs = COOP, .change = FREELY, .peers = "cache-size,gpu-cache-size,num-gpu-cached-features"},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
      .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
      .help = "lru: drop the least recently used rows. degree: keep the rows of the vertices that are sources most "
-             "often, for the whole run"},
-    {.name = "partition", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
+             "often, for the whole run",
+     .programs = COOP, .change = FREELY},
+    {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order"},
+     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order",
+     .of_shape = true, .peers = "part-method,partition-method,partitioner"},
+
+    {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
+     .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
+     .help = "Stages. Each has consecutive layers; at most one stage per layer",
+     .programs = PIPE, .change = FREELY, .common = true, .peers = "num-stages,n-stages,pipeline-stages"},
+    {.name = "stages-cut", .group = "pipeline", .kind = SL_OPTION_U32_LIST, .offset = FIELD(stages_cut),
+     .offset_n = FIELD(n_stages_cut), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_LAYERS - 1,
+     .shown = "by the time that layers take", .argument = "N,N,...",
+     .help = "First layer of each stage but the first, counted from 0",
+     .programs = PIPE, .change = FREELY},
+    {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
+     .max = MAX_PES, .argument = "N",
+     .help = "Ways of a stage. Each has chunks of its own, and the ways exchange rows in every layer. With as many "
+             "ways as chunks, training is exact",
+     .programs = PIPE, .common = true, .brief = "Ways of a stage. As many ways as chunks: exact training"},
+    {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1,
+     .max = MAX_PES, .shown = "4 times stages times ways", .argument = "N",
+     .help = "Chunks of the graph; a multiple of --ways",
+     .programs = PIPE, .common = true, .peers = "num-chunks,n-chunks,num-parts,num-partitions"},
+    {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
+     .choices = "shuffle,fixed", .initial = "shuffle",
+     .help = "Order in which a way takes its chunks. shuffle: drawn anew in each epoch. fixed: as numbered",
+     .programs = PIPE},
+    {.name = "gradient-factor", .group = "pipeline", .kind = SL_OPTION_REAL, .offset = FIELD(gradient_factor),
+     .initial = "2", .min = 1, .max = 2, .argument = "1|2",
+     .help = "Factor of the gradients that come back from later chunks. It makes up for the gradients that never "
+             "come back",
+     .programs = PIPE},
+    {.name = "recompute", .group = "pipeline", .kind = SL_OPTION_FLAG, .offset = FIELD(recompute),
+     .help = "Keep only the input of each stage and the rows on chunk boundaries, and compute the other rows again "
+             "in the backward pass: less memory, the same bits",
+     .programs = PIPE, .change = FREELY, .common = true,
+     .brief = "Use less memory: compute rows again in the backward pass"},
+    {.name = "guard", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(guard), .choices = "on,off",
+     .initial = "on",
+     .help = "Compare the loss with the exact loss every --history-every epochs (10 at least). If history misleads, "
+             "continue exactly from the best weights so far",
+     .programs = PIPE},
+    {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every),
+     .initial = "23", .min = 1, .argument = "N", .unit = "epochs",
+     .help = "Epochs between snapshots of the history, the rows that replace rows of later chunks. 1: rows of the last "
+             "epoch",
+     .programs = PIPE},
+    {.name = "partition", .group = "pipeline", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
+     .choices = "metis,random,none", .initial = "metis",
+     .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order",
+     .of_shape = true, .peers = "part-method,partition-method,partitioner"},
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",
      .help = "How the groups' gradients are combined. allreduce: summed in every step. dissemination and cube are "
              "gossip (GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
-             "--save, --predict and --embed are then of the average of all replicas"},
+             "--save, --predict and --embed are then of the average of all replicas",
+     .programs = COOP, .leads = true, .synonyms = "all-reduce=allreduce"},
     {.name = "gossip-what", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(gossip_what),
      .choices = "grad,weight", .initial = "weight",
      .help = "What partners mix. weight: weights after the update. grad: gradients before the update, as "
-             "GossipGraD's public code does (replicas drift apart)"},
+             "GossipGraD's public code does (replicas drift apart)",
+     .programs = COOP},
     {.name = "gossip-average-every", .group = "gradients", .kind = SL_OPTION_U32,
      .offset = FIELD(gossip_average_every), .initial = "0", .argument = "N", .unit = "steps",
-     .help = "Steps between averages of the weights of all replicas. 0: never"},
+     .help = "Steps between averages of the weights of all replicas. 0: never",
+     .programs = COOP, .needs = "sync=dissemination,cube"},
     {.name = "gossip-local-size", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_local_size),
      .initial = "1", .min = 1, .max = MAX_PES, .argument = "N", .unit = "replicas",
      .help = "Replicas that are averaged in every step and gossip as a single replica. Must divide the number of "
-             "replicas"},
+             "replicas",
+     .programs = COOP, .needs = "sync=dissemination,cube"},
     {.name = "gossip-ring", .group = "gradients", .kind = SL_OPTION_FLAG, .offset = FIELD(gossip_ring),
-     .help = "Pass the seeds of a minibatch to the next group after use, instead of shuffling all seeds every epoch"},
+     .help = "Pass the seeds of a minibatch to the next group after use, instead of shuffling all seeds every epoch",
+     .programs = COOP, .needs = "sync=dissemination,cube"},
 
+    {.name = "objective", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(objective),
+     .choices = "auto,class,labels,regression", .initial = "auto",
+     .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
+             "regression: columns of numbers. auto: by the targets (raw/node-label). A single column of whole numbers "
+             "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
+     .peers = "task,task-type,problem-type"},
+    {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
+     .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
+     .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
+    {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
+     .argument = "balanced|FILE",
+     .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
+             "more. FILE: one number a line",
+     .spread = PATH, .peers = "class-weight,pos-weight,balance"},
+    {.name = "label-smoothing", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(label_smoothing),
+     .initial = "0", .max = 0.9999, .argument = "X",
+     .help = "Share of a vertex's target that is spread over all classes (class only)",
+     .peers = "smoothing,smooth"},
+    {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
+     .shown = "acc, ap or mse", .argument = "NAME",
+     .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2",
+     .peers = "monitor,metric,best-metric"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
-     .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)"},
+     .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
+     .change = LONGER, .common = true, .peers = "num-epochs,n-epochs,nepochs,num-epoch,max-epochs,train-epochs"},
     {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
-     .argument = "X", .help = "Learning rate of Adam"},
+     .argument = "X", .help = "Learning rate of Adam",
+     .common = true, .peers = "learning-rate,learn-rate,base-lr"},
     {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
      .choices = "none,cosine,step", .initial = "none",
      .help = "Learning rate over the epochs. cosine: goes down to 0. step: is divided by ten after each third of the "
-             "epochs"},
+             "epochs",
+     .leads = true, .synonyms = "constant=none", .peers = "scheduler,lr-scheduler,lr-policy"},
     {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
-     .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients"},
+     .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients",
+     .common = true, .peers = "wd,l2,l2-reg,l2-norm"},
     {.name = "patience", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(patience), .initial = "0",
      .argument = "N", .unit = "evaluations",
-     .help = "Stop after N evaluations without a better validation score. 0: never"},
+     .help = "Stop after N evaluations without a better validation score. 0: never",
+     .change = FREELY, .peers = "early-stop,early-stopping,early-stop-patience"},
     {.name = "seed", .group = "training", .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",
-     .argument = "N", .help = "Seed of all random choices"},
+     .argument = "N", .help = "Seed of all random choices",
+     .common = true, .peers = "random-seed,rand-seed,manual-seed"},
     {.name = "eval-every", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(eval_every), .initial = "1",
-     .argument = "N", .unit = "epochs", .help = "Epochs between evaluations. 0: only after the last epoch"},
+     .argument = "N", .unit = "epochs", .help = "Epochs between evaluations. 0: only after the last epoch",
+     .change = FREELY, .peers = "eval-steps,eval-interval,eval-freq,evaluate-every,val-every"},
 
     {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
      .help = "Write metrics, one JSON object a line. -: to standard output. With --resume the file is first cut back "
-             "to the checkpoint, then appended to"},
+             "to the checkpoint, then appended to",
+     .change = FREELY, .spread = PATH, .written = true, .common = true,
+     .brief = "Write metrics, one JSON object a line", .peers = "log,log-file,logfile,log-path"},
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
-     .help = "Write the metrics of each step, too"},
+     .help = "Write the metrics of each step, too",
+     .change = FREELY},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
-     .help = "Save the weights of the best epoch at the end, as safetensors"},
+     .help = "Save the weights of the best epoch at the end, as safetensors",
+     .change = FREELY, .spread = PATH, .written = true, .common = true,
+     .peers = "save-model,save-path,model-out,save-weights,model-dir"},
     {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names),
      .choices = "dgl,pyg", .initial = "dgl",
-     .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both"},
+     .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both",
+     .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the class scores of all vertices at the end, as .npy. The scores are of the best epoch"},
+     .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers. "
+             "They are of the best epoch",
+     .change = FREELY, .spread = PATH, .written = true, .common = true,
+     .brief = "Write the outputs of all vertices, as .npy",
+     .peers = "predictions,save-predictions,save-pred,pred-file"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
-     .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch"},
+     .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch",
+     .change = FREELY, .spread = PATH, .written = true, .peers = "embedding,embeddings,save-embeddings,save-embed"},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
      .argument = "DIR",
      .help = "Save the whole state in this folder after each epoch and when interrupted. Only a single run at a time "
-             "may use the folder"},
+             "may use the folder",
+     .change = FREELY, .spread = PATH, .written = true, .common = true,
+     .brief = "Save the whole state in this folder after each epoch and when interrupted",
+     .peers = "ckpt,ckpt-dir,ckpt-path,checkpoint-dir,checkpoint-path"},
     {.name = "resume", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(resume), .choices = "no,yes,auto",
      .initial = "no", .bare = "yes", .argument = "auto",
-     .help = "Continue from the state in the --checkpoint folder. auto: start afresh if the folder has no state"},
+     .help = "Continue from the state in the --checkpoint folder. auto: start afresh if the folder has no state",
+     .change = FREELY, .needs = "checkpoint", .common = true,
+     .brief = "Continue from the --checkpoint folder. auto: or start afresh",
+     .peers = "resume-from-checkpoint,continue"},
     {.name = "trace", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace), .argument = "DIR",
-     .help = "Trace steps with StarPU's FxT. Write the traces, a timeline and a report into this folder"},
+     .help = "Trace steps with StarPU's FxT. Write the traces, a timeline and a report into this folder",
+     .change = FREELY, .written = true, .peers = "profile,profiler,trace-dir"},
     {.name = "trace-steps", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace_steps),
      .shown = "the first epoch", .argument = "FIRST:LAST", .unit = "steps",
-     .help = "Steps to trace, counted from 0 over the whole run, first and last included"},
+     .help = "Steps to trace, counted from 0 over the whole run, first and last included",
+     .change = FREELY, .needs = "trace"},
     {.name = "quiet", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(quiet),
-     .help = "Print nothing but errors and warnings about the data"},
+     .help = "Print nothing but errors and warnings about the data",
+     .change = FREELY, .spread = OWN},
     {.name = "json", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(json),
-     .help = "Print the metrics on standard output instead of lines for people"},
+     .help = "Print the metrics on standard output instead of lines for people",
+     .change = FREELY, .spread = OWN},
 
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
      .shown = "one per core allowed; one beside GPUs", .argument = "N",
-     .help = "CPU workers. 0: one per core of the cpuset, or fewer under a CPU quota; with GPUs, one for the few "
-             "tasks that GPUs cannot run; $STARPU_NCPU overrides both. With GPUs, any other number lets CPUs share "
-             "all work"},
+     .help = "CPU workers. 0 without GPUs: one per core of the cpuset, or fewer under a CPU quota. 0 with GPUs: one "
+             "worker, for the few tasks that GPUs cannot run. $STARPU_NCPU overrides 0. With GPUs, any other number "
+             "lets CPUs share all work",
+     .change = FREELY, .spread = OWN, .common = true, .brief = "CPU workers",
+     .peers = "num-workers,n-workers,workers,num-threads,n-threads,nthreads,threads,num-cpus,num-cores"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
      .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "
-             "divide the GPUs. 0: only CPUs"},
+             "divide the GPUs. 0: only CPUs",
+     .change = FREELY, .spread = OWN, .common = true, .brief = "GPUs. 0: only CPUs",
+     .peers = "num-gpus,n-gpus,ngpus,ngpu,num-devices"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched),
      .shown = "near; dmdas with GPUs", .argument = "NAME",
      .help = "Scheduler. near is Starling's own, for CPUs: it keeps tasks close to the rows of their PE. Other names "
-             "are StarPU's. $STARPU_SCHED overrides the default"},
+             "are StarPU's. $STARPU_SCHED overrides the default",
+     .change = FREELY, .spread = OWN},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
      .choices = "free,home,auto", .initial = "auto",
      .help = "free: the scheduler chooses the worker of a PE's tasks. home: a PE's tasks run only on its own worker "
              "(or GPU, if GPUs are used), and its part's tables stay in that worker's memory. auto: home if there "
              "are several GPUs, each with at least one PE, and --cpus does not let CPUs share their work; otherwise "
-             "free"},
+             "free",
+     .change = FREELY},
     {.name = "transport", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(transport),
      .choices = "starpu,nccl", .initial = "starpu",
-     .help = "How rows and gradients travel between GPUs. starpu: StarPU's copies. nccl: NCCL, which needs --gpus"},
+     .help = "How rows and gradients travel between GPUs. starpu: StarPU's copies. nccl: NCCL, which needs --gpus",
+     .programs = COOP},
     {.name = "means", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(means),
      .choices = "kernel,fastest", .initial = "kernel",
      .help = "Means over neighbours on GPUs. kernel: Starling's kernel, the same bits in every run. fastest: this "
              "kernel or cuSPARSE, whichever a scheduler with performance models (dmdas) finds faster; two runs may "
-             "differ in the last bits"},
+             "differ in the last bits",
+     .programs = COOP},
     {.name = "watchdog", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(watchdog), .initial = "auto",
      .word = "auto", .max = UINT32_MAX - 1, .argument = "N|auto", .unit = "seconds",
      .help = "Seconds without a finished task or an arriving message after which the run ends and prints the tasks "
              "of its workers. 0: never. auto: 300 with several processes, never with one. After SIGTERM, one of "
-             "several processes ends after 8 seconds if its workers are idle"},
+             "several processes ends after 8 seconds if its workers are idle",
+     .change = FREELY},
 };
 /* clang-format on */
 
 /* ---- Man pages ---- */
 
 #define DATASET_FILES                                                                                                  \
-    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, labels; the split into training, "         \
+    {"DIR/raw, DIR/split", "A dataset in OGB's raw layout: edges, features, targets; the split into training, "        \
                            "validation and test vertices."},                                                           \
         {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},      \
         {"~/.cache/starling", "The same, if the dataset's folder is read-only."},                                      \
@@ -273,7 +474,7 @@ static const struct sl_option_note coop_examples[] = {
     {"coop_sage --dataset ./mine --layers 2 --hidden 128 --fanout 10,5 --epochs 20 --save model.safetensors",
      "Train on the dataset in the folder mine, and save the best weights."},
     {"coop_sage --dataset ./mine --layers 2 --hidden 128 --load model.safetensors --epochs 0 --predict scores.npy",
-     "Write the class scores of all vertices, without training."},
+     "Write the outputs for all vertices, without training."},
     {"coop_sage --dataset ./mine --checkpoint state --resume=auto",
      "Continue from the last checkpoint, or begin if there is none."},
     {"coop_sage --dataset ./mine --pes 4 --batch-size 512 --sampler labor --precision bf16",
@@ -283,82 +484,6 @@ static const struct sl_option_note coop_examples[] = {
 };
 
 #define N_NOTES(notes) (sizeof(notes) / sizeof(notes)[0])
-
-const struct sl_option_table sl_settings_table = {
-    .program = "coop_sage",
-    .summary = "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
-    .description =
-        "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut into "
-        "parts. The processing elements (PEs) of a group expand one minibatch together: each PE works on the vertices "
-        "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
-        "minibatches are sampled while earlier minibatches compute.\n\n"
-        "Accuracy is always measured with all in-neighbours, without sampling. The same seed gives the same losses for "
-        "every partition and every number of workers.\n\n"
-        "--save, --predict and --embed write the best epoch: the epoch with the highest validation accuracy, the "
-        "earliest of equals, or the last epoch if nothing was evaluated. An option with an empty value counts as not "
-        "given.\n\n"
-        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second signal "
-        "ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 "
-        "if an option is wrong.",
-    .env_prefix = PREFIX,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .examples = coop_examples,
-    .n_examples = N_NOTES(coop_examples),
-    .files = coop_files,
-    .n_files = N_NOTES(coop_files),
-    .see_also = "pipe_gnn(1), starling_data(1), mpirun(1)",
-};
-
-/* clang-format off */
-static const struct sl_option pipe_options[] = {
-    {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
-     .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
-     .help = "Stages. Each has consecutive layers; at most one stage per layer"},
-    {.name = "stages-cut", .group = "pipeline", .kind = SL_OPTION_U32_LIST, .offset = FIELD(stages_cut),
-     .offset_n = FIELD(n_stages_cut), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_LAYERS - 1,
-     .shown = "by the time that layers take", .argument = "N,N,...",
-     .help = "First layer of each stage but the first, counted from 0"},
-    {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
-     .max = MAX_PES, .argument = "N",
-     .help = "Ways of a stage. Each has chunks of its own, and the ways exchange rows in every layer. With as many "
-             "ways as chunks, training is exact"},
-    {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1,
-     .max = MAX_PES, .shown = "4 times stages times ways", .argument = "N",
-     .help = "Chunks of the graph; a multiple of --ways"},
-    {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
-     .choices = "shuffle,fixed", .initial = "shuffle",
-     .help = "Order in which a way takes its chunks. shuffle: drawn anew in each epoch. fixed: as numbered"},
-    {.name = "gradient-factor", .group = "pipeline", .kind = SL_OPTION_REAL, .offset = FIELD(gradient_factor),
-     .initial = "2", .min = 1, .max = 2, .argument = "1|2",
-     .help = "Factor of the gradients that come back from later chunks. It makes up for the gradients that never "
-             "come back"},
-    {.name = "recompute", .group = "pipeline", .kind = SL_OPTION_FLAG, .offset = FIELD(recompute),
-     .help = "Keep only the input of each stage and the rows on chunk boundaries, and compute the other rows again "
-             "in the backward pass: less memory, the same bits"},
-    {.name = "guard", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(guard), .choices = "on,off",
-     .initial = "on",
-     .help = "Compare the loss with the exact loss every --history-every epochs (10 at least). If history misleads, "
-             "continue exactly from the best weights so far"},
-    {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every),
-     .initial = "23", .min = 1, .argument = "N", .unit = "epochs",
-     .help = "Epochs between snapshots of the rows that stand for the rows of later chunks. 1: rows of the last epoch"},
-};
-/* clang-format on */
-
-/* Options of coop_sage that full-graph training lacks: all options of some groups, and single ones. */
-static bool is_minibatches(const struct sl_option *option)
-{
-    static const char *const others[] = {"heads", "input-dropout", "transport", "means"};
-    bool other = strcmp(option->group, "gradients") == 0 ||
-                 (strcmp(option->group, "minibatch") == 0 && strcmp(option->name, "partition") != 0);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        other = other || strcmp(option->name, others[i]) == 0;
-    }
-    return other;
-}
-
-static struct sl_option shared_options[SL_MAX_OPTIONS];
 
 static const struct sl_option_note pipe_files[] = {DATASET_FILES, CHECKPOINT_FILES};
 
@@ -375,62 +500,122 @@ static const struct sl_option_note pipe_examples[] = {
      "Train one model in two processes, a stage each (a build with MPI)."},
 };
 
-static struct sl_option_table pipe_table = {
-    .program = "pipe_gnn",
-    .summary = "train deep graph neural networks on the full graph, chunks of it in flight between layers",
-    .description =
-        "pipe_gnn trains a graph neural network (--model, without attention) on all vertices of a graph in every epoch "
-        "(GNNPipe). The graph is cut into chunks, and the layers are dealt to stages. A chunk enters the next layer as "
-        "soon as its rows are there. For rows of later chunks it reads the rows of an earlier epoch (history).\n\n"
-        "With as many ways as chunks no history is used, and training is exact. The number of stages and of workers "
-        "changes no figure. The chunks and their order do.\n\n"
-        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second signal "
-        "ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 "
-        "if an option is wrong.",
-    .env_prefix = PREFIX,
-    .examples = pipe_examples,
-    .n_examples = N_NOTES(pipe_examples),
-    .files = pipe_files,
-    .n_files = N_NOTES(pipe_files),
-    .see_also = "coop_sage(1), starling_data(1), mpirun(1)",
+/* Options of DGL, PyTorch Geometric and their examples that Starling has no option for. */
+static const struct sl_option_stranger strangers[] = {
+    {"device,cuda,use-cuda,no-cuda,cpu,gpu,gpu-id,gpu-ids,device-id",
+     "--gpus N takes N GPUs, --gpus 0 none; the default is all"},
+    {"mode,feature-device,graph-device,data-device", "--gpus and --feature-cache say where data are"},
+    {"aggr,aggregator,aggregator-type,agg", "--model sage takes the mean over in-neighbours"},
+    {"eval-batch-size,val-batch-size,test-batch-size,inference-batch-size",
+     "evaluation takes all in-neighbours of all vertices, without batches"},
+    {"optimizer,optim,momentum", "the optimiser is Adam, with --lr and --weight-decay"},
+    {"activation,act", "the activation is ReLU"},
+    {"amp,mixed-precision,fp16,half,bf16", "--precision bf16 halves the bytes of rows"},
+    {"undirected,to-undirected,bidirected,to-bidirected,add-reverse-edges",
+     "reverse edges are added unless --directed is given"},
+    {"shuffle", "the seeds are shuffled in every epoch"},
+    {"num-runs,n-runs,runs,repeat", "run it once for each --seed"},
+    {"verbose", "it prints a line for each epoch unless --quiet is given"},
+    {"world-size,nproc,nprocs,num-procs,rank,local-rank,num-nodes,nnodes,ip-config,num-trainers,master-addr,"
+     "master-port",
+     "mpirun or srun starts several processes of one run (a build with MPI)"},
+    {"in-feats,in-dim,in-channels,num-features,out-dim,out-channels,num-classes,n-classes",
+     "the dataset has this number"},
+    {"log-every,log-interval,log-steps", "--metrics FILE --metrics-steps writes a line for each step"},
+    {"inference,eval-only,evaluate,test-only", "--epochs 0 --load FILE only evaluates"},
+    {"attn-drop,attention-dropout", "--dropout is the only dropout of hidden rows"},
 };
+#define N_STRANGERS (sizeof strangers / sizeof *strangers)
 
-static pthread_once_t pipe_table_once = PTHREAD_ONCE_INIT;
+#define N_OPTIONS (sizeof options / sizeof *options)
+static struct sl_option options_of[2][N_OPTIONS];
 
-/* The options of coop_sage that serve both programs, with pipe_gnn's own options in place of the minibatch group. */
-static void fill_pipe_table(void)
+static struct sl_option_table tables[2] = {
+    {
+        .program = "coop_sage",
+        .summary =
+            "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
+        .description =
+            "coop_sage trains a graph neural network (--model) on the vertices of a graph: to classify them, or to "
+            "answer sets of labels or numbers (--objective). The graph is cut into parts. The processing elements "
+            "(PEs) of a group expand one minibatch together: each PE works on the "
+            "vertices "
+            "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
+            "minibatches are sampled while earlier minibatches compute.\n\n"
+            "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same losses "
+            "for "
+            "every partition and every number of workers.\n\n"
+            "--save, --predict and --embed write the best epoch: the epoch with the best validation score "
+            "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an empty "
+            "value counts as "
+            "not "
+            "given.\n\n"
+            "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
+            "signal "
+            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
+            "It is 1 after a failure, and 2 if an option is wrong.",
+        .env_prefix = PREFIX,
+        .examples = coop_examples,
+        .n_examples = N_NOTES(coop_examples),
+        .files = coop_files,
+        .n_files = N_NOTES(coop_files),
+        .see_also = "pipe_gnn(1), starling_data(1), mpirun(1)",
+    },
+    {
+        .program = "pipe_gnn",
+        .summary = "train deep graph neural networks on the full graph, chunks of it in flight between layers",
+        .description =
+            "pipe_gnn trains a graph neural network (--model, without attention) on all vertices of a graph in every "
+            "epoch "
+            "(GNNPipe). The graph is cut into chunks, and the layers are dealt to stages. A chunk enters the next "
+            "layer as "
+            "soon as its rows are there. For rows of later chunks it reads the rows of an earlier epoch (history).\n\n"
+            "With as many ways as chunks no history is used, and training is exact. The number of stages and of "
+            "workers "
+            "changes no figure. The chunks and their order do.\n\n"
+            "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second "
+            "signal "
+            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
+            "It is 1 after a failure, and 2 if an option is wrong.",
+        .env_prefix = PREFIX,
+        .examples = pipe_examples,
+        .n_examples = N_NOTES(pipe_examples),
+        .files = pipe_files,
+        .n_files = N_NOTES(pipe_files),
+        .see_also = "coop_sage(1), starling_data(1), mpirun(1)",
+    }};
+
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+
+static void fill_tables(void)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (strcmp(options[i].name, "partition") == 0) {
-            memcpy(shared_options + n, pipe_options, sizeof pipe_options);
-            n += sizeof pipe_options / sizeof *pipe_options;
-            shared_options[n] = options[i];
-            shared_options[n++].group = "pipeline";
-        } else if (!is_minibatches(&options[i])) {
-            shared_options[n++] = options[i];
-        }
+    for (unsigned program = 0; program < 2; program++) {
+        struct sl_option_table *table = &tables[program];
+        table->n_options = sl_option_select(options, N_OPTIONS, 1U << program, options_of[program]);
+        table->options = options_of[program];
+        table->strangers = strangers;
+        table->n_strangers = N_STRANGERS;
+        table->sibling = &tables[!program];
+        table->stray = "dataset";
     }
-    pipe_table.options = shared_options;
-    pipe_table.n_options = n;
 }
 
-static const struct sl_option_table *pipe_options_table(void)
+const struct sl_option_table *sl_settings_table(enum sl_schedule_name program)
 {
-    pthread_once(&pipe_table_once, fill_pipe_table);
-    return &pipe_table;
+    pthread_once(&tables_once, fill_tables);
+    return &tables[program];
 }
 
 const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings)
 {
-    return settings->schedule == SL_SCHEDULE_PIPE ? pipe_options_table() : &sl_settings_table;
+    return sl_settings_table((enum sl_schedule_name)settings->schedule);
 }
 
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings)
 {
     enum sl_status st = sl_settings_init(settings);
     if (st == SL_OK) {
-        sl_option_free(&sl_settings_table, settings);
+        sl_option_free(sl_settings_table(SL_SCHEDULE_MINIBATCH), settings);
         settings->schedule = SL_SCHEDULE_PIPE;
         st = sl_option_defaults(sl_settings_table_of(settings), settings);
     }
@@ -440,7 +625,7 @@ enum sl_status sl_settings_init_pipe(struct sl_settings *settings)
 enum sl_status sl_settings_init(struct sl_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
-    return sl_option_defaults(&sl_settings_table, settings);
+    return sl_option_defaults(sl_settings_table(SL_SCHEDULE_MINIBATCH), settings);
 }
 
 void sl_settings_free(struct sl_settings *settings)
@@ -453,6 +638,21 @@ void sl_settings_free(struct sl_settings *settings)
 
 /* ---- Checks of several options
  * ----------------------------------------------------------------------------------- */
+
+/* --fanout -1 stands for all layers. Any other --fanout without --layers says how many layers there are. */
+static void derive_layers(struct sl_settings *s)
+{
+    bool all = s->n_fanout == 1 && s->fanout[0] == SL_FANOUT_ALL;
+    if (s->layers == 0) {
+        s->layers = s->n_fanout > 0 && !all ? s->n_fanout : LAYERS;
+    }
+    if (all) {
+        for (uint32_t l = 1; l < s->layers; l++) {
+            s->fanout[l] = SL_FANOUT_ALL;
+        }
+        s->n_fanout = s->layers;
+    }
+}
 
 static enum sl_status check_fanout(struct sl_settings *s)
 {
@@ -474,18 +674,6 @@ static enum sl_status check_model(const struct sl_settings *s)
     bool gat = s->model == SL_MODEL_GAT;
     bool gcnii = s->model == SL_MODEL_GCNII;
     bool resgcn = s->model == SL_MODEL_RESGCN;
-    const char *other = NULL;
-    if (!gat && s->heads != HEADS) {
-        other = "heads";
-    } else if (!gcnii && s->alpha != ALPHA) {
-        other = "alpha";
-    } else if (!gcnii && s->lambda != LAMBDA) {
-        other = "lambda";
-    }
-    if (other != NULL) {
-        return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other,
-                       other[0] == 'h' ? "gat" : "gcnii");
-    }
     if (gat && s->hidden % s->heads != 0) {
         return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,
                        s->hidden);
@@ -505,20 +693,6 @@ static enum sl_status check_precision(const struct sl_settings *s)
 {
     if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
         return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16");
-    }
-    return SL_OK;
-}
-
-static enum sl_status check_sampler(const struct sl_settings *s)
-{
-    if (s->sampler == SL_SAMPLER_LABOR) {
-        return SL_OK;
-    }
-    if (s->kappa != 1) {
-        return sl_fail(SL_EINVAL, "--kappa: found %u, expected 1 unless --sampler is labor", s->kappa);
-    }
-    if (s->layer_dependency) {
-        return sl_fail(SL_EINVAL, "--layer-dependency: expected --sampler labor with it");
     }
     return SL_OK;
 }
@@ -543,17 +717,6 @@ static enum sl_status check_gossip(const struct sl_settings *s)
     uint32_t n = s->pes == 0 ? 0 : s->pes / s->group_size;
     uint32_t local = s->gossip_local_size;
     if (s->sync == SL_SYNC_ALLREDUCE) {
-        const char *given = NULL;
-        if (s->gossip_average_every > 0) {
-            given = "gossip-average-every";
-        } else if (local > 1) {
-            given = "gossip-local-size";
-        } else if (s->gossip_ring) {
-            given = "gossip-ring";
-        }
-        if (given != NULL) {
-            return sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
-        }
         return SL_OK;
     }
     if (n > 0 && n % local != 0) {
@@ -572,9 +735,6 @@ static enum sl_status check_gossip(const struct sl_settings *s)
 
 static enum sl_status check_outputs(const struct sl_settings *s)
 {
-    if (s->resume != SL_RESUME_NO && s->checkpoint == NULL) {
-        return sl_fail(SL_EINVAL, "--resume: expected --checkpoint DIR with it, the folder to go on from");
-    }
     if (s->resume == SL_RESUME_YES && s->load != NULL) {
         return sl_fail(SL_EINVAL, "--resume: expected no --load with it; a checkpoint brings its own weights");
     }
@@ -611,9 +771,6 @@ static enum sl_status check_trace(const struct sl_settings *s)
     if (s->trace_steps == NULL) {
         return SL_OK;
     }
-    if (s->trace == NULL) {
-        return sl_fail(SL_EINVAL, "--trace-steps: expected --trace DIR with it, the folder for the traces");
-    }
     if (!sl_settings_trace_steps(s, &first, &last)) {
         return sl_fail(SL_EINVAL,
                        "--trace-steps: found '%.100s', expected FIRST:LAST, two steps counted from 0, such as 10:14",
@@ -622,43 +779,32 @@ static enum sl_status check_trace(const struct sl_settings *s)
     return SL_OK;
 }
 
-static enum sl_status check_files(const struct sl_settings *s)
+/* The path of an option; NULL: not given. */
+static const char *path_of(const struct sl_option *option, const struct sl_settings *s)
 {
-    const struct {
-        const char *name;
-        const char *path;
-    } written[] = {{"metrics", s->metrics}, {"save", s->save}, {"predict", s->predict}, {"embed", s->embed}};
-    size_t n = sizeof written / sizeof *written;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = i + 1; j < n; j++) {
-            const char *a = written[i].path;
-            const char *b = written[j].path;
-            if (a != NULL && b != NULL && strcmp(a, b) == 0 && strncmp(a, "/dev/", 5) != 0) {
-                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
-                               written[j].name, b, written[i].name);
-            }
-        }
-    }
-    return SL_OK;
+    return *(char *const *)(const void *)((const char *)s + option->offset);
 }
 
-/* The user most likely did not mean a file named "-". */
-static enum sl_status check_dashes(const struct sl_settings *s)
+/* Refuse "-", which the user most likely did not mean as a file's name, and a file that two options write. */
+static enum sl_status check_written(const struct sl_settings *s)
 {
-    const struct {
-        const char *name;
-        const char *path;
-    } written[] = {{"save", s->save},
-                   {"predict", s->predict},
-                   {"embed", s->embed},
-                   {"checkpoint", s->checkpoint},
-                   {"trace", s->trace}};
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
-        if (written[i].path != NULL && strcmp(written[i].path, "-") == 0) {
+    const struct sl_option_table *table = sl_settings_table_of(s);
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        const char *path = option->written ? path_of(option, s) : NULL;
+        if (path != NULL && strcmp(path, "-") == 0) {
             return sl_fail(SL_EINVAL,
                            "--%s: found '-', expected a name; only --metrics goes to standard output (./- is a file of "
                            "that name)",
-                           written[i].name);
+                           option->name);
+        }
+        bool is_file = path != NULL && strcmp(option->argument, "FILE") == 0 && strncmp(path, "/dev/", 5) != 0;
+        for (size_t j = 0; is_file && j < i; j++) {
+            const struct sl_option *before = &table->options[j];
+            if (before->written && path_of(before, s) != NULL && strcmp(path_of(before, s), path) == 0) {
+                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
+                               option->name, path, before->name);
+            }
         }
     }
     return SL_OK;
@@ -733,17 +879,17 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     enum sl_status st;
     name_standard_output(settings);
     SL_TRY(st, sl_option_check(sl_settings_table_of(settings), settings), done);
+    derive_layers(settings);
+    SL_TRY(st, sl_option_check_needs(sl_settings_table_of(settings), settings), done);
     SL_TRY(st, check_pipe(settings), done);
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_precision(settings), done);
-    SL_TRY(st, check_sampler(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);
     SL_TRY(st, check_outputs(settings), done);
     SL_TRY(st, check_trace(settings), done);
-    SL_TRY(st, check_dashes(settings), done);
-    SL_TRY(st, check_files(settings), done);
+    SL_TRY(st, check_written(settings), done);
 done:
     return st;
 }
@@ -799,6 +945,52 @@ done:
     return st;
 }
 
+static const char *kind_name(enum sl_option_kind kind)
+{
+    switch (kind) {
+    case SL_OPTION_FLAG: return "flag";
+    case SL_OPTION_U32: return "whole";
+    case SL_OPTION_U64: return "long";
+    case SL_OPTION_REAL: return "real";
+    case SL_OPTION_STRING: return "text";
+    case SL_OPTION_CHOICE: return "choice";
+    case SL_OPTION_U32_LIST: return "list";
+    }
+    return "text";
+}
+
+enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t index, struct sl_option_news *news)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    size_t size = news->size;
+    if (size == 0) {
+        return sl_fail(SL_EINVAL, "sl_settings_list: found a size of 0, expected sizeof(struct sl_option_news)");
+    }
+    if (index >= table->n_options) {
+        return sl_fail(SL_ENOTFOUND, "%s has %zu options, found index %u", table->program, table->n_options, index);
+    }
+    const struct sl_option *o = &table->options[index];
+    const struct sl_option_news all = {.size = size,
+                                       .name = o->name,
+                                       .group = o->group,
+                                       .kind = kind_name(o->kind),
+                                       .choices = o->choices,
+                                       .initial = o->initial,
+                                       .shown = o->shown,
+                                       .word = o->word,
+                                       .help = o->help,
+                                       .min = o->min,
+                                       .max = o->max,
+                                       .common = o->common};
+    memcpy(news, &all, size < sizeof all ? size : sizeof all);
+    return SL_OK;
+}
+
+const char *sl_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
 extern char **environ;
 
 /* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
@@ -821,23 +1013,45 @@ static void compare(const char *typed, const char *known, char *near, size_t byt
     }
 }
 
+/* The variable of the option that `name`, a variable, names in other programs: STARLING_EPOCHS for STARLING_NUM_EPOCHS.
+ * False: none. */
+static bool find_peer_variable(const struct sl_option_table *table, const char *name, char *out, size_t bytes)
+{
+    char usual[96];
+    snprintf(usual, sizeof usual, "%s", name + strlen(PREFIX));
+    for (char *c = usual; *c != '\0'; c++) {
+        *c = *c == '_' ? '-' : (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    }
+    const struct sl_option *option = sl_option_find_peer(table, usual);
+    if (option != NULL) {
+        sl_option_variable(table, option, out, bytes);
+    }
+    return option != NULL;
+}
+
 /* `entry`: NAME=VALUE of the environment. */
 static void check_variable(const char *entry)
 {
-    const struct sl_option_table *const tables[] = {&sl_settings_table, pipe_options_table()};
+    const struct sl_option_table *const both[] = {sl_settings_table(SL_SCHEDULE_MINIBATCH),
+                                                  sl_settings_table(SL_SCHEDULE_PIPE)};
     char name[96];
     char known[96];
     char near[96] = "";
     size_t distance = SIZE_MAX;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-        for (size_t i = 0; i < tables[t]->n_options; i++) {
-            sl_option_variable(tables[t], &tables[t]->options[i], known, sizeof known);
+    for (size_t t = 0; t < sizeof both / sizeof *both; t++) {
+        for (size_t i = 0; i < both[t]->n_options; i++) {
+            sl_option_variable(both[t], &both[t]->options[i], known, sizeof known);
             compare(name, known, near, sizeof near, &distance);
         }
     }
     for (size_t i = 0; i < sizeof other_variables / sizeof *other_variables; i++) {
         compare(name, other_variables[i], near, sizeof near, &distance);
+    }
+    for (size_t t = 0; t < sizeof both / sizeof *both && distance > 0; t++) {
+        if (find_peer_variable(both[t], name, near, sizeof near)) {
+            break;
+        }
     }
     if (distance > 0) {
         sl_notify(SL_NOTICE_WARNING, "%s is set, but no program of Starling reads it%s%s%s", name,
@@ -861,6 +1075,7 @@ enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **
     struct sl_option_parse parse;
     enum sl_status st;
     SL_TRY(st, sl_option_parse(table, argc, argv, settings, &parse), done);
+    sl_free(parse.sources);
     *run = parse.action == SL_OPTION_RUN;
     if (*run && settings->save_names != SL_NAMES_DGL &&
         settings->save == NULL) { /* a program may want weights by name */

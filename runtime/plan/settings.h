@@ -13,11 +13,12 @@
 #include "support/option.h"
 
 #define SL_MAX_LAYERS 64
+#define SL_FANOUT_ALL UINT32_MAX
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 #define SL_WATCHDOG_AUTO UINT32_MAX
 
-enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN };
+enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
@@ -30,6 +31,10 @@ enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
 enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_precision { SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32 };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
+
+enum sl_objective_name { SL_OBJECTIVE_AUTO, SL_OBJECTIVE_CLASS, SL_OBJECTIVE_LABELS, SL_OBJECTIVE_REGRESSION };
+enum sl_loss_name { SL_LOSS_SQUARED, SL_LOSS_ABSOLUTE };
+#define SL_WEIGHTS_BALANCED "balanced" /* of --class-weights */
 
 enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
 enum sl_guard_switch { SL_GUARD_ON, SL_GUARD_OFF };
@@ -50,8 +55,9 @@ struct sl_settings {
     /* model */
     uint32_t heads;       /* gat, hidden layers */
     double alpha, lambda; /* gcnii */
+    bool learn_epsilon;   /* gin */
     int model;            /* enum sl_model_name */
-    uint32_t layers;      /* 1 .. SL_MAX_LAYERS */
+    uint32_t layers;      /* 1 .. SL_MAX_LAYERS; 0 until sl_settings_check: n_fanout, or 3 */
     uint32_t hidden;
     double dropout;       /* [0, 0.9999]: codelets/dropout.h */
     double input_dropout; /* the same */
@@ -63,7 +69,7 @@ struct sl_settings {
     uint32_t pes;                   /* P; 0 until sl_session_open decides */
     uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
     uint32_t batch_size;            /* B, seeds per PE and step */
-    uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
+    uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1; SL_FANOUT_ALL: all */
     uint32_t n_fanout;              /* 0: 10 per layer */
     int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
@@ -91,6 +97,11 @@ struct sl_settings {
     int guard;                          /* enum sl_guard_switch */
     uint32_t history_every;             /* R, epochs */
     /* training */
+    int objective;          /* enum sl_objective_name */
+    int loss;               /* enum sl_loss_name: of regression */
+    char *class_weights;    /* SL_WEIGHTS_BALANCED or a file; NULL: all 1 */
+    double label_smoothing; /* [0, 0.9999] */
+    char *best_by;          /* a score's name; NULL: the objective's first score */
     uint32_t epochs;
     double lr;
     /* enum sl_lr_schedule. Cosine: to 0 over the epochs. Step: times 0.1 after each third of the epochs. */
@@ -127,10 +138,10 @@ struct sl_settings {
     uint32_t watchdog;
 };
 
-/* The option table of coop_sage: order, groups, defaults, help. */
-extern const struct sl_option_table sl_settings_table;
+/* The option table of a program: order, groups, defaults, help, rules. The tables share most options. */
+const struct sl_option_table *sl_settings_table(enum sl_schedule_name program);
 
-/* The option table of these settings: coop_sage's or pipe_gnn's. The tables share most options. */
+/* The option table of these settings. */
 const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings);
 
 /* Give notice of each environment variable STARLING_NAME that no program of Starling reads, with the nearest name. */
@@ -142,8 +153,8 @@ enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
 
 /* Check all options before any work is done. Refuse values outside the command line's rules; a program may have
  * filled the struct by itself. Refuse contradictions: a wrong fanout length, kappa without labor, a group size not
- * dividing pes, resume without checkpoint, and so on. Derive dependent fields (group_size, fanout). SL_EINVAL: the
- * message names the option, its value, and valid values. */
+ * dividing pes, resume without checkpoint, and so on. Derive dependent fields (layers, group_size, fanout). SL_EINVAL:
+ * the message names the option, its value, and valid values. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
 
 /* Bytes of a number in rows of --precision. */

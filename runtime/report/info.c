@@ -148,9 +148,10 @@ static enum sl_status print_settings(FILE *stream)
     if (st != SL_OK) {
         return st;
     }
-    SL_TRY(st, sl_option_parse(&sl_settings_table, 1, arguments, &settings, &parse), done);
+    SL_TRY(st, sl_option_parse(sl_settings_table(SL_SCHEDULE_MINIBATCH), 1, arguments, &settings, &parse), done);
     fprintf(stream, "\nsettings of coop_sage:\n");
-    st = sl_option_print_values(&sl_settings_table, &settings, parse.sources, stream);
+    st = sl_option_print_values(sl_settings_table(SL_SCHEDULE_MINIBATCH), &settings, parse.sources, stream);
+    sl_free(parse.sources);
 done:
     sl_settings_free(&settings);
     return st;

@@ -92,15 +92,27 @@ static json_t *texts(const char *const *values, uint32_t n)
 
 /* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
+/* A number, or the option's word for UINT32_MAX: "all", -1. */
+static json_t *word_or_whole(const struct sl_option *option, uint32_t value)
+{
+    if (value != UINT32_MAX || option->word == NULL) {
+        return whole(value);
+    }
+    return strcmp(option->word, "-1") == 0 ? json_integer(-1) : text(option->word);
+}
+
 static json_t *list_value(const struct sl_option *option, const struct sl_settings *settings)
 {
-    uint64_t entries[SL_MAX_OPTION_LIST];
     const uint32_t *values = (const void *)((const char *)settings + option->offset);
     uint32_t n = *(const uint32_t *)(const void *)((const char *)settings + option->offset_n);
-    for (uint32_t i = 0; i < n; i++) {
-        entries[i] = values[i];
+    json_t *array = json_array();
+    for (uint32_t i = 0; array != NULL && i < n; i++) {
+        if (json_array_append_new(array, word_or_whole(option, values[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
     }
-    return wholes(entries, n);
+    return array;
 }
 
 static json_t *choice_value(const struct sl_option *option, int position)
@@ -115,7 +127,7 @@ static json_t *option_value(const struct sl_option *option, const struct sl_sett
     const void *value = (const char *)settings + option->offset;
     switch (option->kind) {
     case SL_OPTION_FLAG: return json_boolean(*(const bool *)value);
-    case SL_OPTION_U32: return whole(*(const uint32_t *)value);
+    case SL_OPTION_U32: return word_or_whole(option, *(const uint32_t *)value);
     case SL_OPTION_U64: return whole(*(const uint64_t *)value);
     case SL_OPTION_REAL: return real(*(const double *)value);
     case SL_OPTION_STRING: return text(*(char *const *)value);
@@ -134,13 +146,9 @@ static json_t *options_value(const struct sl_settings *settings)
     }
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
-        char name[64];
-        size_t n = 0;
-        for (const char *c = option->name; *c != '\0' && n + 1 < sizeof name; c++) {
-            name[n++] = *c == '-' ? '_' : *c;
-        }
-        name[n] = '\0';
-        if (json_object_set_new(object, name, option_value(option, settings)) != 0) {
+        char key[64];
+        sl_option_key(option, key, sizeof key);
+        if (json_object_set_new(object, key, option_value(option, settings)) != 0) {
             json_decref(object);
             return NULL;
         }
@@ -223,7 +231,7 @@ enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_met
         {"vertices", whole(c->vertices)},
         {"edges", whole(c->edges)},
         {"features", whole(c->features)},
-        {"classes", whole(c->classes)},
+        {"classes", whole(c->outputs)},
         {"pes", whole(c->pes)},
         {"group_size", whole(c->group_size)},
         {"devices", texts(c->devices, c->n_devices)},
@@ -316,21 +324,54 @@ static json_t *cache_object(const struct sl_metrics_cache *c)
     return OBJECT(members);
 }
 
+/* Append the members of `rest` to a line. Takes over both. Returns the line, or NULL: no memory. */
+static json_t *join(json_t *line, json_t *rest)
+{
+    bool joined = line != NULL && rest != NULL && json_object_update(line, rest) == 0;
+    json_decref(rest);
+    if (!joined) {
+        json_decref(line);
+        return NULL;
+    }
+    return line;
+}
+
+static bool add_score(json_t *line, const char *form, const char *name, json_t *value)
+{
+    char key[64];
+    snprintf(key, sizeof key, form, name);
+    return json_object_set_new(line, key, value) == 0;
+}
+
+/* Add the scores to a line, under names made with these forms; NULL: left out. Returns the line, or NULL: no memory. */
+static json_t *with_scores(json_t *line, const char *valid_form, const char *test_form, bool known,
+                           const struct sl_scores *scores)
+{
+    bool added = line != NULL;
+    for (uint32_t i = 0; added && i < scores->n; i++) {
+        const struct sl_score *score = &scores->score[i];
+        added = (valid_form == NULL || add_score(line, valid_form, score->name, real_if(known, score->valid))) &&
+                (test_form == NULL || add_score(line, test_form, score->name, real_if(known, score->test)));
+    }
+    if (!added) {
+        json_decref(line);
+        return NULL;
+    }
+    return line;
+}
+
 enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *e)
 {
     if (is_closed(metrics)) {
         return SL_OK;
     }
-    const struct sl_metrics_scores *s = &e->scores;
     const struct member members[] = {
         {"event", text("epoch")},
         {"epoch", whole(e->epoch)},
         {"train_loss", real(e->train_loss)},
-        {"valid_loss", real_if(e->evaluated, s->valid_loss)},
-        {"valid_acc", real_if(e->evaluated, s->valid_acc)},
-        {"test_acc", real_if(e->evaluated, s->test_acc)},
-        {"valid_f1", real_if(e->evaluated, s->valid_f1)},
-        {"test_f1", real_if(e->evaluated, s->test_f1)},
+        {"valid_loss", real_if(e->evaluated, e->scores.valid_loss)},
+    };
+    const struct member rest[] = {
         {"seconds", real(e->seconds)},
         {"eval_seconds", real(e->eval_seconds)},
         {"overlap", real(e->overlap)},
@@ -342,11 +383,9 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},
         {"guard", json_string("fired")},
-        /* only for two classes */
-        {"valid_auc", real_if(e->evaluated, s->valid_auc)},
-        {"test_auc", real_if(e->evaluated, s->test_auc)},
     };
-    json_t *line = OBJECT(members);
+    json_t *line = with_scores(OBJECT(members), "valid_%s", "test_%s", e->evaluated, &e->scores);
+    line = join(line, OBJECT(rest));
     if (line != NULL && !e->checked) {
         json_object_del(line, "exact_loss");
     }
@@ -359,10 +398,6 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
     if (line != NULL && !e->cached) {
         json_object_del(line, "feature_cache");
     }
-    if (line != NULL && !e->two_classes) {
-        json_object_del(line, "valid_auc");
-        json_object_del(line, "test_auc");
-    }
     return write_line(metrics, line);
 }
 
@@ -373,13 +408,18 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
     }
     const struct member members[] = {
         {"event", text("summary")},
-        {"best_valid_acc", real_if(s->evaluated, s->best_valid_acc)},
-        {"test_acc_at_best", real_if(s->evaluated, s->test_acc_at_best)},
+    };
+    const struct member rest[] = {
         {"best_epoch", s->evaluated ? whole(s->best_epoch) : json_null()},
         {"seconds", real(s->seconds)},
         {"peak_rss_bytes", whole(s->peak_rss_bytes)},
     };
-    return write_line(metrics, OBJECT(members));
+    struct sl_scores selected = s->best;
+    selected.score[0] = s->best.score[s->best.best_by];
+    selected.n = 1;
+    json_t *line = with_scores(OBJECT(members), "best_valid_%s", NULL, s->evaluated, &selected);
+    line = with_scores(line, NULL, "test_%s_at_best", s->evaluated, &s->best);
+    return write_line(metrics, join(line, OBJECT(rest)));
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */

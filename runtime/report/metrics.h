@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "runtime/plan/settings.h"
+#include "runtime/starling.h"
 #include "support/status.h"
 #include "tasks/waits.h"
 
@@ -31,7 +32,7 @@ struct sl_metrics_config {
     bool synthetic;
     uint32_t vertices;          /* N */
     uint64_t edges;             /* E: directed edges, with reverse edges, without duplicates */
-    uint32_t features, classes; /* columns of the features and of the scores */
+    uint32_t features, outputs; /* columns of the features and of the last layer; `outputs` is written as "classes" */
     uint32_t pes;               /* P */
     uint32_t group_size;        /* G */
     const char *const *devices; /* n_devices names, one per worker */
@@ -75,24 +76,12 @@ struct sl_metrics_stages {
     double optimise;
 };
 
-/* Accuracies and macro F1, 0 .. 1. */
-struct sl_metrics_scores {
-    double valid_loss; /* mean cross entropy */
-    double valid_acc;
-    double test_acc;
-    double valid_f1;
-    double test_f1;
-    double valid_auc; /* two classes only */
-    double test_auc;  /* two classes only */
-};
-
 /* Event "epoch". */
 struct sl_metrics_epoch {
     uint32_t epoch;    /* 1 .. epochs; 0: evaluation without training */
     double train_loss; /* mean over the epoch's seeds; NaN without training */
     bool evaluated;    /* false: the scores are written as null */
-    bool two_classes;  /* write valid_auc and test_auc */
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     double seconds; /* training only */
     double eval_seconds;
     /* Fraction of sampling and gathering time during which an earlier minibatch computed, 0 .. 1. */
@@ -118,10 +107,9 @@ struct sl_metrics_epoch {
 
 /* Event "summary": once, at the end. */
 struct sl_metrics_summary {
-    /* False: accuracies and best_epoch are written as null. */
+    /* False: scores and best_epoch are written as null. */
     bool evaluated;
-    double best_valid_acc;
-    double test_acc_at_best;
+    struct sl_scores best;   /* of the best epoch */
     uint32_t best_epoch;     /* the earliest if several are equal */
     double seconds;          /* training only, all epochs */
     uint64_t peak_rss_bytes; /* of this process; with several ranks: the largest */

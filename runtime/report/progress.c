@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "support/clock.h"
+#include "support/lines.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
 
@@ -35,7 +36,7 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
         .epochs = epochs,
         .steps_per_epoch = steps_per_epoch,
         .start_s = sl_clock_s(),
-        .valid_acc = NAN,
+        .score = {.valid = NAN, .is_fraction = true},
     };
 }
 
@@ -70,13 +71,36 @@ static void print_duration(double seconds, char *out, size_t bytes)
     }
 }
 
-/* "67.12 %"; NaN: "-". Always eight columns wide. */
+/* A number in `columns`, with as many decimals as fit, `decimals` at most. Larger numbers take more columns. */
+static void print_number(double value, int columns, int decimals, char *out, size_t bytes)
+{
+    do {
+        snprintf(out, bytes, "%*.*f", columns, decimals, value);
+    } while ((int)strlen(out) > columns && --decimals >= 0);
+    if ((int)strlen(out) > 2 * columns) {
+        snprintf(out, bytes, "%*.0e", columns, value);
+    }
+}
+
+/* "67.12 %", "100.0 %"; NaN: "-". Always seven columns wide. */
 static void print_percent(double fraction, char *out, size_t bytes)
 {
+    char number[32];
     if (isfinite(fraction)) {
-        snprintf(out, bytes, "%6.2f %%", 100 * fraction);
+        print_number(100 * fraction, 5, 2, number, sizeof number);
+        snprintf(out, bytes, "%s %%", number);
     } else {
-        snprintf(out, bytes, "%8s", "-");
+        snprintf(out, bytes, "%7s", "-");
+    }
+}
+
+/* A score in the same width: "67.12 %", or "0.1234". */
+static void print_score(const struct sl_score *score, double value, char *out, size_t bytes)
+{
+    if (score->is_fraction || !isfinite(value)) {
+        print_percent(value, out, bytes);
+    } else {
+        print_number(value, 7, 4, out, bytes);
     }
 }
 
@@ -101,7 +125,7 @@ static void draw(struct sl_progress *p, uint32_t epoch, uint32_t step, double lo
     char tail[128];
     char valid[16];
     char left[16];
-    print_percent(p->valid_acc, valid, sizeof valid);
+    print_score(&p->score, p->score.valid, valid, sizeof valid);
     print_duration(time_left_s(p, epoch, step), left, sizeof left);
     snprintf(head, sizeof head, "epoch %u/%u ", epoch, p->epochs);
     snprintf(tail, sizeof tail, "%u/%u  loss %.4f  valid %s  left %s", step, p->steps_per_epoch, loss,
@@ -148,19 +172,26 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
 {
     char valid[16];
     char test[16];
-    char loss[32];
+    char loss[32] = "     -";
+    char train_s[32];
+    char eval_s[32];
+    const struct sl_score *score = &e->scores.score[e->scores.best_by];
     sl_progress_clear(progress);
     if (e->evaluated) {
-        progress->valid_acc = e->scores.valid_acc;
+        progress->score = *score;
     }
     if (progress->mode == SL_PROGRESS_NONE) {
         return;
     }
-    print_percent(e->evaluated ? e->scores.valid_acc : NAN, valid, sizeof valid);
-    print_percent(e->evaluated ? e->scores.test_acc : NAN, test, sizeof test);
-    snprintf(loss, sizeof loss, isfinite(e->train_loss) ? "%7.4f" : "      -", e->train_loss);
-    fprintf(progress->stream, "epoch %*u/%u  loss %s  valid %s  test %s  time %8.3f s  eval %7.3f s\n",
-            digits(progress->epochs), e->epoch, progress->epochs, loss, valid, test, e->seconds, e->eval_seconds);
+    print_score(score, e->evaluated ? score->valid : NAN, valid, sizeof valid);
+    print_score(score, e->evaluated ? score->test : NAN, test, sizeof test);
+    if (isfinite(e->train_loss)) {
+        print_number(e->train_loss, 6, 4, loss, sizeof loss);
+    }
+    print_number(e->seconds, 5, 3, train_s, sizeof train_s);
+    print_number(e->eval_seconds, 5, 3, eval_s, sizeof eval_s);
+    fprintf(progress->stream, "epoch %*u/%u loss %s valid %s test %s time %s s eval %s s\n", digits(progress->epochs),
+            e->epoch, progress->epochs, loss, valid, test, train_s, eval_s);
     fflush(progress->stream);
 }
 
@@ -168,8 +199,8 @@ static void print_waits(FILE *stream, const struct sl_waits *waits)
 {
     char hidden[16];
     print_percent(waits->hidden_s / waits->message_s, hidden, sizeof hidden);
-    fprintf(stream, "messages  %.3f s, %s of it hidden; workers waited %.3f s for them\n", waits->message_s,
-            hidden + strspn(hidden, " "), waits->waited_s);
+    sl_print_line(stream, "messages", "%.3f s, %s of it hidden; workers waited %.3f s for them", waits->message_s,
+                  hidden + strspn(hidden, " "), waits->waited_s);
 }
 
 void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary)
@@ -183,8 +214,9 @@ void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_s
     if (progress->mode == SL_PROGRESS_NONE || !summary->evaluated) {
         return;
     }
-    print_percent(summary->best_valid_acc, valid, sizeof valid);
-    print_percent(summary->test_acc_at_best, test, sizeof test);
+    const struct sl_score *score = &summary->best.score[summary->best.best_by];
+    print_score(score, score->valid, valid, sizeof valid);
+    print_score(score, score->test, test, sizeof test);
     fprintf(progress->stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch,
             valid + strspn(valid, " "), test + strspn(test, " "), summary->seconds);
     fflush(progress->stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The progress of a run, for people. On a terminal: a bar per epoch with loss, accuracy and time left. On a
+ * The progress of a run, for people. On a terminal: a bar per epoch with loss, score and time left. On a
  * terminal and elsewhere: one line of fixed form at the end of each epoch.
  *
  * Output goes to the given stream only. Only the submitting thread may call the functions. metrics.h is for
@@ -26,11 +26,11 @@ struct sl_progress {
     enum sl_progress_mode mode;
     uint32_t epochs;
     uint32_t steps_per_epoch;
-    double start_s;      /* time of sl_progress_open */
-    double drawn_s;      /* time of the last drawing; 0: never drawn */
-    uint64_t steps_done; /* since sl_progress_open, for the time left */
-    double valid_acc;    /* of the last evaluation; NaN: none yet */
-    int bar_shown;       /* a bar is on the terminal's current line */
+    double start_s;        /* time of sl_progress_open */
+    double drawn_s;        /* time of the last drawing; 0: never drawn */
+    uint64_t steps_done;   /* since sl_progress_open, for the time left */
+    struct sl_score score; /* of the last evaluation, the score that selects; NaN: none yet */
+    int bar_shown;         /* a bar is on the terminal's current line */
 };
 
 /* The mode for a stream: BAR on a terminal with a movable cursor, else LINES. With several ranks: LINES, because
@@ -45,8 +45,8 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
  * drawing happens at most ten times a second. */
 void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t step, double loss);
 
-/* Report the end of an epoch: replace the bar by the line "epoch  3/10  loss  1.2345  valid  67.12 %  test  66.01 %
- * time    1.234 s  eval   0.123 s". "-" stands for a missing score. */
+/* Report the end of an epoch: replace the bar by the line "epoch  3/10 loss 1.2345 valid 67.12 % test 66.01 % time
+ * 1.234 s eval 0.123 s", of at most 80 columns up to 9999 epochs. "-" stands for a missing score. */
 void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *epoch);
 
 /* Report the end of the run: "best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s". With several ranks, before

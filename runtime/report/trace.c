@@ -434,7 +434,7 @@ done:
 
 /* Rewrite the definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours as
  * 0..255, but viewers expect 0..1. Each state also has ten copies for scheduling contexts, all unused here. Write
- * the state once, with its stage's colour. False: the line is something else. */
+ * the state once, with its category's colour. False: the line is something else. */
 static bool fix_state(const char *line, size_t n, FILE *stream)
 {
     struct sl_trace_name name;

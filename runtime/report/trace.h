@@ -12,7 +12,7 @@
  * 9, and the sampling of steps 13 and 14.
  *
  * Files of a traced folder:
- *   paje.trace     for ViTE; each stage has its colour (sl_stage_colour)
+ *   paje.trace     for ViTE; each time category has its colour (sl_stage_colour)
  *   tasks.rec      StarPU's list of tasks, with times, workers and dependencies (recutils)
  *   trace.rec      StarPU's list of each worker's state changes
  *   data.rec       StarPU's list of handles

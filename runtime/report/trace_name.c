@@ -31,7 +31,7 @@ bool sl_trace_skip_number(const char **p, const char *end, const char *word, uin
     return true;
 }
 
-/* Skip the stage at the name's start, and its dot. */
+/* Skip the category at the name's start, and its dot. */
 static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
 {
     for (int s = 0; s < SL_N_STAGES; s++) {

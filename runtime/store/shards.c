@@ -156,11 +156,14 @@ static void mark_set(const struct sl_ids *ids, const struct sl_partition *partit
     }
 }
 
-static void copy_labels(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
-                        struct sl_shards *out)
+static void copy_targets(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
+                         struct sl_shards *out)
 {
+    const struct sl_targets *from = &dataset->targets;
+    size_t row_bytes = (size_t)from->width * SL_TARGET_BYTES;
     for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
-        out->label_of[v] = dataset->labels[partition->dataset_ids[v]];
+        memcpy((char *)out->targets.data + v * row_bytes,
+               (const char *)from->data + partition->dataset_ids[v] * row_bytes, row_bytes);
         out->iota[v] = v;
     }
 }
@@ -176,7 +179,9 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     } else {
         SL_TRY(st, copy_dense(dataset, partition, out->row_element, held, &out->table), done);
     }
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
+    SL_TRY(st,
+           sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
+           done);
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
     SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
@@ -185,7 +190,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     }
     for (uint32_t q = 0; q < out->n_parts; q++) {
         if (holds(held, q)) {
-            copy_labels(dataset, partition, q, out);
+            copy_targets(dataset, partition, q, out);
         }
     }
     mark_set(&dataset->train, partition, held, SL_SET_TRAIN, out->set_of);
@@ -278,7 +283,11 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     part->graph.sources = readable(partition->graph.sources + offsets[part->first], n_edges, 4);
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
-    part->labels = readable(out->label_of + part->first, n, 4);
+    st = check_size("targets", q, (uint64_t)n * out->targets.width);
+    if (st != SL_OK) {
+        return st;
+    }
+    part->targets = readable(sl_shards_targets(out, part->first), (uint64_t)n * out->targets.width, SL_TARGET_BYTES);
     part->sets = readable(out->set_of + part->first, n, 1);
     return register_features(out, q, held);
 }
@@ -291,7 +300,9 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     *out = (struct sl_shards){
         .n_parts = partition->n_parts, .n_vertices = n, .row_element = row_element, .partition = partition};
     out->n_features = dataset->features.n_columns;
-    out->n_classes = dataset->n_classes;
+    out->n_outputs = sl_targets_outputs(&dataset->targets);
+    out->targets = dataset->targets;
+    out->targets.data = NULL;
     out->n_train = dataset->train.n;
     out->n_valid = dataset->valid.n;
     out->n_test = dataset->test.n;
@@ -326,14 +337,14 @@ static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
     return n;
 }
 
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *s)
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d), struct sl_shards *s)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
-        sl_real *factor = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
-        factor[0] = (sl_real)(1 / sqrt((double)n_other_neighbours(graph, v) + 1));
-        factor[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
+        numbers[0] = factor != NULL ? (sl_real)factor(n_other_neighbours(graph, v)) : 1;
+        numbers[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
         }
@@ -363,7 +374,8 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
     places[0] = (struct sl_memory_range){graph->offsets + first, n * sizeof *graph->offsets, node};
     places[1] = (struct sl_memory_range){graph->sources + edge, n_edges * sizeof *graph->sources, node};
-    places[2] = (struct sl_memory_range){s->label_of + first, n * sizeof *s->label_of, node};
+    places[2] = (struct sl_memory_range){(void *)sl_shards_targets(s, (sl_vertex)first),
+                                         n * s->targets.width * SL_TARGET_BYTES, node};
     places[3] = (struct sl_memory_range){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
     places[4] = (struct sl_memory_range){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
     places[5] = (struct sl_memory_range){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
@@ -405,7 +417,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
         {s->sparse_offsets, (n + s->n_parts) * sizeof *s->sparse_offsets},
         {s->sparse_columns, n_values * sizeof *s->sparse_columns},
         {s->sparse_values, n_values * sizeof *s->sparse_values},
-        {s->label_of, n * sizeof *s->label_of},
+        {s->targets.data, n * s->targets.width * SL_TARGET_BYTES},
         {s->iota, n * sizeof *s->iota},
         {p->graph.offsets, (n + 1) * sizeof *p->graph.offsets},
         {p->graph.sources, p->graph.n_edges * sizeof *p->graph.sources},
@@ -455,7 +467,7 @@ void sl_shards_close(struct sl_shards *shards)
             sl_handle_close(part->sparse.offsets);
             sl_handle_close(part->sparse.columns);
             sl_handle_close(part->sparse.values);
-            sl_handle_close(part->labels);
+            sl_handle_close(part->targets);
             sl_handle_close(part->sets);
         }
     }
@@ -472,7 +484,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_free(shards->sparse_first);
     sl_free(shards->sparse_columns);
     sl_free(shards->sparse_values);
-    sl_free(shards->label_of);
+    sl_targets_free(&shards->targets);
     sl_free(shards->set_of);
     sl_free(shards->iota);
     sl_free(shards->train);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The shards: the partitioned graph as StarPU handles. Each part has its in-edges, features, labels and split. Tasks
+ * The shards: the partitioned graph as StarPU handles. Each part has its in-edges, features, targets and split. Tasks
  * only read the handles, so sequential consistency is off.
  */
 #ifndef SL_RUNTIME_STORE_SHARDS_H
@@ -22,18 +22,19 @@ struct sl_shard {
     starpu_data_handle_t features;
     /* Users fill in .frontier, .dropout and .seed. All NULL if features are dense. */
     struct sl_sparse sparse;
-    /* int32, by row. */
-    starpu_data_handle_t labels;
+    /* Vector of n x width entries of SL_TARGET_BYTES, row-major (partition/targets.h). */
+    starpu_data_handle_t targets;
     /* uint8, by row: SL_SET_TRAIN, .. */
     starpu_data_handle_t sets;
 };
 
-struct sl_halo; /* runtime/full/halo.h */
+struct sl_halo;      /* runtime/full/halo.h */
+struct sl_objective; /* runtime/objective/objective.h */
 
 struct sl_shards {
     uint32_t n_parts;
     uint32_t n_vertices;
-    uint32_t n_features, n_classes;
+    uint32_t n_features, n_outputs;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
     /* Bytes of a number of dense features and of rows computed from them (--precision). */
@@ -55,6 +56,10 @@ struct sl_shards {
     struct sl_partition *partition;
     /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */
     struct sl_halo *halo;
+    /* Borrowed: the objective of the targets. NULL: classes, without weights. */
+    const struct sl_objective *objective;
+    /* By new id. */
+    struct sl_targets targets;
     /* Memory behind the handles. Dense features by new id, or NULL. */
     void *table;
     /* Part after part: n + 1 offsets, the first of them zero. */
@@ -63,7 +68,6 @@ struct sl_shards {
     uint64_t *sparse_first;
     uint32_t *sparse_columns;
     float *sparse_values;
-    int32_t *label_of;
     uint8_t *set_of;
     sl_vertex *iota;
     sl_vertex *train;
@@ -81,11 +85,12 @@ struct sl_shards {
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               size_t row_element, const bool *held, struct sl_shards *out);
 
-/* Compute `factors` for layers with the graph convolution's weights. For every vertex of the graph: 1/sqrt(d + 1), d
- * being the number of in-neighbours without the vertex itself, and the length of its neighbour list. SL_ENOMEM. */
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *shards);
+/* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
+ * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d),
+                               struct sl_shards *shards);
 
-/* For machines with several NUMA nodes. by_part: move each part's edges, features and labels to the node of its PE's
+/* For machines with several NUMA nodes. by_part: move each part's edges, features and targets to the node of its PE's
  * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.
  * *n_refused_out: number of memory ranges that the system refused to move; refused ranges stay in place. SL_ENOMEM. */
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
@@ -101,6 +106,12 @@ bool sl_shards_features_pinned(const struct sl_shards *shards);
 static inline void *sl_shards_features(const struct sl_shards *shards, uint32_t part)
 {
     return (char *)shards->table + (size_t)shards->part[part].first * shards->n_features * shards->row_element;
+}
+
+/* The targets of vertex `id`: width entries. */
+static inline const void *sl_shards_targets(const struct sl_shards *shards, sl_vertex id)
+{
+    return (const char *)shards->targets.data + (size_t)id * shards->targets.width * SL_TARGET_BYTES;
 }
 
 /* Wait for the readers, unregister, free. An empty struct is allowed. */

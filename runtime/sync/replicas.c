@@ -11,7 +11,7 @@
 
 /* ---- making ---- */
 
-enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_classes,
+enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_outputs,
                                 bool sparse, struct sl_model **out)
 {
     struct sl_model *replicas;
@@ -19,7 +19,7 @@ enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, 
     *out = NULL;
     SL_TRY(st, sl_alloc_zero(n, sizeof *replicas, "replicas of the model", &replicas), done);
     for (uint32_t r = 0; r < n; r++) {
-        SL_TRY(st, sl_model_init(settings, n_features, n_classes, sparse, &replicas[r]), undo);
+        SL_TRY(st, sl_model_init(settings, n_features, n_outputs, sparse, &replicas[r]), undo);
         SL_TRY(st, sl_model_make_replica(&replicas[r], r), undo);
     }
     *out = replicas;
@@ -64,7 +64,7 @@ done:
 
 static size_t n_mirrors(const struct sl_replicas *s)
 {
-    return (size_t)N_MIXES * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS * s->plan->n_replicas;
+    return (size_t)N_MIXES * SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS * s->plan->n_replicas;
 }
 
 enum sl_status sl_replicas_open(struct sl_replicas *s)
@@ -108,7 +108,7 @@ enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_mode
         uint32_t n = 0;
         for (uint32_t i = 0; i < replicas->n_layers; i++) {
             const struct sl_layer *layer = &replicas[r].layer[i];
-            for (int k = 0; k < SL_N_PARAMETERS; k++, n += 3) {
+            for (int k = 0; k < SL_MAX_PARAMETERS; k++, n += 3) {
                 const struct sl_parameter *p = &layer->parameter[k];
                 if (!sl_parameter_trained(p)) {
                     continue;
@@ -138,7 +138,7 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         struct sl_layer *layer = &model->layer[i];
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             for (uint32_t r = 0; r < n; r++) {
                 sources[r] = replicas[r].layer[i].parameter[k].value_handle;
             }
@@ -254,14 +254,14 @@ static struct sl_parameter *parameter_of(const struct sl_replicas *s, const stru
 /* Index of a parameter in its model. */
 static uint32_t number_of(const struct subject *subject)
 {
-    return subject->layer * SL_N_PARAMETERS + (uint32_t)subject->parameter;
+    return subject->layer * SL_MAX_PARAMETERS + (uint32_t)subject->parameter;
 }
 
 /* The last array received of a replica that other ranks train. */
 static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
     size_t mix = subject->topic - SL_TOPIC_GRADIENT;
-    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS + number_of(subject)) * s->plan->n_replicas + r];
+    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS + number_of(subject)) * s->plan->n_replicas + r];
 }
 
 static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)

@@ -35,7 +35,7 @@
 
 /* Create n >= 2 equal models as sl_model_init does, with spare arrays for mixing and distinct names in files.
  * (*out)[r] is replica r. SL_ENOMEM, SL_EINVAL. On failure *out is NULL. */
-enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_classes,
+enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_outputs,
                                 bool sparse, struct sl_model **out);
 
 /* Wait for the tasks, then release. NULL is allowed. */
@@ -53,8 +53,8 @@ enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_mode
 enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *replicas, uint32_t n,
                                    struct sl_model *model);
 
-/* One exchange between nodes of `local` replicas each. The array of each replica of node b becomes
- *   scale[b] (inner sum over node b + inner sum over node from[b])
+/* One exchange between nodes. A node is `local` replicas. The array of each replica of node b becomes
+ *   scale[b] (inner (sum over node b) + inner (sum over node from[b]))
  *
  * If from[b] is b, the second term is left out. */
 struct sl_round {
@@ -83,7 +83,7 @@ struct sl_replicas {
     starpu_data_handle_t *mirror;
 };
 
-/* Allocate `mirror`, after all other members except the rounds are set. SL_ENOMEM. */
+/* Allocate `mirror`. The caller has set all other members except the rounds. SL_ENOMEM. */
 enum sl_status sl_replicas_open(struct sl_replicas *replicas);
 void sl_replicas_close(struct sl_replicas *replicas);
 

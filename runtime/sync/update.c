@@ -25,7 +25,7 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pa
             continue;
         }
         struct sl_task_args head = head_of(lp, r);
-        struct sl_transport_sum sum = {.parameter = lp->i * SL_N_PARAMETERS + (uint32_t)k,
+        struct sl_transport_sum sum = {.parameter = lp->i * SL_MAX_PARAMETERS + (uint32_t)k,
                                        .replica = r,
                                        .ranks = sl_plan_trainers(lp->pass->plan, r),
                                        .turns = u->turns,
@@ -55,11 +55,11 @@ done:
     return st;
 }
 
-/* The gradient of SL_DERIVED, then the gradients of the parameters that it was derived from. */
+/* The gradient of the derived parameter, then the gradients of the parameters that it was derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, reduce(u, lp, SL_DERIVED), done);
+    SL_TRY(st, reduce(u, lp, lp->layer->kind->derived), done);
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (sl_plan_trains(lp->pass->plan, r)) {
             SL_TRY(st, lp->layer->kind->derive_back(lp, r), done);
@@ -76,11 +76,11 @@ enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_layer_
     if (lp->layer->kind->derive != NULL) {
         SL_TRY(st, underive(u, lp), done);
     }
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         if (!sl_parameter_trained(&lp->layer->parameter[k])) {
             continue;
         }
-        if (!lp->layer->kind->parameter[k].by_derived) {
+        if (k >= SL_MAX_OWN_PARAMETERS || !lp->layer->kind->parameter[k].by_derived) {
             SL_TRY(st, reduce(u, lp, k), done);
         }
         SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, lp->i, k), done);

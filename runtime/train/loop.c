@@ -15,6 +15,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
@@ -36,7 +37,7 @@ static enum sl_status report_config(struct sl_session *t)
                                        .vertices = t->shards.n_vertices,
                                        .edges = t->partition.graph.n_edges,
                                        .features = t->shards.n_features,
-                                       .classes = t->shards.n_classes,
+                                       .outputs = t->shards.n_outputs,
                                        .pes = t->settings->pes,
                                        .group_size = t->settings->group_size,
                                        .devices = devices,
@@ -71,16 +72,14 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
                                  .loss = epoch->train_loss,
                                  .seconds = epoch->seconds,
                                  .evaluated = epoch->evaluated,
-                                 .valid_loss = epoch->evaluated ? epoch->scores.valid_loss : NAN,
-                                 .valid_accuracy = epoch->evaluated ? epoch->scores.valid_acc : NAN,
-                                 .test_accuracy = epoch->evaluated ? epoch->scores.test_acc : NAN};
+                                 .scores = epoch->scores};
     enum sl_status st;
     SL_TRY(st, sl_metrics_epoch(&r->metrics, epoch), done);
     sl_progress_epoch(&r->progress, epoch);
     if (epoch->guard_fired && r->talks) {
-        fprintf(r->to.stream,
-                "guard     exact loss %.4f: history misleads training, which goes on exactly from earlier weights\n",
-                epoch->exact_loss);
+        sl_print_line(r->to.stream, "guard",
+                      "exact loss %.4f: history misleads training, which goes on exactly from earlier weights",
+                      epoch->exact_loss);
     }
     if (r->to.epoch != NULL && r->to.epoch(r->to.context, &news) != 0) {
         sl_session_stop(t);
@@ -201,7 +200,7 @@ done:
     return st;
 }
 
-/* Score all vertices. Among equal validation accuracies the earliest counts as best. If the validation set is empty,
+/* Score all vertices. Among equal validation scores the earliest counts as best. If the validation set is empty,
  * the last evaluation counts as best. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
@@ -216,12 +215,10 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
-    out->two_classes = t->shards.n_classes == 2;
     bool first = t->best == NULL;
-    bool blind = isnan(out->scores.valid_acc);
-    if (first || blind || out->scores.valid_acc > t->state.best_valid_acc) {
-        t->state.best_valid_acc = out->scores.valid_acc;
-        t->state.test_acc_at_best = out->scores.test_acc;
+    bool blind = isnan(out->scores.score[out->scores.best_by].valid);
+    if (first || blind || sl_scores_better(&out->scores, &t->state.best)) {
+        t->state.best = out->scores;
         t->state.best_epoch = epoch;
         t->state.n_worse = 0;
         SL_TRY(st, keep_best(t), done);
@@ -318,6 +315,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     uint32_t n = t->plan.n_per_epoch;
     struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
     enum sl_status st;
+    sl_objective_scores(&t->objective, &t->shards, &epoch.scores);
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
     SL_TRY(st, sl_transport_settle(&t->transport, t->n_reported, n, t->losses), done);
@@ -408,13 +406,15 @@ done:
 static enum sl_status summarise(struct sl_session *t)
 {
     struct sl_metrics_summary summary = {.evaluated = t->best != NULL,
-                                         .best_valid_acc = t->state.best_valid_acc,
-                                         .test_acc_at_best = t->state.test_acc_at_best,
+                                         .best = t->state.best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
                                          .seconds = t->state.seconds + t->state.epoch_seconds,
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
     enum sl_status st;
+    if (t->best == NULL) {
+        sl_objective_scores(&t->objective, &t->shards, &summary.best);
+    }
     SL_TRY(st, sl_ranks_max(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
     sl_progress_summary(&t->reports.progress, &summary);
     st = sl_metrics_summary(&t->reports.metrics, &summary);

@@ -11,6 +11,7 @@
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/rows.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/row_need.h"
@@ -35,17 +36,19 @@ static struct sl_model outline_model(const struct sl_settings *s, const struct s
 {
     struct sl_model model;
     *sparse_out = dataset->features.dense == NULL;
-    sl_model_shape(s, dataset->features.n_columns, dataset->n_classes, *sparse_out, &model);
+    sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), *sparse_out, &model);
     if (*sparse_out && model.layer[0].residual) {
         *sparse_out = false;
-        sl_model_shape(s, dataset->features.n_columns, dataset->n_classes, false, &model);
+        sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), false, &model);
     }
     return model;
 }
 
-static bool aggregates(const struct sl_layer *layer)
+/* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
+static double further_targets(const struct sl_dataset *dataset)
 {
-    return layer->from != layer->level;
+    double columns = fmax(0, (double)dataset->targets.width - 1);
+    return 2 * columns * SL_TARGET_BYTES * (double)dataset->graph.n_vertices;
 }
 
 /* Bytes of all parameters. Each is a block of at least `smallest` bytes. */
@@ -53,7 +56,7 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
             if (one > 0) {
@@ -118,7 +121,7 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         bool back = i > 0 || layer->training.project_first; /* the first layer needs no gradients of features */
-        double rows = aggregates(layer) ? asked_rows(s, b, layer) : 0;
+        double rows = sl_layer_aggregates(layer) ? asked_rows(s, b, layer) : 0;
         double bytes = rows * layer->training.travels * (double)sl_settings_row_element(s);
         bool goes = run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double least = handles * SL_POOL_SMALLEST_BYTES;
@@ -126,10 +129,10 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
             passing = fmax(passing, bytes + (s->pes > run->n_workers ? before : 0));
         }
         before = sl_if_so(goes, bytes);
-        if (aggregates(layer) && !goes) {
+        if (sl_layer_aggregates(layer) && !goes) {
             kept += (back ? 2 : 1) * fmax(1.25 * bytes, least);
         }
-        if (aggregates(layer)) {
+        if (sl_layer_aggregates(layer)) {
             kept += kinds * handles * HANDLE_BYTES;
         }
     }
@@ -224,7 +227,7 @@ static double record_bytes(const struct sl_row_basis *basis)
     double n = sl_row_need_chunks(basis);
     double bytes = 0;
     for (uint32_t i = 0; i < basis->model->n_layers; i++) {
-        bool sums = aggregates(&basis->model->layer[i]);
+        bool sums = sl_layer_aggregates(&basis->model->layer[i]);
         bytes += n * (EVALUATION_TASKS * TASK_BYTES + (sums ? n * BUFFER_BYTES : 0));
     }
     return bytes;
@@ -290,9 +293,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                  .n_per_epoch = steps_per_epoch(s, dataset),
                                  .boundary = run->boundary,
                                  .sparse = sparse};
-    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
-    bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* as in open_shards */
-    double weights = sl_if_so(weighed, 2 * n * sizeof(sl_real));
+    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n + further_targets(dataset);
+    double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
@@ -444,8 +446,9 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     double widest = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        widest =
-            aggregates(layer) ? fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer))) : widest;
+        widest = sl_layer_aggregates(layer)
+                     ? fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer)))
+                     : widest;
     }
     return CLASS_SHARE * n * widest * (double)element;
 }
@@ -461,12 +464,12 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
     bool several_slots = s->pes > s->ways;
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        if (aggregates(&model->layer[i])) {
+        if (sl_layer_aggregates(&model->layer[i])) {
             all += model->layer[i].training.travels;
         }
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
-    double crossing = (double)(sl_layer_element(&model->layer[0], row) + sizeof(sl_real));
+    double crossing = (double)(sl_row_bytes(model->layer[0].training.row[SL_ROWS_H].dtype, row) + sizeof(sl_real));
     double stages = sl_if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
     return CLASS_SHARE * n * (ways * (double)row + stages);
 }
@@ -488,8 +491,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
     double caches = sparse ? 0 : feature_caches(settings, n, dataset->features.n_columns);
     double all = (double)t.data - caches;
-    bool weighed = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    double weights = (pipe ? 6 : weighed ? 4 : 0) * n * sizeof(sl_real);
+    double weights = (pipe ? 6 : sl_if_so(sl_model_reads_factors(settings), 4)) * n * sizeof(sl_real);
     double tables = portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, all - edges - values);
     double data = tables + portion(s.pes, caches) + VERTEX_BYTES * n + weights;
     double halo = halo_bytes(&model, sl_settings_row_element(settings), n);
@@ -517,15 +519,16 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
     return (struct sl_dataset){.graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
                                .train = {.n = shards->n_train},
                                .features = {.n_columns = shards->n_features, .dense = shards->is_sparse ? NULL : &some},
-                               .n_classes = shards->n_classes};
+                               .targets = shards->targets};
 }
 
-/* Edges, labels and split of n_parts of G parts, and the ids of all vertices in both orders. */
+/* Edges, targets and split of n_parts of G parts, and the ids of all vertices in both orders. */
 static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
 {
     double n = shards->n_vertices;
     double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
-    double parts = 13 * n + 4 * (double)shards->partition->graph.n_edges + sparse;
+    double targets = SL_TARGET_BYTES * (double)shards->targets.width * n;
+    double parts = 9 * n + targets + 4 * (double)shards->partition->graph.n_edges + sparse;
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
@@ -539,8 +542,8 @@ static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_elem
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         bool own = layer->activates_input || layer->kind->reads_first ||
-                   !aggregates(layer); /* has further rows of its input width */
-        double read = sl_if_so(aggregates(layer), layer->evaluation.travels);
+                   !sl_layer_aggregates(layer); /* has further rows of its input width */
+        double read = sl_if_so(sl_layer_aggregates(layer), layer->evaluation.travels);
         double work =
             (layer->evaluation.project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
         double made = layer->n_out * n + (work + layer->n_heads) * n_at_work;

@@ -57,8 +57,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
  * `beside` and `records`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
- * In 26 runs the peak was at most a tenth above the estimate and at least about four fifths of it
- * (tests/test_memory_peak.c, doc/results.md). Buffers for reading a dataset's text are freed earlier and not
+ * In 26 runs the peak was between four fifths and eleven tenths of the estimate (tests/test_memory_peak.c,
+ * doc/results.md). Buffers for reading a dataset's text are freed earlier and not
  * counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);

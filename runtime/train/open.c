@@ -3,7 +3,6 @@
  *
  * Opening and closing of a session. */
 #include "partition/load.h"
-#include "partition/statistics.h"
 #include "runtime/train/session.h"
 
 #include <math.h>
@@ -17,6 +16,7 @@
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/sums.h"
 #include "runtime/pipe/boundary.h"
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
@@ -78,6 +78,12 @@ done:
     return st;
 }
 
+static enum sl_target_choice target_choice(const struct sl_settings *s)
+{
+    bool numbers = s->objective == SL_OBJECTIVE_LABELS || s->objective == SL_OBJECTIVE_REGRESSION;
+    return numbers ? SL_TARGETS_NUMBERS : SL_TARGETS_ANY;
+}
+
 /* A split left open is the split that the run in the checkpoint began with. */
 static struct sl_dataset_options dataset_options(const struct sl_session *t)
 {
@@ -91,6 +97,7 @@ static struct sl_dataset_options dataset_options(const struct sl_session *t)
                                        .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
+                                       .targets = target_choice(s),
                                        .seed = DATASET_SEED,
                                        .low_memory = sl_n_ranks() > 1};
 }
@@ -98,41 +105,36 @@ static struct sl_dataset_options dataset_options(const struct sl_session *t)
 /* With the caller's dataset, options for selecting a dataset must be unset. `cache` none is allowed. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
-    static const char *const names[] = {"dataset",  "data-path",          "split", "features",
-                                        "directed", "normalize-features", "cache"};
-    struct sl_settings defaults;
-    char now[256];
-    char initial[256];
-    enum sl_status st;
-    if (given == NULL) {
-        return SL_OK;
-    }
-    SL_TRY(st, sl_settings_init(&defaults), done);
-    for (size_t i = 0; i < sizeof names / sizeof *names && st == SL_OK; i++) {
-        SL_TRY(st, sl_settings_get(settings, names[i], now, sizeof now), free_defaults);
-        SL_TRY(st, sl_settings_get(&defaults, names[i], initial, sizeof initial), free_defaults);
-        if (now[0] != '\0' && strcmp(now, initial) != 0 &&
-            (strcmp(names[i], "cache") != 0 || strcmp(now, "none") != 0)) {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; given != NULL && i < table->n_options && st == SL_OK; i++) {
+        const struct sl_option *option = &table->options[i];
+        char now[256];
+        bool unset;
+        if (!option->of_data) {
+            continue;
+        }
+        SL_TRY(st, sl_settings_get(settings, option->name, now, sizeof now), done);
+        SL_TRY(st, sl_option_is_default(option, settings, &unset), done);
+        if (!unset && now[0] != '\0' && (strcmp(option->name, "cache") != 0 || strcmp(now, "none") != 0)) {
             st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
-                         names[i], now, given->name);
+                         option->name, now, given->name);
         }
     }
-free_defaults:
-    sl_settings_free(&defaults);
 done:
     return st;
 }
 
-/* A graph may have fewer classes than the model in --load, or no labels. */
-static enum sl_status widen_classes(const struct sl_settings *s, struct sl_dataset *dataset)
+/* A graph may lack targets, or have fewer outputs than the model in --load. */
+static enum sl_status widen_targets(const struct sl_settings *s, struct sl_dataset *dataset)
 {
     uint32_t n;
-    enum sl_status st = sl_outputs_count_classes(s, &n);
+    enum sl_status st = sl_outputs_count(s, &n);
     if (st != SL_OK) {
         return st;
     }
-    dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
-    if (dataset->n_classes == 0) {
+    sl_targets_widen(&dataset->targets, n);
+    if (sl_targets_outputs(&dataset->targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      dataset->name);
     }
@@ -147,7 +149,7 @@ static enum sl_status load_dataset(struct sl_session *t)
     enum sl_status st = sl_dataset_load(&options, &t->loaded);
     sl_memory_limit(UINT64_MAX);
     if (st == SL_OK) {
-        st = widen_classes(t->settings, &t->loaded);
+        st = widen_targets(t->settings, &t->loaded);
     }
     return st;
 }
@@ -155,7 +157,6 @@ static enum sl_status load_dataset(struct sl_session *t)
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
-    struct sl_statistics statistics;
     enum sl_status st = SL_OK;
     if (given == NULL) {
         SL_TRY(st, load_dataset(t), done);
@@ -164,13 +165,13 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
-    SL_TRY(st, sl_statistics_count_labels(t->dataset, &statistics), done);
-    t->n_empty_classes = t->dataset->n_classes - statistics.n_classes;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
         st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
+        goto done;
     }
+    st = sl_objective_open(t->settings, t->dataset, &t->objective);
 done:
     return st;
 }
@@ -194,12 +195,12 @@ done:
 /* held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
-    static const char *const names[] = {"metis", "random", "none"};
     const struct sl_settings *s = t->settings;
     struct sl_dataset_options options = dataset_options(t);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
     bool whole = s->schedule == SL_SCHEDULE_PIPE;
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
+    char name[16];
     char stem[64];
     char *file = NULL;
     enum sl_status st;
@@ -208,7 +209,8 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     struct sl_dataset unsplit = *t->dataset;
     unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
     const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
-    snprintf(stem, sizeof stem, "%s-%u%s", names[method], n, s->epochs > 0 ? "" : "-unsplit");
+    sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
+    snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
     }
@@ -245,7 +247,7 @@ static enum sl_status open_replicas(struct sl_session *t)
         t->replica = &t->model;
     } else {
         SL_TRY(st,
-               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse,
+               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse,
                                 &t->replica),
                done);
         t->n_replicas = n;
@@ -348,7 +350,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.bf16 = s->precision == SL_PRECISION_BF16;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
-    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->transport);
+    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 done:
     return st;
 }
@@ -458,9 +460,10 @@ static enum sl_status open_shards(struct sl_session *t)
         SL_TRY(st, check_chunks(t), done);
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
-    bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    if (weighed) {
-        SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
+    SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
+    t->shards.objective = &t->objective;
+    if (sl_model_reads_factors(s)) {
+        SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
     if (held != NULL) {
         sl_dataset_drop_pages(t->dataset);
@@ -483,7 +486,7 @@ static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *
 {
     const struct sl_settings *s = t->settings;
     enum sl_status st;
-    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
+    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse, &t->model), done);
     if (s->load != NULL) {
         SL_TRY(st, sl_outputs_load_model(t), done);
     }
@@ -650,6 +653,7 @@ void sl_session_close(struct sl_session *t)
     sl_model_free(&t->model);
     sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
+    sl_objective_close(&t->objective);
     sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {

@@ -17,39 +17,37 @@
 #include "support/minmax.h"
 #include "tasks/ranks.h"
 
-/* Options with an effect on a model's scores. Stored in a file's metadata as option.NAME, as in checkpoints. */
-static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
-                                            "layers", "hidden", "norm",  "residual"};
-#define N_MODEL_OPTIONS (sizeof model_options / sizeof *model_options)
+/* A file's metadata has the options `of_model` as option.NAME, as checkpoints have. */
 #define KEY_BYTES 48
+#define MAX_MODEL_OPTIONS 32
 
 /* Compare the options in the file's metadata. A file of another program has none: then only its tensors are
  * checked. */
 static enum sl_status match_options(const struct sl_settings *settings, const struct sl_tensors *file)
 {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_MODEL_OPTIONS && st == SL_OK; i++) {
-        const char *name = model_options[i];
+    for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
+        const struct sl_option *option = &table->options[i];
         char key[KEY_BYTES];
         char *now = NULL;
-        snprintf(key, sizeof key, "option.%s", name);
+        snprintf(key, sizeof key, "option.%s", option->name);
         const char *then = sl_tensors_metadata(file, key);
-        const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), name);
-        if (then == NULL || option == NULL) {
+        if (then == NULL || !option->of_model) {
             continue;
         }
         st = sl_option_text(option, settings, &now);
         if (st == SL_OK && strcmp(now, then) != 0) {
             st =
                 sl_fail(SL_EFILE, "--%s: found '%.100s', expected '%.100s', with which the model in %.300s was trained",
-                        name, now, then, file->path);
+                        option->name, now, then, file->path);
         }
         sl_free(now);
     }
     return st;
 }
 
-enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint32_t *out)
+enum sl_status sl_outputs_count(const struct sl_settings *settings, uint32_t *out)
 {
     struct sl_tensors tensors;
     *out = 0;
@@ -58,7 +56,7 @@ enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint
     }
     enum sl_status st = sl_safetensors_read(settings->load, &tensors);
     if (st == SL_OK) {
-        *out = sl_model_classes_in(settings, &tensors);
+        *out = sl_model_outputs_in(settings, &tensors);
         sl_tensors_free(&tensors);
     }
     return st;
@@ -138,27 +136,60 @@ done:
     return st;
 }
 
+/* The metadata of a model's file. */
+struct model_labels {
+    struct sl_metadata entry[4 + MAX_MODEL_OPTIONS];
+    uint32_t n;
+    char key[MAX_MODEL_OPTIONS][KEY_BYTES];
+    char *value[MAX_MODEL_OPTIONS];
+    uint32_t n_options;
+};
+
+static void add_label(struct model_labels *labels, const char *key, const char *value)
+{
+    labels->entry[labels->n++] = (struct sl_metadata){key, value};
+}
+
+/* On failure, free_labels releases what was made. */
+static enum sl_status make_labels(const struct sl_session *t, struct model_labels *out)
+{
+    const struct sl_option_table *table = sl_settings_table_of(t->settings);
+    enum sl_status st = SL_OK;
+    *out = (struct model_labels){0};
+    add_label(out, "format", "pt");
+    add_label(out, "dataset", t->name);
+    add_label(out, "model", sl_model_kind(t->settings->model)->name);
+    if (t->synthetic) {
+        add_label(out, "synthetic", "yes");
+    }
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        uint32_t k = out->n_options;
+        if (option->of_model && k < MAX_MODEL_OPTIONS) {
+            SL_TRY(st, sl_option_text(option, t->settings, &out->value[k]), done);
+            snprintf(out->key[k], sizeof out->key[k], "option.%s", option->name);
+            add_label(out, out->key[k], out->value[k]);
+            out->n_options++;
+        }
+    }
+done:
+    return st;
+}
+
+static void free_labels(struct model_labels *labels)
+{
+    for (uint32_t i = 0; i < labels->n_options; i++) {
+        sl_free(labels->value[i]);
+    }
+}
+
 static enum sl_status save_model(struct sl_session *t)
 {
     struct sl_tensor *tensors = NULL;
-    struct sl_metadata metadata[4 + N_MODEL_OPTIONS] = {
-        {"format", "pt"}, {"dataset", t->name}, {"model", sl_model_kind(t->settings->model)->name}};
-    char key[N_MODEL_OPTIONS][KEY_BYTES];
-    char *value[N_MODEL_OPTIONS] = {0};
-    uint32_t n_metadata = 3;
+    struct model_labels labels;
     uint32_t n = 0;
     enum sl_status st;
-    if (t->synthetic) {
-        metadata[n_metadata++] = (struct sl_metadata){"synthetic", "yes"};
-    }
-    for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
-        const struct sl_option *option = sl_option_find(sl_settings_table_of(t->settings), model_options[i]);
-        if (option != NULL) {
-            SL_TRY(st, sl_option_text(option, t->settings, &value[i]), done);
-            snprintf(key[i], sizeof key[i], "option.%s", model_options[i]);
-            metadata[n_metadata++] = (struct sl_metadata){key[i], value[i]};
-        }
-    }
+    SL_TRY(st, make_labels(t, &labels), done);
     SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
@@ -166,11 +197,9 @@ static enum sl_status save_model(struct sl_session *t)
     if (st != SL_OK) {
         goto done;
     }
-    st = sl_safetensors_write(t->settings->save, tensors, n, metadata, n_metadata);
+    st = sl_safetensors_write(t->settings->save, tensors, n, labels.entry, labels.n);
 done:
-    for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
-        sl_free(value[i]);
-    }
+    free_labels(&labels);
     sl_model_tensors_free(tensors, n);
     sl_free(tensors);
     return st;
@@ -265,12 +294,12 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
 {
     const struct sl_settings *s = t->settings;
     size_t n = sl_evaluated_here(&t->shards).n;
-    uint32_t n_classes = t->shards.n_classes;
+    uint32_t n_outputs = t->shards.n_outputs;
     struct sl_inference wanted = {0};
-    struct sl_metrics_scores scores;
+    struct sl_scores scores;
     enum sl_status st;
     if (files.predict) {
-        SL_TRY(st, sl_alloc(n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
+        SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores), done);
     }
     if (files.embed) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
@@ -279,7 +308,7 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
     if (files.predict) {
-        SL_TRY(st, write_rows(t, s->predict, n_classes, wanted.scores), done);
+        SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
     }
     if (files.embed) {
         SL_TRY(st, write_rows(t, s->embed, s->hidden, wanted.hidden), done);

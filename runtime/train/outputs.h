@@ -20,9 +20,9 @@ enum sl_status sl_outputs_settle(struct sl_session *session);
  * all ranks a window at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */
 enum sl_status sl_outputs_write(struct sl_session *session);
 
-/* The classes that the model in --load tells apart; 0: no --load, or they cannot be told. SL_EFILE, SL_EIO,
+/* The outputs of the model in --load; 0: no --load, or they cannot be told. SL_EFILE, SL_EIO,
  * SL_ENOMEM. */
-enum sl_status sl_outputs_count_classes(const struct sl_settings *settings, uint32_t *out);
+enum sl_status sl_outputs_count(const struct sl_settings *settings, uint32_t *out);
 
 /* Load --load into the model. SL_EFILE, SL_EIO. */
 enum sl_status sl_outputs_load_model(struct sl_session *session);

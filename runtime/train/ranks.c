@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "config.h"
-#include "runtime/train/rules.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/real.h"
@@ -63,15 +62,14 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-static enum sl_status match_option(const struct sl_option *option, enum sl_spread spread,
-                                   const struct sl_settings *settings)
+static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
 {
     char label[64];
     char *mine = NULL;
     enum sl_status st;
     snprintf(label, sizeof label, "--%s", option->name);
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
-    if (spread == SL_SPREAD_EQUAL) {
+    if (option->spread == SL_SPREAD_EQUAL) {
         st = sl_ranks_match_text(label, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
     } else {
         st = sl_ranks_match_text(label, mine[0] != '\0' ? "given" : "not given",
@@ -117,10 +115,10 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool 
     const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st;
     SL_TRY(st, match_program(table, given), done);
-    for (size_t i = 0; i < SL_N_RULES; i++) {
-        const struct sl_option *option = sl_option_find(table, sl_rules[i].option);
-        if (option != NULL && sl_rules[i].spread != SL_SPREAD_OWN) {
-            SL_TRY(st, match_option(option, sl_rules[i].spread, settings), done);
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = sl_option_in_order(table, i);
+        if (option->spread != SL_SPREAD_OWN) {
+            SL_TRY(st, match_option(option, settings), done);
         }
     }
     st = match_weights(settings);

@@ -14,7 +14,7 @@
 /* Refuse settings not supported with several ranks. SL_EINVAL. */
 enum sl_status sl_ranks_check_settings(const struct sl_settings *settings);
 
-/* Compare programs, versions, options (runtime/train/rules.h) and the contents of --load. given: the program has
+/* Compare programs, versions, options (support/option.h) and the contents of --load. given: the program has
  * passed a dataset of its own. Collective. SL_EINVAL: the message names the first difference. */
 enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool given);
 

@@ -15,7 +15,7 @@ void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 {
     *out = (struct sl_session_sizes){.n_vertices = t->shards.n_vertices,
                                      .n_features = t->shards.n_features,
-                                     .n_classes = t->shards.n_classes,
+                                     .n_outputs = t->shards.n_outputs,
                                      .n_edges = t->partition.graph.n_edges,
                                      .n_pes = t->settings->pes,
                                      .n_parts = t->plan.n_parts,
@@ -62,14 +62,14 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
 {
     struct sl_session_sizes sizes;
     struct sl_inference wanted = {0};
-    struct sl_metrics_scores found;
+    struct sl_scores found;
     bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     sl_session_sizes(t, &sizes);
     if (logits != NULL) {
         SL_TRY(st,
-               sl_alloc((size_t)sizes.n_vertices * sizes.n_classes, sizeof *wanted.scores, "logits", &wanted.scores),
+               sl_alloc((size_t)sizes.n_vertices * sizes.n_outputs, sizeof *wanted.scores, "logits", &wanted.scores),
                done);
     }
     if (embeddings != NULL && sizes.n_hidden > 0) {
@@ -84,17 +84,13 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     starpu_task_wait_for_all();
     sl_run_log_reset(&t->run); /* evaluation time does not count for an epoch */
     if (wanted.scores != NULL) {
-        copy_rows(t, wanted.scores, sizes.n_classes, logits);
+        copy_rows(t, wanted.scores, sizes.n_outputs, logits);
     }
     if (wanted.hidden != NULL) {
         copy_rows(t, wanted.hidden, sizes.n_hidden, embeddings);
     }
     if (scores != NULL) {
-        *scores = (struct sl_scores){.valid_loss = found.valid_loss,
-                                     .valid_accuracy = found.valid_acc,
-                                     .test_accuracy = found.test_acc,
-                                     .valid_f1 = found.valid_f1,
-                                     .test_f1 = found.test_f1};
+        *scores = found;
     }
 done:
     sl_free(wanted.scores);

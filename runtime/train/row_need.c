@@ -10,6 +10,7 @@
 #include "codelets/aggregate.h"
 #include "runtime/full/full.h"
 #include "runtime/minibatch/steps.h"
+#include "runtime/model/rows.h"
 #include "runtime/pipe/epoch.h"
 #include "tasks/rows.h"
 
@@ -145,20 +146,46 @@ static size_t row_element(const struct sl_row_basis *basis)
     return sl_settings_row_element(basis->settings);
 }
 
-static bool aggregates(const struct sl_layer *layer)
-{
-    return layer->from != layer->level;
-}
-
-static bool attends(const struct sl_layer *layer)
-{
-    return layer->kind->weigh == SL_WEIGH_ATTENTION;
-}
-
 /* Whether the first layer's sums need no weight. Such sums are computed as soon as the input rows are gathered. */
 static bool sums_ahead(const struct sl_layer *first)
 {
-    return aggregates(first) && !first->training.project_first && !first->activates_input;
+    return sl_layer_aggregates(first) && !first->training.project_first && !first->activates_input;
+}
+
+/* When a step has the rows of a role. */
+enum moment {
+    AHEAD,    /* before a layer's weights are read */
+    KEPT,     /* from the layer's forward pass to its backward pass */
+    FORWARD,  /* in the layer's forward pass */
+    BACKWARD, /* in the layer's backward pass */
+    INITIAL,  /* in the backward pass of all layers that read the first layer again */
+    ELSEWHERE /* in runtime/pipe */
+};
+
+static enum moment moment_of(const struct sl_layer *layer, int role)
+{
+    switch (role) {
+    case SL_ROWS_GBACK: return ELSEWHERE;
+    case SL_ROWS_GINITIAL: return INITIAL;
+    case SL_ROWS_SUM: return layer->first && sums_ahead(layer) ? AHEAD : KEPT;
+    default: break;
+    }
+    if (role >= SL_ROWS_GH) {
+        return BACKWARD;
+    }
+    return layer->training.row[role].end == SL_UNTIL_FORWARD ? FORWARD : KEPT;
+}
+
+/* Add the layer's rows of a moment. Without permanent handles, rows that die chunk by chunk take no memory of their
+ * own. */
+static void add_moment_rows(struct tally *t, const struct sl_layer *layer, enum moment moment)
+{
+    for (int role = 0; role < SL_N_ROLES; role++) {
+        const struct sl_layer_row *row = &layer->training.row[role];
+        if (moment_of(layer, role) == moment && (t->kept || row->end != SL_UNTIL_CHUNK)) {
+            add_rows(t, row->level, row->width, sl_row_bytes(row->dtype, row_element(t->basis)));
+        }
+    }
 }
 
 /* Add the rows made before a layer's weights are read. */
@@ -170,65 +197,7 @@ static void add_ahead(struct tally *t)
         bool in_place = first->training.in_place && (cache == 0 || cache == SL_FEATURE_CACHE_AUTO);
         add_rows_cut(t, in_place ? first->level : first->from, first->from, first->n_in, row_element(t->basis));
     }
-    if (sums_ahead(first)) {
-        add_rows(t, first->level, first->n_in, row_element(t->basis));
-    }
-}
-
-/* Whether a layer's output before the activation is released after the activation. Without a norm the backward pass
- * does not need it. */
-static bool is_passing(const struct sl_layer *layer)
-{
-    return layer->hidden && layer->norm == SL_NORM_NONE;
-}
-
-/* Add the forward rows of a layer for its backward pass. */
-static void add_forward(struct tally *t, const struct sl_layer *layer)
-{
-    const size_t real = sizeof(sl_real);
-    const size_t row = row_element(t->basis);
-    bool sum = aggregates(layer) && !layer->training.project_first;
-    add_rows(t, layer->level, is_passing(layer) ? 0 : layer->n_out, real);
-    add_rows(t, layer->level, sl_if_so(layer->hidden, layer->n_out), row);
-    add_rows(t, layer->level, sl_if_so(layer->hidden, layer->n_out), 1);
-    add_rows(t, layer->level, sl_if_so(sum && (layer != t->basis->model->layer || !sums_ahead(layer)), layer->n_in),
-             row);
-    add_rows(t, layer->from, sl_if_so(layer->activates_input, layer->n_in), row);
-    add_rows(t, layer->from, sl_if_so(layer->activates_input, layer->n_in), 1);
-    add_rows(t, layer->from, sl_if_so(attends(layer), layer->training.travels), row);
-    add_rows(t, layer->level, sl_if_so(attends(layer), layer->n_heads), real);
-}
-
-/* Add the rows released during the forward pass: projected rows after the sum, and the output before the
- * activation. */
-static void add_passing(struct tally *t, const struct sl_layer *layer)
-{
-    add_rows(t, layer->level, sl_if_so(is_passing(layer), layer->n_out), sizeof(sl_real));
-    add_rows(t, layer->from, sl_if_so(layer->training.project_first && !attends(layer), layer->training.travels),
-             row_element(t->basis));
-}
-
-/* Add the gradients of a layer's rows. The layer below adds the gradients of its input. Gradients of the output are
- * released, chunk by chunk, as gradients before the activation are made. */
-static void add_backward(struct tally *t, const struct sl_layer *layer)
-{
-    const size_t real = sizeof(sl_real);
-    bool first = layer == t->basis->model->layer;
-    add_rows(t, layer->level, layer->n_out, real);
-    add_rows(t, layer->level, sl_if_so(t->kept && layer->hidden, layer->n_out), real);
-    add_rows(t, layer->level, sl_if_so(aggregates(layer) && !layer->training.project_first && !first, layer->n_in),
-             real);
-    add_rows(t, layer->from, sl_if_so(layer->training.project_first, layer->training.travels), real);
-    add_rows(t, layer->from, sl_if_so(layer->activates_input, layer->n_in), real);
-    add_rows(t, layer->level, sl_if_so(attends(layer), 4 * layer->n_heads), real);
-}
-
-/* Add the gradients from later layers for the first layer's output. */
-static void add_initial(struct tally *t)
-{
-    const struct sl_model *model = t->basis->model;
-    bool initial = model->n_layers > 1 && model->layer[1].kind->reads_first;
-    add_rows(t, model->layer[0].level, sl_if_so(initial, model->layer[0].n_out), sizeof(sl_real));
+    add_moment_rows(t, first, AHEAD);
 }
 
 /* Rows with permanent handles keep their memory, in every ring slot. */
@@ -236,11 +205,10 @@ static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     struct tally t = {.basis = basis, .kept = true};
     add_ahead(&t);
-    add_initial(&t);
     for (uint32_t i = 0; i < basis->model->n_layers; i++) {
-        add_forward(&t, &basis->model->layer[i]);
-        add_passing(&t, &basis->model->layer[i]);
-        add_backward(&t, &basis->model->layer[i]);
+        for (enum moment moment = KEPT; moment <= INITIAL; moment++) {
+            add_moment_rows(&t, &basis->model->layer[i], moment);
+        }
     }
     add_all(to, &t.blocks, basis->settings->depth);
 }
@@ -253,14 +221,14 @@ static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to
     struct tally forward = {.basis = basis};
     struct sl_blocks most = {{0}};
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        add_forward(&forward, &model->layer[i]);
+        add_moment_rows(&forward, &model->layer[i], KEPT);
         struct tally now = forward;
-        add_passing(&now, &model->layer[i]);
+        add_moment_rows(&now, &model->layer[i], FORWARD);
         add_moment(&most, &now.blocks, false);
         now = forward;
-        add_backward(&now, &model->layer[i]);
+        add_moment_rows(&now, &model->layer[i], BACKWARD);
         add_rows(&now, model->layer[i].from, sl_if_so(i > 0, model->layer[i].n_in), sizeof(sl_real));
-        add_initial(&now);
+        add_moment_rows(&now, &model->layer[0], INITIAL);
         add_moment(&most, &now.blocks, false);
     }
     add_all(to, &most, 1);
@@ -333,23 +301,29 @@ struct row_shares {
     double back;    /* of other rows for the backward pass */
 };
 
-/* Add a layer's output, its travelling rows if separate, and other rows for the backward pass. */
+static double share_of(const struct sl_layer *layer, int role, const struct row_shares *shares)
+{
+    bool output = role == SL_ROWS_H || (role == SL_ROWS_Z && layer->last);
+    bool dies = layer->training.row[role].end == SL_UNTIL_FORWARD;
+    if (sl_layer_aggregates(layer) && role == (int)layer->training.travelling) {
+        return role == SL_ROWS_PROJECTED && !dies ? fmax(shares->sent, shares->back) : shares->sent;
+    }
+    if (output) {
+        return shares->outputs;
+    }
+    return dies ? 0 : shares->back;
+}
+
+/* Add a layer's rows of the forward pass, and its packed rows. */
 static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *layer, const struct row_shares *shares,
                       struct sl_blocks *to)
 {
-    const size_t real = sizeof(sl_real);
-    const size_t row = row_element(basis);
-    bool sums = aggregates(layer) && !layer->training.project_first;
-    add_parts(basis, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
-    add_parts(basis, sl_if_so(layer->training.project_first, layer->training.travels), row, shares->sent, to);
-    add_parts(basis, sl_if_so(layer->activates_input, layer->n_in), row,
-              aggregates(layer) ? shares->sent : shares->back, to);
-    add_parts(basis, sl_if_so(aggregates(layer), layer->training.travels), row, shares->packed, to);
-    add_parts(basis, sl_if_so(layer->hidden, layer->n_out), real, is_passing(layer) ? 0 : shares->back, to);
-    add_parts(basis, sl_if_so(layer->hidden, layer->n_out), 1, shares->back, to);
-    add_parts(basis, sl_if_so(layer->activates_input, layer->n_in), 1, shares->back, to);
-    add_parts(basis, sl_if_so(sums, layer->n_in), row, shares->back, to);
-    add_parts(basis, sl_if_so(attends(layer), 5 * layer->n_heads), real, shares->back, to);
+    const size_t stored = row_element(basis);
+    for (int role = 0; role < SL_ROWS_GH; role++) {
+        const struct sl_layer_row *row = &layer->training.row[role];
+        add_parts(basis, row->width, sl_row_bytes(row->dtype, stored), share_of(layer, role, shares), to);
+    }
+    add_parts(basis, sl_if_so(sl_layer_aggregates(layer), layer->training.travels), stored, shares->packed, to);
 }
 
 /* The number of segments with --recompute: evenly long stages, long ones cut again. */
@@ -384,24 +358,10 @@ static double share_in_hand(const struct sl_row_basis *basis)
                                                  : (double)s->ways / s->pes;
 }
 
-#define N_GRADIENTS 5
-
-/* Widths of gradients: of the output, before the activation, of the sum, of projected rows, and of an activated
- * input. */
-static void gradient_widths(const struct sl_row_basis *basis, const struct sl_layer *layer, double widths[N_GRADIENTS])
+/* Whether training has the gradients of a role. They are rounded if rows are bf16. */
+static bool has_gradient(const struct sl_row_basis *basis, int role)
 {
-    bool sums = aggregates(layer) && !layer->training.project_first && layer != basis->model->layer;
-    widths[0] = layer->n_out;
-    widths[1] = sl_if_so(layer->hidden, layer->n_out);
-    widths[2] = sl_if_so(sums, layer->n_in);
-    widths[3] = sl_if_so(layer->training.project_first, layer->training.travels);
-    widths[4] = sl_if_so(layer->activates_input, layer->n_in);
-}
-
-/* The width of gradients along edges; rounded if rows are bf16. */
-static double rounded_width(const struct sl_row_basis *basis, const struct sl_layer *layer)
-{
-    return sl_if_so(row_element(basis) == sizeof(sl_bf16) && aggregates(layer), layer->training.travels);
+    return role != SL_ROWS_GINITIAL && (role != SL_ROWS_GBACK || row_element(basis) == sizeof(sl_bf16));
 }
 
 /* Add gradients: of all chunks if their handles are permanent, otherwise of the chunks in progress. */
@@ -420,12 +380,12 @@ static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to
     for (uint32_t i = 0; i < basis->model->n_layers; i++) {
         const struct sl_layer *layer = &basis->model->layer[i];
         struct sl_blocks here = {{0}};
-        double widths[N_GRADIENTS];
-        gradient_widths(basis, layer, widths);
-        for (size_t k = 0; k < N_GRADIENTS; k++) {
-            add_gradient(basis, widths[k], sizeof(sl_real), to, &here);
+        for (int role = SL_ROWS_GH; role < SL_N_ROLES; role++) {
+            const struct sl_layer_row *row = &layer->training.row[role];
+            if (has_gradient(basis, role)) {
+                add_gradient(basis, row->width, sl_row_bytes(row->dtype, row_element(basis)), to, &here);
+            }
         }
-        add_gradient(basis, rounded_width(basis, layer), sizeof(sl_bf16), to, &here);
         take_most(&passing, &here);
     }
     add_all(to, &passing, 1);
@@ -444,13 +404,13 @@ static void add_timed(const struct sl_row_basis *basis, struct sl_blocks *to)
     }
     for (uint32_t i = 0; i < basis->model->n_layers; i++) {
         const struct sl_layer *layer = &basis->model->layer[i];
-        double widths[N_GRADIENTS];
         add_layer(basis, layer, &shares, &timed);
-        gradient_widths(basis, layer, widths);
-        for (size_t k = 0; k < N_GRADIENTS; k++) {
-            add_parts(basis, widths[k], sizeof(sl_real), one, &timed);
+        for (int role = SL_ROWS_GH; role < SL_N_ROLES; role++) {
+            const struct sl_layer_row *row = &layer->training.row[role];
+            if (has_gradient(basis, role)) {
+                add_parts(basis, row->width, sl_row_bytes(row->dtype, row_element(basis)), one, &timed);
+            }
         }
-        add_parts(basis, rounded_width(basis, layer), sizeof(sl_bf16), one, &timed);
     }
     add_moment(to, &timed, sl_row_need_near(basis));
 }
@@ -460,7 +420,7 @@ double sl_row_need_history(const struct sl_row_basis *basis)
     const struct sl_settings *s = basis->settings;
     double columns = 0;
     for (uint32_t i = 0; i < basis->model->n_layers; i++) {
-        if (aggregates(&basis->model->layer[i])) {
+        if (sl_layer_aggregates(&basis->model->layer[i])) {
             columns += basis->model->layer[i].training.travels;
         }
     }
@@ -515,34 +475,43 @@ static void add_chunks(const struct sl_row_basis *basis, bool all, double row_by
     }
 }
 
-/* Add all summed rows of layer i, and the start values of the sums, if any. Features are read in place and not
- * counted. */
-static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
+/* Bytes of a row of layer i's input. 0: features, which are read in place and not counted. */
+static double input_bytes(const struct sl_row_basis *basis, uint32_t i)
 {
-    const struct sl_layer *layer = &basis->model->layer[i];
-    const double real = sizeof(sl_real);
-    const double row = (double)row_element(basis);
-    if (layer->evaluation.project_first) {
-        add_chunks(basis, true, layer->evaluation.travels * row, to);
-        add_chunks(basis, true, layer->n_out * real, to);
-    } else if (aggregates(layer)) {
-        add_chunks(basis, true, sl_if_so(i > 0 || layer->activates_input, layer->n_in * row), to);
-    }
+    const struct sl_layer_row *row = i > 0 ? &basis->model->layer[i - 1].evaluation.row[SL_ROWS_H] : NULL;
+    return row != NULL ? row->width * (double)sl_row_bytes(row->dtype, row_element(basis)) : 0;
 }
 
-/* Add rows of the chunks in progress, after the sum of layer i. */
-static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
+/* The rows that layer i's sums are written to. */
+static enum sl_role summed(const struct sl_layer *layer)
+{
+    if (!layer->evaluation.project_first) {
+        return SL_ROWS_SUM;
+    }
+    return layer->evaluation.row[SL_ROWS_T].width > 0 ? SL_ROWS_T : SL_ROWS_Z;
+}
+
+/* Whether all chunks of a role are alive while layer i sums: the rows that travel and, if they have start values, the
+ * sums. */
+static bool waits(const struct sl_layer *layer, int role)
+{
+    return sl_layer_aggregates(layer) && (role == (int)layer->evaluation.travelling ||
+                                          (layer->evaluation.project_first && role == (int)summed(layer)));
+}
+
+/* Add rows of layer i's forward pass: of all chunks (`all`) while it sums, or of the chunks in progress after it. */
+static void add_evaluated(const struct sl_row_basis *basis, uint32_t i, bool all, struct sl_blocks *to)
 {
     const struct sl_layer *layer = &basis->model->layer[i];
-    const double real = sizeof(sl_real);
-    const double row = (double)row_element(basis);
-    bool sum = aggregates(layer) && !layer->evaluation.project_first;
-    add_chunks(basis, false, sl_if_so(sum || i > 0, layer->n_in * row), to);
-    add_chunks(basis, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
-    add_chunks(basis, false, sl_if_so(layer->hidden, layer->n_out * row), to);
-    add_chunks(basis, false, sl_if_so(layer->hidden, layer->n_out), to);
-    add_chunks(basis, false, sl_if_so(layer->activates_input, layer->n_in), to);
-    add_chunks(basis, false, sl_if_so(attends(layer), layer->n_heads * real), to);
+    for (int role = 0; role < SL_ROWS_GH; role++) {
+        const struct sl_layer_row *row = &layer->evaluation.row[role];
+        if (waits(layer, role) == all) {
+            add_chunks(basis, all, row->width * (double)sl_row_bytes(row->dtype, row_element(basis)), to);
+        }
+    }
+    if (waits(layer, SL_ROWS_INPUT) == all) {
+        add_chunks(basis, all, input_bytes(basis, i), to);
+    }
 }
 
 /* Add start values from the first layer's output. Without other dependencies, a free worker computes start values
@@ -563,13 +532,13 @@ void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0, next; i < model->n_layers; i = next) {
         struct sl_blocks here = {{0}};
-        add_waiting(basis, i, &here);
-        add_work(basis, i, &here);
-        for (next = i + 1; next < model->n_layers && !aggregates(&model->layer[next]); next++) {
-            add_work(basis, next, &here);
+        add_evaluated(basis, i, true, &here);
+        add_evaluated(basis, i, false, &here);
+        for (next = i + 1; next < model->n_layers && !sl_layer_aggregates(&model->layer[next]); next++) {
+            add_evaluated(basis, next, false, &here);
         }
         if (next < model->n_layers) {
-            add_waiting(basis, next, &here);
+            add_evaluated(basis, next, true, &here);
         } else {
             add_chunks(basis, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }

@@ -41,7 +41,7 @@ void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, 
  * - rows of the chunk for timing the layers, unless a counted block has room for them. */
 void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out);
 
-/* Bytes of the history rows of full-graph training. An evaluation finds them in use. */
+/* Bytes of the history rows of full-graph training. These rows stay in memory during an evaluation. */
 double sl_row_need_history(const struct sl_row_basis *basis);
 
 /* An evaluation: the most blocks at a time. Counted are the input and output rows of a layer for all chunks, and the

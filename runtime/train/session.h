@@ -17,6 +17,7 @@
 #include "runtime/full/halo.h"
 #include "runtime/machine/machine.h"
 #include "runtime/model/model.h"
+#include "runtime/objective/objective.h"
 #include "runtime/plan/schedule.h"
 #include "runtime/report/progress.h"
 #include "runtime/report/trace.h"
@@ -28,8 +29,7 @@
 struct sl_progress_state {
     uint64_t step;       /* the next step, counted over the whole run */
     uint64_t best_epoch; /* 0: no evaluation yet */
-    double best_valid_acc;
-    double test_acc_at_best;
+    struct sl_scores best;
     uint64_t n_worse;     /* evaluations since best_epoch */
     double seconds;       /* training time of the completed epochs */
     double epoch_seconds; /* training time of the current epoch up to `step` */
@@ -56,13 +56,12 @@ struct sl_session {
     bool synthetic;
     /* of the dataset's features */
     struct sl_feature_range range;
-    /* classes without a vertex */
-    uint32_t n_empty_classes;
     /* of the data, if the run has checkpoints or several ranks */
     struct sl_identity identity;
     /* the dataset is the caller's, made of arrays */
     bool given;
     struct sl_partition partition;
+    struct sl_objective objective;
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */
     /* The model for scores and files. With several replicas: their average at the last evaluation. */

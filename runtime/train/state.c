@@ -10,13 +10,12 @@
 
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
-#include "runtime/train/rules.h"
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/text.h"
 #include "tasks/ranks.h"
 
-#define N_NUMBERS 8
+#define N_NUMBERS (6 + 2 * SL_MAX_SCORES)
 #define KEY_BYTES 48
 #define SPLIT_KEY "split"
 
@@ -24,12 +23,13 @@
 
 /* The metadata of a checkpoint, and storage for its strings. */
 struct labels {
-    struct sl_metadata entry[SL_N_RULES + SL_N_DATA_PARTS + N_NUMBERS + 3];
+    struct sl_metadata *entry;
     uint32_t n;
-    char *option[SL_N_RULES];
-    char key[SL_N_RULES][KEY_BYTES];
+    char **option; /* values, by position in the option table */
+    char (*key)[KEY_BYTES];
     char part[SL_N_DATA_PARTS][KEY_BYTES];
     char number[N_NUMBERS][40];
+    char score[2 * SL_MAX_SCORES][KEY_BYTES];
     uint32_t n_numbers;
 };
 
@@ -52,6 +52,11 @@ static void name_option(const char *option, char out[KEY_BYTES])
     snprintf(out, KEY_BYTES, "option.%s", option);
 }
 
+static void name_score(const char *set, const struct sl_score *score, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, "best.%s_%s", set, score->name);
+}
+
 static void name_part(size_t part, char out[KEY_BYTES])
 {
     snprintf(out, KEY_BYTES, "data.%s", sl_data_part_names[part]);
@@ -59,10 +64,11 @@ static void name_part(size_t part, char out[KEY_BYTES])
 
 static enum sl_status add_options(const struct sl_settings *settings, struct labels *labels)
 {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < SL_N_RULES; i++) {
-        const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), sl_rules[i].option);
-        if (option == NULL || sl_rules[i].change == SL_CHANGE_FREELY) {
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        if (option->change == SL_CHANGE_FREELY) {
             continue;
         }
         SL_TRY(st, sl_option_text(option, settings, &labels->option[i]), done);
@@ -73,9 +79,28 @@ done:
     return st;
 }
 
+/* The scores of the best epoch. Without an evaluation: none. */
+static void add_scores(struct labels *labels, const struct sl_scores *best)
+{
+    for (uint32_t i = 0; i < best->n; i++) {
+        char(*key)[KEY_BYTES] = &labels->score[2 * (size_t)i];
+        name_score("valid", &best->score[i], key[0]);
+        name_score("test", &best->score[i], key[1]);
+        add_real(labels, key[0], best->score[i].valid);
+        add_real(labels, key[1], best->score[i].test);
+    }
+}
+
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
+    size_t n = sl_settings_table_of(t->settings)->n_options;
     enum sl_status st;
+    SL_TRY(
+        st,
+        sl_alloc(n + SL_N_DATA_PARTS + N_NUMBERS + 3, sizeof *labels->entry, "a checkpoint's metadata", &labels->entry),
+        done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *labels->option, "a checkpoint's options", &labels->option), done);
+    SL_TRY(st, sl_alloc(n, sizeof *labels->key, "a checkpoint's options", &labels->key), done);
     SL_TRY(st, add_options(t->settings, labels), done);
     for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
         name_part(i, labels->part[i]);
@@ -88,19 +113,22 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
     add_whole(labels, "best_epoch", t->state.best_epoch);
     add_whole(labels, "worse", t->state.n_worse);
-    add_real(labels, "best_valid_acc", t->state.best_valid_acc);
-    add_real(labels, "test_acc_at_best", t->state.test_acc_at_best);
+    add_scores(labels, &t->state.best);
     add_real(labels, "seconds", t->state.seconds);
     add_real(labels, "epoch_seconds", t->state.epoch_seconds);
 done:
     return st;
 }
 
-static void free_labels(struct labels *labels)
+static void free_labels(const struct sl_session *t, struct labels *labels)
 {
-    for (size_t i = 0; i < SL_N_RULES; i++) {
+    size_t n = labels->option != NULL ? sl_settings_table_of(t->settings)->n_options : 0;
+    for (size_t i = 0; i < n; i++) {
         sl_free(labels->option[i]);
     }
+    sl_free(labels->option);
+    sl_free(labels->key);
+    sl_free(labels->entry);
 }
 
 /* Broadcast rank 0's model. */
@@ -182,7 +210,7 @@ static enum sl_status save(struct sl_session *t)
 done:
     sl_model_tensors_free(tensors, n_model);
     sl_free(tensors);
-    free_labels(&labels);
+    free_labels(t, &labels);
     return st;
 }
 
@@ -208,16 +236,9 @@ done:
 
 /* ---- resuming ---- */
 
-/* Whether an option is left open (0): the checkpoint then decides. */
-static bool left_open(const struct sl_settings *s, const char *name)
+static bool may_change(const struct sl_settings *s, const struct sl_option *option)
 {
-    return (strcmp(name, "pes") == 0 && s->pes == 0) || (strcmp(name, "group-size") == 0 && s->group_size == 0) ||
-           (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
-}
-
-static bool may_change(const struct sl_settings *s, const struct sl_rule *rule)
-{
-    switch (rule->change) {
+    switch (option->change) {
     case SL_CHANGE_DATA: return true; /* sl_state_match_data compares contents */
     case SL_CHANGE_FREELY: return true;
     case SL_CHANGE_LONGER: return s->lr_schedule == SL_LR_NONE; /* so is the checkpoint's, which was compared before */
@@ -239,7 +260,7 @@ static enum sl_status match_option(struct sl_settings *settings, const struct sl
         return sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
                        option->name, table->program);
     }
-    if (left_open(settings, option->name)) {
+    if (sl_option_is_open(option, settings)) {
         return sl_option_set(table, option->name, then, settings);
     }
     SL_TRY(st, sl_option_text(option, settings, &now), done);
@@ -256,10 +277,11 @@ done:
 
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < SL_N_RULES; i++) {
-        const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), sl_rules[i].option);
-        if (option != NULL && !may_change(settings, &sl_rules[i])) {
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = sl_option_in_order(table, i);
+        if (!may_change(settings, option)) {
             SL_TRY(st, match_option(settings, option, checkpoint), done);
         }
     }
@@ -307,6 +329,22 @@ enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_t
     return SL_OK;
 }
 
+static enum sl_status load_scores(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    struct sl_scores *best = &t->state.best;
+    enum sl_status st = SL_OK;
+    sl_objective_scores(&t->objective, &t->shards, best);
+    for (uint32_t i = 0; i < best->n; i++) {
+        char key[KEY_BYTES];
+        name_score("valid", &best->score[i], key);
+        SL_TRY(st, sl_checkpoint_real(checkpoint, key, &best->score[i].valid), done);
+        name_score("test", &best->score[i], key);
+        SL_TRY(st, sl_checkpoint_real(checkpoint, key, &best->score[i].test), done);
+    }
+done:
+    return st;
+}
+
 static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_progress_state *state = &t->state;
@@ -314,8 +352,9 @@ static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &state->step), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "worse", &state->n_worse), done);
-    SL_TRY(st, sl_checkpoint_real(checkpoint, "best_valid_acc", &state->best_valid_acc), done);
-    SL_TRY(st, sl_checkpoint_real(checkpoint, "test_acc_at_best", &state->test_acc_at_best), done);
+    if (state->best_epoch > 0) {
+        SL_TRY(st, load_scores(t, checkpoint), done);
+    }
     SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
     st = sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds);
 done:

@@ -15,7 +15,7 @@ enum sl_status sl_state_average(struct sl_session *session);
 /* Save the state to --checkpoint; rank 0 writes. Collective. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_state_save(struct sl_session *session);
 
-/* Check the settings against the checkpoint: the run must continue exactly (runtime/train/rules.h). Open values of
+/* Check the settings against the checkpoint: the run must continue exactly (support/option.h). Open values of
  * pes, group-size and chunks come from the checkpoint. Call this before the session decides open options.
  * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint);

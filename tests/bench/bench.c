@@ -51,6 +51,7 @@ static const struct sl_option own_options[] = {
      .unit = "epochs",
      .help = "Epochs to time, after one to warm up; as many again are profiled"},
 };
+#define MAX_OPTIONS 128
 #define N_OWN (sizeof own_options / sizeof *own_options)
 
 /* One setting: the options it stands for, as name, value. */
@@ -65,10 +66,10 @@ static const struct setting settings[] = {
 };
 #define N_SETTINGS (sizeof settings / sizeof *settings)
 
-/* coop_sage's table with our options at its end; `options` has room for SL_MAX_OPTIONS. */
+/* coop_sage's table with our options at its end; `options` has room for MAX_OPTIONS. */
 static struct sl_option_table make_table(struct sl_option *options)
 {
-    struct sl_option_table table = sl_settings_table;
+    struct sl_option_table table = *sl_settings_table(SL_SCHEDULE_MINIBATCH);
     memcpy(options, table.options, table.n_options * sizeof *options);
     memcpy(options + table.n_options, own_options, sizeof own_options);
     table.program = "bench";
@@ -168,6 +169,7 @@ static int read_options(const struct sl_option_table *table, const struct settin
     if (sl_option_parse(table, argc, argv, out, &parse) != SL_OK) {
         return complain(EXIT_USAGE);
     }
+    sl_free(parse.sources);
     *action = parse.action;
     return EXIT_GOOD;
 }
@@ -207,7 +209,7 @@ static int run_apart(const struct sl_option_table *table, const struct setting *
 
 int main(int argc, char **argv)
 {
-    struct sl_option options[SL_MAX_OPTIONS];
+    struct sl_option options[MAX_OPTIONS];
     struct sl_option_table table = make_table(options);
     struct bench_settings s = {0};
     enum sl_option_action action;

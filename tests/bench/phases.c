@@ -27,6 +27,7 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+#define MAX_OPTIONS 128
 #define MAX_PHASES 32
 #define MAX_DEPTH 8
 #define MAX_RUNS 100 /* of one phase: epochs */
@@ -277,12 +278,12 @@ static void leave_epoch(void)
 }
 
 enum sl_status __real_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                  const struct sl_inference *wanted, struct sl_metrics_scores *out);
+                                  const struct sl_inference *wanted, struct sl_scores *out);
 enum sl_status __wrap_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                  const struct sl_inference *wanted, struct sl_metrics_scores *out);
+                                  const struct sl_inference *wanted, struct sl_scores *out);
 
 enum sl_status __wrap_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                  const struct sl_inference *wanted, struct sl_metrics_scores *out)
+                                  const struct sl_inference *wanted, struct sl_scores *out)
 {
     leave_epoch();
     enter("evaluate");
@@ -322,10 +323,10 @@ static const struct sl_option own_option = {.name = "dense-features",
                                             .offset = offsetof(struct phases_settings, dense_features),
                                             .help = "Lay sparse features out dense, to see what that would cost"};
 
-/* coop_sage's table with our option at its end; `options` has room for SL_MAX_OPTIONS. */
+/* coop_sage's table with our option at its end; `options` has room for MAX_OPTIONS. */
 static struct sl_option_table make_table(struct sl_option *options)
 {
-    struct sl_option_table table = sl_settings_table;
+    struct sl_option_table table = *sl_settings_table(SL_SCHEDULE_MINIBATCH);
     memcpy(options, table.options, table.n_options * sizeof *options);
     options[table.n_options++] = own_option;
     table.program = "phases";
@@ -394,10 +395,10 @@ static int complain(int code)
 
 int main(int argc, char **argv)
 {
-    struct sl_option options[SL_MAX_OPTIONS];
+    struct sl_option options[MAX_OPTIONS];
     struct sl_option_table table = make_table(options);
     struct phases_settings s = {0};
-    struct sl_option_parse parse;
+    struct sl_option_parse parse = {0};
     int code = EXIT_GOOD;
     if (sl_option_defaults(&table, &s) != SL_OK) {
         return complain(EXIT_FAILED);
@@ -416,6 +417,7 @@ int main(int argc, char **argv)
             print_table();
         }
     }
+    sl_free(parse.sources);
     sl_option_free(&table, &s);
     return code;
 }

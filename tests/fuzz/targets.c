@@ -401,7 +401,8 @@ static void run_cache(const uint8_t *data, size_t n)
             for (uint64_t e = g->offsets[v]; e < g->offsets[v + 1]; e++) {
                 need(g->sources[e] < g->n_vertices);
             }
-            need(dataset.labels[v] < (int32_t)dataset.n_classes);
+            need(dataset.targets.type == SL_TARGET_NUMBER ||
+                 dataset.targets.classes[v] < (int32_t)dataset.targets.n_classes);
         }
         sl_dataset_free(&dataset);
     }
@@ -419,7 +420,8 @@ static void seed_cache(const char *folder)
     uint32_t ids[N] = {3, 0, 1, 2, 5, 4};
     uint32_t parts[N] = {0, 1, 0, 1, 1, 0};
     char path[512];
-    struct sl_dataset d = {.n_classes = 3, .name = "small", .split = "one", .labels = labels};
+    struct sl_dataset d = {.name = "small", .split = "one"};
+    d.targets = (struct sl_targets){.n_rows = N, .width = 1, .n_classes = 3, .classes = labels};
     d.graph = (struct sl_graph){.n_vertices = N, .n_edges = 7, .offsets = offsets, .sources = sources};
     d.features = (struct sl_features){.n_rows = N, .n_columns = 2, .dense = features};
     d.train = (struct sl_ids){.n = 2, .ids = ids};

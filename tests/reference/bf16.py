@@ -33,9 +33,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DRAWS = 20
 MULTIPLE = 2
 FIGURES = ("logits", "loss", "gradients", "history", "values")
-KINDS = ("sage", "sage batch", "sage layer", "gcn", "gcnii", "resgcn", "gat", "gat layer",
-         "pipe gcn", "pipe sage", "pipe gcnii", "pipe resgcn",
-         "stale gcn", "stale sage", "stale gcnii", "stale resgcn")
+KINDS = ("sage", "sage batch", "sage layer", "gcn", "gcnii", "resgcn", "gat", "gat layer", "gin", "gin layer",
+         "pipe gcn", "pipe sage", "pipe gcnii", "pipe resgcn", "pipe gin",
+         "stale gcn", "stale sage", "stale gcnii", "stale resgcn", "stale gin")
 
 
 # ---- the models; `case` is a file's content ----
@@ -73,6 +73,8 @@ class Model:
         self.loops = loops > 0
         if self.kind == "sage":
             self.a = a
+        elif self.kind == "gin":
+            self.a = loops
         else:
             d = loops.sum(1).rsqrt()
             self.a = d[:, None] * loops * d[None, :]
@@ -153,6 +155,26 @@ class Model:
             else:
                 z = self.linear(self.sum(i, h), str(i))
             h = torch.relu(z) if i < self.n_layers() - 1 else z
+        return h
+
+    def gin(self):
+        """The sum has the vertex itself once; a self loop adds nothing."""
+        h = self.x
+        for i in range(self.n_layers()):
+            last = i == self.n_layers() - 1
+            w, b = self.p[f"{i}.w1"], self.p[f"{i}.b1"]
+            epsilon = self.p[f"{i}.eps"].to(self.rows_dtype)
+            if self.projects(i, w):
+                y = h @ w.T
+                t = self.sum(i, y) + epsilon * y + b.to(self.rows_dtype)
+            else:
+                t = torch.nn.functional.linear(self.sum(i, h) + epsilon * h, w, b)
+            z = torch.nn.functional.linear(torch.relu(t), self.p[f"{i}.w2"], self.p[f"{i}.b2"])
+            if not last:
+                z = torch.relu(self.norm(z, str(i)))
+                if self.options.get("residual") and z.shape == h.shape:
+                    z = z + h
+            h = z
         return h
 
     def gcnii(self):
@@ -270,7 +292,7 @@ def gradient_error(got, wanted):
         size = max(abs(w) for w in flat(tensor))
         if size <= 1e-12:  # the bias under batch norm
             layer = name.split(".")[0]
-            size = max(abs(w) for w in flat(wanted.get(layer + ".w_neigh", wanted.get(layer + ".w"))))
+            size = max(abs(w) for w in flat(wanted.get(layer + ".w_neigh", wanted.get(layer + ".w", wanted.get(layer + ".w2")))))
         most = max(most, error(got[name], tensor, size))
     return most
 
@@ -337,6 +359,12 @@ def shapes(case, n_features, n_classes):
     for i in range(len(widths) - 1):
         last = i == len(widths) - 2
         size = (widths[i + 1], widths[i])
+        if model == "gin":
+            shapes[f"{i}.eps"], shapes[f"{i}.w1"], shapes[f"{i}.w2"] = (1,), size, (widths[i + 1], widths[i + 1])
+            shapes[f"{i}.b1"] = shapes[f"{i}.b2"] = (widths[i + 1],)
+            if o.get("norm") and not last:
+                shapes[f"{i}.norm_weight"] = shapes[f"{i}.norm_bias"] = (widths[i + 1],)
+            continue
         for name in ("w_self", "w_neigh") if model == "sage" else ("w",):
             shapes[f"{i}.{name}"] = size
         if model == "gat":
@@ -365,7 +393,7 @@ def random_case(kind, seed):
         stale = schedule == "stale"
         ways = r.randint(1, 2)
         chunks = ways * (2 if stale else 1)
-        layers = 3 if model in ("gcn", "sage") else 4
+        layers = 3 if model in ("gcn", "sage", "gin") else 4
         first = list(range(chunks)) + [r.randrange(chunks) for _ in range(n - chunks)]
         r.shuffle(first)
         case["chunk_of"] = first
@@ -388,8 +416,10 @@ def random_case(kind, seed):
             case["options"]["heads"] = 2
         if norm:
             case["options"]["norm"] = norm
-        if model == "sage" and norm == "layer":
+        if model in ("sage", "gin") and norm == "layer":
             case["options"]["residual"] = True
+    if model == "gin":
+        case["options"]["learn_epsilon"] = 1
     case["adam"] = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay_l2": 0 if pipe else 5e-4}
     case["parameters"] = {}
     for name, size in shapes(case, n_features, n_classes).items():
@@ -422,7 +452,7 @@ def finish(case):
 def beside():
     """The kept cases, by name."""
     for file in sorted(os.listdir(HERE)):
-        if file.endswith(".json") and file != "bf16.json":
+        if file.endswith(".json") and file not in ("bf16.json", "objectives.json"):
             with open(os.path.join(HERE, file)) as f:
                 yield file[:-5], json.load(f)
 

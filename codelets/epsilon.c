@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows times a learned number. */
+#include "codelets/epsilon.h"
+
+/* ---- kernels, CPU ---- */
+
+SL_INLINE sl_real entry(enum sl_dtype dtype, const void *x, size_t i)
+{
+    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)x)[i]) : ((const sl_real *)x)[i];
+}
+
+SL_INLINE void multiply(size_t n, sl_real e, enum sl_dtype x_dtype, const void *restrict x, int beta,
+                        sl_real *restrict out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (beta ? out[i] : 0) + e * entry(x_dtype, x, i);
+    }
+}
+
+SL_INLINE void multiply_rounded(size_t n, sl_real e, const sl_bf16 *restrict x, int beta, sl_bf16 *restrict out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = sl_bf16_of((beta ? sl_bf16_real(out[i]) : 0) + e * sl_bf16_real(x[i]));
+    }
+}
+
+SL_CLONES void sl_epsilon_forward_cpu(size_t n, sl_real e, enum sl_dtype x_dtype, const void *x, int beta,
+                                      enum sl_dtype out_dtype, void *out)
+{
+    if (out_dtype == SL_DTYPE_BF16) {
+        multiply_rounded(n, e, x, beta, out);
+    } else if (x_dtype == SL_DTYPE_BF16) {
+        multiply(n, e, SL_DTYPE_BF16, x, beta, out);
+    } else {
+        multiply(n, e, SL_DTYPE_REAL, x, beta, out);
+    }
+}
+
+SL_INLINE sl_real row_product(uint32_t n, enum sl_dtype x_dtype, const sl_real *restrict g, const void *restrict x,
+                              size_t first)
+{
+    sl_real sum = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        sum += g[first + j] * entry(x_dtype, x, first + j);
+    }
+    return sum;
+}
+
+SL_CLONES sl_real sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
+                                          const void *x)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < n_rows; r++) {
+        size_t first = (size_t)r * n_columns;
+        sum += (double)(x_dtype == SL_DTYPE_BF16 ? row_product(n_columns, SL_DTYPE_BF16, g, x, first)
+                                                 : row_product(n_columns, SL_DTYPE_REAL, g, x, first));
+    }
+    return (sl_real)sum;
+}
+
+/* ---- arguments ---- */
+
+struct epsilon_args {
+    struct sl_task_args head;
+    uint32_t row0; /* first row of X or GX */
+    int beta;
+};
+
+/* ---- implementations ---- */
+
+/* Row `row` of a buffer. */
+static void *row_of(void *buffer, uint32_t row)
+{
+    return (char *)sl_buffer_data(buffer) + sl_dtype_bytes(sl_buffer_dtype(buffer), sl_buffer_columns(buffer)) * row;
+}
+
+static size_t n_entries(void *buffer)
+{
+    return (size_t)sl_buffer_rows(buffer) * sl_buffer_columns(buffer);
+}
+
+enum { E, X, OUT };
+enum { G_OF, X_OF, GE };
+enum { E_BACK, G_BACK, GX };
+
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct epsilon_args *args = cl_arg;
+    const sl_real *e = sl_buffer_data(buffers[E]);
+    sl_epsilon_forward_cpu(n_entries(buffers[OUT]), *e, sl_buffer_dtype(buffers[X]), row_of(buffers[X], args->row0),
+                           args->beta, sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
+    return SL_OK;
+}
+
+static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct epsilon_args *args = cl_arg;
+    sl_real *ge = sl_buffer_data(buffers[GE]);
+    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
+        ge[k] = sl_epsilon_gradient_cpu(end - row, sl_buffer_columns(buffers[G_OF]), row_of(buffers[G_OF], row),
+                                        sl_buffer_dtype(buffers[X_OF]), row_of(buffers[X_OF], args->row0 + row));
+    }
+    return SL_OK;
+}
+
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct epsilon_args *args = cl_arg;
+    const sl_real *e = sl_buffer_data(buffers[E_BACK]);
+    sl_epsilon_forward_cpu(n_entries(buffers[G_BACK]), *e, SL_DTYPE_REAL, sl_buffer_data(buffers[G_BACK]), 1,
+                           SL_DTYPE_REAL, row_of(buffers[GX], args->row0));
+    return SL_OK;
+}
+
+#ifdef SL_CUDA
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct epsilon_args *args = cl_arg;
+    return sl_epsilon_forward_cuda(stream, n_entries(buffers[OUT]), sl_buffer_data(buffers[E]),
+                                   sl_buffer_dtype(buffers[X]), row_of(buffers[X], args->row0), args->beta,
+                                   sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
+}
+
+static enum sl_status gradient_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct epsilon_args *args = cl_arg;
+    sl_real *ge = sl_buffer_data(buffers[GE]);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
+        st = sl_epsilon_gradient_cuda(stream, end - row, sl_buffer_columns(buffers[G_OF]), row_of(buffers[G_OF], row),
+                                      sl_buffer_dtype(buffers[X_OF]), row_of(buffers[X_OF], args->row0 + row), ge + k);
+    }
+    return st;
+}
+
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct epsilon_args *args = cl_arg;
+    return sl_epsilon_forward_cuda(stream, n_entries(buffers[G_BACK]), sl_buffer_data(buffers[E_BACK]), SL_DTYPE_REAL,
+                                   sl_buffer_data(buffers[G_BACK]), 1, SL_DTYPE_REAL, row_of(buffers[GX], args->row0));
+}
+#endif
+
+/* ---- operations ---- */
+
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_epsilon_forward", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
+    SL_CUDA_FUNC(forward_cuda_task),
+    .role = {{"e", STARPU_R}, {"x", STARPU_R}, {"out", STARPU_W}},
+};
+
+static struct sl_operation forward_add_op = {
+    SL_OPERATION(forward_add_op, "sl_epsilon_forward_add", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
+    SL_CUDA_FUNC(forward_cuda_task),
+    .role = {{"e", STARPU_R}, {"x", STARPU_R}, {"out", STARPU_RW}},
+};
+
+static struct sl_operation gradient_op = {
+    SL_OPERATION(gradient_op, "sl_epsilon_gradient", SL_STAGE_BACKWARD),
+    .cpu = gradient_cpu_task,
+    SL_CUDA_FUNC(gradient_cuda_task),
+    .role = {{"g", STARPU_R}, {"x", STARPU_R}, {"ge", STARPU_W}},
+};
+
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_epsilon_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
+    SL_CUDA_FUNC(backward_cuda_task),
+    .role = {{"e", STARPU_R}, {"g", STARPU_R}, {"gx", STARPU_RW}},
+};
+
+/* ---- submissions ---- */
+
+/* Check that `part`'s rows are rows of `whole` from row0 on. */
+static enum sl_status check_rows(const char *name, starpu_data_handle_t part, starpu_data_handle_t whole, uint32_t row0)
+{
+    bool fits = (uint64_t)row0 + sl_handle_rows(part) <= sl_handle_rows(whole);
+    if (!fits || sl_handle_columns(part) != sl_handle_columns(whole)) {
+        return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of [%u x %u]", name, sl_handle_rows(part),
+                       sl_handle_columns(part), row0, sl_handle_rows(whole), sl_handle_columns(whole));
+    }
+    return SL_OK;
+}
+
+static enum sl_status submit(struct epsilon_args *args, struct sl_operation *operation,
+                             starpu_data_handle_t const handles[3], starpu_data_handle_t rows)
+{
+    struct sl_task task;
+    args->head.work = 3 * (uint64_t)sl_handle_rows(rows) * sl_handle_columns(rows) * sizeof(sl_real);
+    sl_task_begin(&task, operation);
+    for (int i = 0; i < 3; i++) {
+        sl_task_add(&task, (uint32_t)i, handles[i], operation->role[i].mode);
+    }
+    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
+                                         starpu_data_handle_t x, uint32_t x_row0, int beta, starpu_data_handle_t out)
+{
+    struct epsilon_args args = {.head = *head, .row0 = x_row0, .beta = beta};
+    enum sl_status st = check_rows("sl_epsilon_forward", out, x, x_row0);
+    if (st == SL_OK && sl_handle_is_bf16(out) && !sl_handle_is_bf16(x)) {
+        st = sl_fail(SL_EINVAL, "sl_epsilon_forward: OUT in bf16 from wider X; expected X in bf16, too");
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    return submit(&args, beta == 0 ? &forward_op : &forward_add_op, (starpu_data_handle_t[]){e, x, out}, out);
+}
+
+enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g,
+                                          starpu_data_handle_t x, uint32_t x_row0, starpu_data_handle_t ge)
+{
+    struct epsilon_args args = {.head = *head, .row0 = x_row0};
+    enum sl_status st = check_rows("sl_epsilon_gradient", g, x, x_row0);
+    if (st == SL_OK) {
+        st = sl_task_check_runs("sl_epsilon_gradient", head, sl_handle_rows(g), ge, 1, 1);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    return submit(&args, &gradient_op, (starpu_data_handle_t[]){g, x, ge}, g);
+}
+
+enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
+                                          starpu_data_handle_t g, starpu_data_handle_t gx, uint32_t gx_row0)
+{
+    struct epsilon_args args = {.head = *head, .row0 = gx_row0};
+    enum sl_status st = check_rows("sl_epsilon_backward", g, gx, gx_row0);
+    if (st != SL_OK) {
+        return st;
+    }
+    return submit(&args, &backward_op, (starpu_data_handle_t[]){e, g, gx}, g);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A vertex' own row times a learned number e (GIN; Xu et al. 2019), and its adjoint.
+ *   before: codelets/exchange.h, or dense if the layer projects first      after: codelets/aggregate.h adds to OUT
+ *
+ *   forward   OUT[i] (+)= e X[i]
+ *   backward  GE = sum over i and j of G[i][j] X[i][j],  GX[i] += e G[i]
+ *
+ * X, OUT, G, GX: rows of F columns, row-major; X and GX may begin at any row. e, GE [1 x 1]. Products are in sl_real,
+ * also if X or OUT is bf16. GE: a row's products are added in sl_real, the rows in double.
+ */
+#ifndef SL_CODELETS_EPSILON_H
+#define SL_CODELETS_EPSILON_H
+
+#include "support/bf16.h"
+#include "support/real.h"
+#include "support/status.h"
+#include "tasks/handle.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
+
+/* ---- kernels, CPU: no argument aliases another ---- */
+
+/* OUT = e X (beta 0), OUT += e X (beta 1): n numbers. bf16 X: any OUT; sl_real X: sl_real OUT. */
+void sl_epsilon_forward_cpu(size_t n, sl_real e, enum sl_dtype x_dtype, const void *x, int beta,
+                            enum sl_dtype out_dtype, void *out);
+
+/* The sum of all products of G and X, [n_rows x n_columns]. */
+sl_real sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
+                                const void *x);
+
+#ifdef SL_CUDA
+/* ---- the same on the stream's device. All pointers are to device memory. The gradient's sum has another order than
+ * the CPU's, a fixed order. SL_ECUDA. ---- */
+
+SL_EXTERN_C enum sl_status sl_epsilon_forward_cuda(cudaStream_t stream, size_t n, const sl_real *e,
+                                                   enum sl_dtype x_dtype, const void *x, int beta,
+                                                   enum sl_dtype out_dtype, void *out);
+SL_EXTERN_C enum sl_status sl_epsilon_gradient_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                                    const sl_real *g, enum sl_dtype x_dtype, const void *x,
+                                                    sl_real *ge_out);
+#endif
+
+/* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes do not fit (the message has both).
+ * SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* Rows x_row0 .. of x into all rows of out. beta 0 overwrites, beta 1 adds. */
+enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
+                                         starpu_data_handle_t x, uint32_t x_row0, int beta, starpu_data_handle_t out);
+
+/* ge: the partial gradient of this chunk, a number for each row range of head->runs, overwritten. */
+enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g,
+                                          starpu_data_handle_t x, uint32_t x_row0, starpu_data_handle_t ge);
+
+/* Rows gx_row0 .. of gx (sl_real) += e g. */
+enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
+                                          starpu_data_handle_t g, starpu_data_handle_t gx, uint32_t gx_row0);
+
+#endif

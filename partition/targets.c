@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Tables of targets. */
+#include "partition/targets.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/memory.h"
+
+bool sl_targets_known(const struct sl_targets *t, uint32_t v)
+{
+    if (t->type == SL_TARGET_CLASS) {
+        return t->classes[v] >= 0;
+    }
+    for (uint32_t c = 0; c < t->width; c++) {
+        if (!isnan(t->numbers[(size_t)v * t->width + c])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sl_targets_are_labels(const struct sl_targets *t)
+{
+    size_t n = (size_t)t->n_rows * t->width;
+    if (t->type != SL_TARGET_NUMBER) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float y = t->numbers[i];
+        if (!isnan(y) && y != 0 && y != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out)
+{
+    struct sl_targets made = {.type = SL_TARGET_CLASS, .n_rows = n_rows, .width = 1};
+    enum sl_status st = sl_alloc(n_rows, SL_TARGET_BYTES, "targets", &made.data);
+    if (st == SL_OK) {
+        memset(made.data, 0xff, sl_targets_bytes(&made));
+        *out = made;
+    }
+    return st;
+}
+
+static bool is_class(float x)
+{
+    return isnan(x) || (x >= -1 && x < SL_MAX_CLASSES && x == floorf(x));
+}
+
+uint32_t sl_targets_count_classes(const struct sl_targets *t)
+{
+    int32_t most = -1;
+    for (uint32_t v = 0; v < t->n_rows; v++) {
+        most = t->classes[v] > most ? t->classes[v] : most;
+    }
+    return (uint32_t)(most + 1);
+}
+
+struct sl_targets sl_targets_take(float *numbers, uint32_t n_rows, uint32_t width, enum sl_target_choice choice)
+{
+    struct sl_targets t = {.type = SL_TARGET_NUMBER, .n_rows = n_rows, .width = width, .numbers = numbers};
+    bool classes = width == 1 && choice != SL_TARGETS_NUMBERS;
+    for (uint32_t v = 0; classes && v < n_rows; v++) {
+        classes = is_class(numbers[v]);
+    }
+    if (classes) {
+        for (uint32_t v = 0; v < n_rows; v++) {
+            int32_t class = isnan(numbers[v]) ? -1 : (int32_t)numbers[v];
+            memcpy(&t.classes[v], &class, sizeof class);
+        }
+        t.type = SL_TARGET_CLASS;
+        t.n_classes = sl_targets_count_classes(&t);
+    }
+    return t;
+}
+
+void sl_targets_widen(struct sl_targets *t, uint32_t n)
+{
+    if (t->type == SL_TARGET_CLASS && n > t->n_classes) {
+        t->n_classes = n;
+    }
+}
+
+void sl_targets_free(struct sl_targets *t)
+{
+    sl_free(t->data);
+    *t = (struct sl_targets){0};
+}

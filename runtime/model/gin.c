@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Graph isomorphism network (Xu et al. 2019): s = (1 + e) h + sum of h over in-neighbours, t = s W1 + b1,
+ * z = ReLU(t) W2 + b2. e is a number of the layer, learned or fixed. A sample gives an unbiased estimate of s
+ * (codelets/aggregate.h).
+ *
+ *   summing first      forward: h travels; s = e h_self, += sum of h with h_self; t = s W1 + b1
+ *                      backward: gs = gt W1^T travels back; gh = adjoint of the sum, += e gs on the self rows
+ *   projecting first   forward: y = h W1 travels; t = b1 + e y_self, += sum of y with y_self
+ *                      backward: gt travels back; gy = adjoint of the sum, += e gt on the self rows; gh = gy W1^T
+ *
+ *   ge = sum of gs h_self, or of gt y_self. gt = gz W2^T where t > 0, else 0. */
+#include "codelets/activate.h"
+#include "codelets/dense.h"
+#include "codelets/epsilon.h"
+#include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
+#include "runtime/model/rows.h"
+#include "runtime/model/sums.h"
+
+enum { EPSILON, W1, B1, W2, B2, N_PARAMETERS };
+
+/* ReLU, without norm and dropout. */
+static const struct sl_activate_layer relu = {.norm = SL_ACTIVATE_PLAIN};
+
+/* The rows of the vertices of chunk c, as they travelled. */
+static struct sl_layer_pass_place self_place(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    return sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
+}
+
+/* ---- forward ---- */
+
+/* The start of the sum: e h_self, or b1 + e y_self. */
+static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    bool project_first = sl_layer_pass_order(lp)->project_first;
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    struct sl_layer_pass_place place = self_place(lp, p, c);
+    starpu_data_handle_t self = sl_layer_pass_travels(lp, p)->chunk[place.chunk];
+    starpu_data_handle_t out = sl_layer_pass_rows(lp, p, project_first ? SL_ROWS_T : SL_ROWS_SUM)->chunk[c];
+    enum sl_status st;
+    if (project_first) {
+        SL_TRY(st, sl_bias(lp, p, B1, out), done);
+    }
+    st = sl_epsilon_forward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), self, place.row, project_first, out);
+done:
+    return st;
+}
+
+/* z from t. */
+static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t inner = sl_layer_pass_rows(lp, p, SL_ROWS_INNER)->chunk[c];
+    enum sl_status st;
+    SL_TRY(st,
+           sl_activate_forward_submit(&head, &relu, 0, sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c], NULL, 0,
+                                      sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], inner),
+           done);
+    st = sl_dense_forward_submit(&head, inner, 0, sl_layer_pass_value(lp, p, W2), sl_layer_pass_value(lp, p, B2), 0,
+                                 sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+done:
+    return st;
+}
+
+static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    bool project_first = sl_layer_pass_order(lp)->project_first;
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t t = sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c];
+    starpu_data_handle_t sum = project_first ? t : sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
+    enum sl_status st;
+    SL_TRY(st, lp->pass->source->sum(lp, p, c, 1, sum), done);
+    if (!sl_layer_pass_ends(lp)) {
+        return SL_OK;
+    }
+    if (!project_first) {
+        SL_TRY(st,
+               sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, W1), sl_layer_pass_value(lp, p, B1), 0,
+                                       t),
+               done);
+    }
+    st = finish(lp, p, c);
+done:
+    return st;
+}
+
+static enum sl_status forward(const struct sl_layer_pass *lp)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_T), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GATE_INNER), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_INNER), done);
+    }
+    SL_TRY(st, sl_convolve(lp, W1, begin, combine), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        sl_layer_pass_done(lp, p, SL_ROWS_T); /* backward reads the gate only */
+    }
+done:
+    return st;
+}
+
+/* ---- backward ---- */
+
+/* gt of one chunk. */
+static enum sl_status inner_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    const struct sl_activate_sums_handles no_sums = {0};
+    starpu_data_handle_t g = sl_layer_pass_rows(lp, p, SL_ROWS_GINNER)->chunk[c];
+    enum sl_status st;
+    SL_TRY(st,
+           sl_dense_backward_input_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c],
+                                          sl_layer_pass_value(lp, p, W2), 0, g, 0),
+           done);
+    st = sl_activate_backward_submit(&head, &relu, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
+                                     &no_sums, sl_layer_pass_rows(lp, p, SL_ROWS_GT)->chunk[c]);
+done:
+    return st;
+}
+
+static enum sl_status inner_back_all(const struct sl_layer_pass *lp)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINNER), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GT), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
+            SL_TRY(st, inner_back(lp, p, c), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* The gradients of W2, b2, and e. */
+static enum sl_status own_gradients(const struct sl_layer_pass *lp, uint32_t p)
+{
+    const struct sl_layer_order *order = sl_layer_pass_order(lp);
+    enum sl_role summed = order->project_first ? SL_ROWS_GT : SL_ROWS_GA;
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t ge;
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
+        struct sl_layer_pass_place place = self_place(lp, p, c);
+        SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_INNER, SL_ROWS_GZ, W2, B2), done);
+        if (lp->layer->learns_epsilon) {
+            SL_TRY(st, sl_layer_pass_partial(lp, p, EPSILON, &ge), done);
+            SL_TRY(st,
+                   sl_epsilon_gradient_submit(&head, sl_layer_pass_rows(lp, p, summed)->chunk[c],
+                                              sl_layer_pass_travels(lp, p)->chunk[place.chunk], place.row, ge),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+/* On the self rows of the summed rows' gradient: += e gs, or += e gt. */
+static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p, const struct sl_rows *to)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    const struct sl_rows *from = sl_layer_pass_returns(lp, p);
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < from->split.n_chunks; c++) {
+        struct sl_layer_pass_place place = self_place(lp, p, c);
+        SL_TRY(st,
+               sl_epsilon_backward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), from->chunk[c],
+                                          to->chunk[place.chunk], place.row),
+               done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status input_back(const struct sl_layer_pass *lp, uint32_t p)
+{
+    bool project_first = sl_layer_pass_order(lp)->project_first;
+    struct sl_rows *to = project_first ? sl_layer_pass_rows(lp, p, SL_ROWS_GY) : sl_layer_pass_input_gradient(lp, p);
+    enum sl_status st;
+    SL_TRY(st, lp->pass->source->sum_back(lp, p, to), done);
+    SL_TRY(st, self_rows(lp, p, to), done);
+    if (project_first) {
+        SL_TRY(st, sl_project_back(lp, p, W1), done);
+    }
+    if (lp->layer->residual && lp->i > 0) {
+        st = sl_residual_back(lp, p);
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward(const struct sl_layer_pass *lp)
+{
+    bool project_first = sl_layer_pass_order(lp)->project_first;
+    bool wanted = lp->i > 0 || project_first;
+    enum sl_status st;
+    SL_TRY(st, inner_back_all(lp), done);
+    if (!project_first) {
+        SL_TRY(st, sl_sum_back(lp, W1), done);
+    }
+    if (wanted) {
+        SL_TRY(st, lp->pass->source->send_back(lp), done);
+    }
+    if (project_first) {
+        SL_TRY(st, sl_bias_back(lp, B1), done);
+    } else {
+        SL_TRY(st, sl_sum_gradient(lp, W1, B1), done);
+    }
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, own_gradients(lp, p), done);
+        if (wanted) {
+            SL_TRY(st, input_back(lp, p), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- the table ---- */
+
+static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
+{
+    const uint32_t level = layer->level;
+    const uint32_t n = layer->n_out;
+    order->product = SL_ROWS_GT;
+    sl_declare_convolution(layer, order);
+    order->row[SL_ROWS_T] = (struct sl_layer_row){level, n, SL_ROW_REAL, SL_UNTIL_FORWARD};
+    order->row[SL_ROWS_GATE_INNER] = (struct sl_layer_row){level, n, SL_ROW_BYTE, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_INNER] = (struct sl_layer_row){level, n, SL_ROW_STORED, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_GINNER] = (struct sl_layer_row){level, n, SL_ROW_REAL, SL_UNTIL_CHUNK};
+    order->row[SL_ROWS_GT] = (struct sl_layer_row){level, n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
+    if (layer->learns_epsilon && order->project_first) {
+        order->row[SL_ROWS_PROJECTED].end = SL_UNTIL_BACKWARD;
+    } else if (layer->learns_epsilon) {
+        order->row[SL_ROWS_GA] = (struct sl_layer_row){level, layer->n_in, SL_ROW_REAL, SL_UNTIL_BACKWARD};
+    }
+}
+
+static void shape(const struct sl_settings *settings, struct sl_layer *layer)
+{
+    layer->learns_epsilon = settings->learn_epsilon;
+}
+
+/* Names and shapes as in GINConv of both libraries, around Sequential(Linear, ReLU, Linear). */
+const struct sl_layer_kind sl_gin = {
+    .name = "gin",
+    .parameter =
+        {[EPSILON] = {SL_SHAPE_NUMBER, {{"layers.#.eps", 0}, {"convs.#.eps", 0}}, .key = 0},
+         [W1] = {SL_SHAPE_MATRIX, {{"layers.#.apply_func.0.weight", true}, {"convs.#.nn.0.weight", true}}, .key = 1},
+         [B1] = {SL_SHAPE_VECTOR, {{"layers.#.apply_func.0.bias", 0}, {"convs.#.nn.0.bias", 0}}, .key = 2},
+         [W2] = {SL_SHAPE_SQUARE, {{"layers.#.apply_func.2.weight", true}, {"convs.#.nn.2.weight", true}}, .key = 5},
+         [B2] = {SL_SHAPE_VECTOR,
+                 {{"layers.#.apply_func.2.bias", 0}, {"convs.#.nn.2.bias", 0}},
+                 .key = 6,
+                 .is_output_bias = true}},
+    .n_parameters = N_PARAMETERS,
+    .sum = &sl_sum_plain,
+    .rows = rows,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Sums with one weight per edge: the submissions that their tables share. */
+#include "runtime/model/pass.h"
+#include "runtime/model/sums.h"
+
+enum sl_status sl_aggregate_block(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
+                                  starpu_data_handle_t out)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
+    uint32_t row = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c);
+    return sl_aggregate_forward_submit(&head, chunk->block->edge_offsets, chunk->block->edge_sources, row,
+                                       chunk->n_edges, &chunk->sources, beta, out);
+}
+
+enum sl_status sl_aggregate_back(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, back->p);
+    struct sl_returned edges = {.edge_offsets = back->block->edge_offsets,
+                                .back_offsets = back->block->back_offsets,
+                                .back_rows = back->block->back_rows,
+                                .gm = sl_layer_pass_returns(lp, back->p),
+                                .n_edges = back->n_edges,
+                                .n_parts = back->n_parts,
+                                .weights = back->weights};
+    return sl_aggregate_backward_submit(&head, &edges, back->n_owners, back->t0, back->sent);
+}
+
+enum sl_status sl_aggregate_shares(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
+                                   uint32_t row, starpu_data_handle_t out)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, shares->p);
+    struct sl_accumulate added = {.edge_offsets = shares->block->edge_offsets,
+                                  .back_offsets = shares->block->back_offsets,
+                                  .back_rows = shares->block->back_rows,
+                                  .t0 = shares->t0,
+                                  .n_own = shares->n_own,
+                                  .gm = sl_layer_pass_returns(lp, shares->p),
+                                  .n_peers = shares->n_peers,
+                                  .own = shares->own,
+                                  .inverse = shares->block->inverse,
+                                  .sent = shares->sent,
+                                  .weights = shares->weights};
+    (void)c;
+    return sl_accumulate_submit(&head, &added, row, out);
+}
+
+enum sl_status sl_aggregate_part(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
+                                 const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
+    return sl_aggregate_full_submit(&head, edges, row, beta, out);
+}

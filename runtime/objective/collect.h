@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Outputs and targets of a set of the split, gathered from all ranks for scores.
+ */
+#ifndef SL_RUNTIME_OBJECTIVE_COLLECT_H
+#define SL_RUNTIME_OBJECTIVE_COLLECT_H
+
+#include "runtime/objective/objective.h"
+
+/* An output and its known target. */
+struct sl_pair {
+    double z, y;
+};
+
+/* Gather the known entries of a set (SL_SET_VALID, ..), column by column, at rank 0, and call `add` for each column
+ * with its pairs in ascending order of ids. Other ranks call it with no or with their own pairs. The shards' targets
+ * are numbers. Collective. SL_ENOMEM, SL_EIO, SL_ESTARPU, the failure of a task. */
+enum sl_status sl_outputs_columns(const struct sl_outputs *outputs, uint8_t set,
+                                  void (*add)(void *context, struct sl_pair *pairs, size_t n), void *context);
+
+/* Gather n pairs of each rank at rank 0, rank by rank: *n_out pairs (sl_free). Collective. SL_ENOMEM, SL_EIO. */
+enum sl_status sl_pairs_gather(const struct sl_pair *mine, size_t n, struct sl_pair **out, size_t *n_out);
+
+/* Area under the ROC curve: the probability that an entry with y = 1 has a larger z than an entry with y = 0. Ties
+ * count half. NaN without both kinds. Sorts the pairs, and leaves out a z that is nan. */
+double sl_pairs_area(struct sl_pair *pairs, size_t n);
+
+/* Average precision as in scikit-learn: sum over the distinct z, from the largest down, of precision times the rise of
+ * recall. NaN without both kinds. Sorts the pairs, and leaves out a z that is nan. */
+double sl_pairs_precision(struct sl_pair *pairs, size_t n);
+
+#endif

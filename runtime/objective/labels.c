@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A set of labels a vertex: sigmoid cross entropy over the known entries; scores as scikit-learn defines them.
+ *
+ * A label is answered where its output is above 0. Micro F1 counts all known entries. Macro F1 is the mean over all
+ * labels with a known entry; a label without positives and answers has F1 0 (zero_division=0). AP and AUC are means
+ * over the labels with both positives and negatives in the set, as OGB's evaluator has it. */
+#include "runtime/objective/collect.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/entryloss.h"
+#include "codelets/score.h"
+#include "support/memory.h"
+
+/* ---- the data ---- */
+
+/* Known training entries of each label: [0] negative, [1] positive. */
+static void count_entries(const struct sl_dataset *dataset, double (*counts)[2])
+{
+    const struct sl_targets *t = &dataset->targets;
+    for (uint32_t i = 0; i < dataset->train.n; i++) {
+        const float *row = t->numbers + (size_t)dataset->train.ids[i] * t->width;
+        for (uint32_t c = 0; c < t->width; c++) {
+            if (!isnan(row[c])) {
+                counts[c][row[c] > 0]++;
+            }
+        }
+    }
+}
+
+/* The weight of a label's positive entries makes up for their rarity. */
+static enum sl_status balance(double (*counts)[2], uint32_t n, float **out)
+{
+    enum sl_status st = sl_alloc(n, sizeof **out, "label weights", out);
+    for (uint32_t c = 0; st == SL_OK && c < n; c++) {
+        (*out)[c] = counts[c][1] > 0 ? (float)(counts[c][0] / counts[c][1]) : 1;
+    }
+    return st;
+}
+
+static enum sl_status weigh(const struct sl_settings *s, double (*counts)[2], struct sl_objective *out)
+{
+    if (s->class_weights == NULL) {
+        return SL_OK;
+    }
+    if (strcmp(s->class_weights, SL_WEIGHTS_BALANCED) == 0) {
+        return balance(counts, out->n_outputs, &out->weights);
+    }
+    return sl_objective_read_weights(s->class_weights, out->n_outputs, &out->weights);
+}
+
+/* The loss with the best constant probability of each label. */
+static double guess_of(const struct sl_objective *o, double (*counts)[2])
+{
+    double loss = 0;
+    double n = 0;
+    for (uint32_t c = 0; c < o->n_outputs; c++) {
+        double yes = counts[c][1] * (o->weights != NULL ? (double)o->weights[c] : 1);
+        double all = yes + counts[c][0];
+        loss -= yes > 0 ? yes * log(yes / all) : 0;
+        loss -= counts[c][0] > 0 ? counts[c][0] * log(counts[c][0] / all) : 0;
+        n += counts[c][0] + counts[c][1];
+    }
+    return n > 0 ? loss / n : 0;
+}
+
+static enum sl_status open_labels(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                  struct sl_objective *out)
+{
+    double(*counts)[2] = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_objective_count_known(dataset, "labels", out), done);
+    if (!sl_targets_are_labels(&dataset->targets)) {
+        st = sl_fail(SL_EINVAL, "--objective: found labels, expected targets of 0, 1 and nan; %s has other numbers",
+                     dataset->name);
+        goto done;
+    }
+    SL_TRY(st, sl_alloc_zero(out->n_outputs, sizeof *counts, "labels", &counts), done);
+    count_entries(dataset, counts);
+    SL_TRY(st, weigh(settings, counts, out), done);
+    out->guess = guess_of(out, counts);
+    for (uint32_t c = 0; c < out->n_outputs; c++) {
+        out->n_empty += dataset->train.n > 0 && counts[c][1] == 0;
+    }
+done:
+    sl_free(counts);
+    return st;
+}
+
+/* ---- loss ---- */
+
+static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
+                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
+                           starpu_data_handle_t loss)
+{
+    const struct sl_entries_handles entries = {.kind = SL_ENTRY_SIGMOID,
+                                               .part_targets = rows->targets,
+                                               .first = rows->first,
+                                               .frontier = rows->frontier,
+                                               .weights = o->weights_handle};
+    return sl_entryloss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
+}
+
+/* ---- scores ---- */
+
+static void list(uint32_t n_outputs, struct sl_scores *out)
+{
+    (void)n_outputs;
+    sl_scores_add(out, "ap", true, true);
+    sl_scores_add(out, "auc", true, true);
+    sl_scores_add(out, "f1_micro", true, true);
+    sl_scores_add(out, "f1", true, true);
+}
+
+/* Sums over the labels of a set. */
+struct sums {
+    double hits, misses, alarms; /* true positives, false negatives, false positives */
+    double f1, n_f1;
+    double ap, auc, n_both;
+    double loss, n;
+};
+
+static double f1_of(double hits, double misses, double alarms)
+{
+    double all = 2 * hits + misses + alarms;
+    return all > 0 ? 2 * hits / all : 0;
+}
+
+static void add_label(void *context, struct sl_pair *pairs, size_t n)
+{
+    struct sums *sums = context;
+    double hits = 0;
+    double misses = 0;
+    double alarms = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool positive = pairs[i].y > 0;
+        bool answer = pairs[i].z > 0;
+        hits += positive && answer;
+        misses += positive && !answer;
+        alarms += !positive && answer;
+        sums->loss += sl_entryloss_of_entry(SL_ENTRY_SIGMOID, (sl_real)pairs[i].z, (float)pairs[i].y);
+    }
+    sums->n += (double)n;
+    sums->hits += hits;
+    sums->misses += misses;
+    sums->alarms += alarms;
+    sums->f1 += f1_of(hits, misses, alarms);
+    sums->n_f1 += n > 0;
+    double area = sl_pairs_area(pairs, n);
+    if (!isnan(area)) {
+        sums->auc += area;
+        sums->ap += sl_pairs_precision(pairs, n);
+        sums->n_both++;
+    }
+}
+
+static void put(struct sl_scores *scores, const char *name, bool valid, double value)
+{
+    struct sl_score *score = sl_scores_find(scores, name);
+    *(valid ? &score->valid : &score->test) = value;
+}
+
+static void put_set(const struct sums *sums, bool valid, struct sl_scores *out)
+{
+    put(out, "ap", valid, sums->n_both > 0 ? sums->ap / sums->n_both : NAN);
+    put(out, "auc", valid, sums->n_both > 0 ? sums->auc / sums->n_both : NAN);
+    put(out, "f1_micro", valid, sums->n > 0 ? f1_of(sums->hits, sums->misses, sums->alarms) : NAN);
+    put(out, "f1", valid, sums->n_f1 > 0 ? sums->f1 / sums->n_f1 : NAN);
+}
+
+static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
+{
+    struct sums valid = {0};
+    struct sums test = {0};
+    enum sl_status st;
+    (void)o;
+    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_VALID, add_label, &valid), done);
+    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_TEST, add_label, &test), done);
+    out->valid_loss = valid.n > 0 ? valid.loss / valid.n : NAN;
+    put_set(&valid, true, out);
+    put_set(&test, false, out);
+done:
+    return st;
+}
+
+const struct sl_objective_kind sl_label_sets = {.name = "labels",
+                                                .output = "label",
+                                                .outputs = "labels",
+                                                .unit = SL_EPOCH_OF_VERTICES,
+                                                .open = open_labels,
+                                                .list = list,
+                                                .lose = lose,
+                                                .score = score};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The choice of an objective, masses, and lists of scores. */
+#include "runtime/objective/objective.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "partition/csv.h"
+#include "support/memory.h"
+#include "tasks/rows.h"
+
+/* ---- scores ---- */
+
+void sl_scores_add(struct sl_scores *scores, const char *name, bool larger_is_better, bool is_fraction)
+{
+    struct sl_score *score = &scores->score[scores->n++];
+    *score =
+        (struct sl_score){.valid = NAN, .test = NAN, .larger_is_better = larger_is_better, .is_fraction = is_fraction};
+    snprintf(score->name, sizeof score->name, "%s", name);
+}
+
+struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name)
+{
+    for (uint32_t i = 0; i < scores->n; i++) {
+        if (strcmp(scores->score[i].name, name) == 0) {
+            return &scores->score[i];
+        }
+    }
+    return NULL;
+}
+
+bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b)
+{
+    double now = a->score[a->best_by].valid;
+    double before = b->score[a->best_by].valid;
+    return a->score[a->best_by].larger_is_better ? now > before : now < before;
+}
+
+void sl_objective_scores(const struct sl_objective *o, const struct sl_shards *shards, struct sl_scores *out)
+{
+    *out = (struct sl_scores){.valid_loss = NAN};
+    o->kind->list(shards->n_outputs, out);
+    out->best_by = o->best_by;
+}
+
+/* ---- the choice ---- */
+
+static const struct sl_objective_kind *choose(const struct sl_settings *s, const struct sl_targets *targets)
+{
+    switch ((enum sl_objective_name)s->objective) {
+    case SL_OBJECTIVE_CLASS: return &sl_classify;
+    case SL_OBJECTIVE_LABELS: return &sl_label_sets;
+    case SL_OBJECTIVE_REGRESSION: return &sl_regression;
+    case SL_OBJECTIVE_AUTO: break;
+    }
+    if (targets->type == SL_TARGET_CLASS) {
+        return &sl_classify;
+    }
+    return sl_targets_are_labels(targets) ? &sl_label_sets : &sl_regression;
+}
+
+/* Find --best-by among the scores. Not given: the first. */
+static enum sl_status find_best_by(const struct sl_settings *s, struct sl_objective *o)
+{
+    struct sl_scores scores = {0};
+    char names[128] = "";
+    if (s->best_by == NULL) {
+        return SL_OK;
+    }
+    o->kind->list(o->n_outputs, &scores);
+    for (uint32_t i = 0; i < scores.n; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", scores.score[i].name);
+        if (strcmp(s->best_by, scores.score[i].name) == 0) {
+            o->best_by = i;
+            return SL_OK;
+        }
+    }
+    return sl_fail(SL_EINVAL, "--best-by: found '%.40s', expected a score of the objective %s: %s", s->best_by,
+                   o->kind->name, names);
+}
+
+/* Options that only some objectives have. */
+static enum sl_status check_options(const struct sl_settings *s, const struct sl_objective_kind *kind)
+{
+    const char *wrong = NULL;
+    const char *needed = "class";
+    if (kind != &sl_classify && s->label_smoothing > 0) {
+        wrong = "label-smoothing";
+    } else if (kind == &sl_regression && s->class_weights != NULL) {
+        wrong = "class-weights";
+        needed = "class or labels";
+    } else if (kind != &sl_regression && s->loss != SL_LOSS_SQUARED) {
+        wrong = "loss";
+        needed = "regression";
+    }
+    if (wrong == NULL) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "--%s: found it with the objective %s, expected the objective %s", wrong, kind->name,
+                   needed);
+}
+
+enum sl_status sl_objective_open(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                 struct sl_objective *out)
+{
+    enum sl_status st;
+    *out = (struct sl_objective){.kind = choose(settings, &dataset->targets),
+                                 .n_rows = dataset->graph.n_vertices,
+                                 .loss = settings->loss,
+                                 .smoothing = settings->label_smoothing,
+                                 .mass_each = 1};
+    SL_TRY(st, check_options(settings, out->kind), undo);
+    SL_TRY(st, out->kind->open(settings, dataset, out), undo);
+    SL_TRY(st, find_best_by(settings, out), undo);
+    out->mass_all = out->mass_each * dataset->train.n;
+    if (out->mass != NULL) {
+        out->mass_all = 0;
+        for (uint32_t i = 0; i < dataset->train.n; i++) {
+            out->mass_all += (double)out->mass[dataset->train.ids[i]];
+        }
+    }
+    return SL_OK;
+undo:
+    sl_objective_close(out);
+    return st;
+}
+
+const struct sl_objective *sl_objective_of(const struct sl_shards *shards)
+{
+    static const struct sl_objective plain = {.kind = &sl_classify, .mass_each = 1};
+    return shards->objective != NULL ? shards->objective : &plain;
+}
+
+enum sl_status sl_objective_place(struct sl_objective *o, const struct sl_partition *partition)
+{
+    float *mass = NULL;
+    enum sl_status st = SL_OK;
+    if (o->mass != NULL) {
+        SL_TRY(st, sl_alloc(o->n_rows, sizeof *mass, "masses of the vertices", &mass), done);
+        for (uint32_t v = 0; v < o->n_rows; v++) {
+            mass[partition->new_ids[v]] = o->mass[v];
+        }
+        sl_free(o->mass);
+        o->mass = mass;
+    }
+    if (o->weights != NULL) {
+        starpu_vector_data_register(&o->weights_handle, STARPU_MAIN_RAM, (uintptr_t)o->weights, o->n_outputs,
+                                    sizeof *o->weights);
+        starpu_data_set_sequential_consistency_flag(o->weights_handle, 0);
+    }
+done:
+    return st;
+}
+
+void sl_objective_close(struct sl_objective *o)
+{
+    sl_handle_close(o->weights_handle);
+    sl_free(o->weights);
+    sl_free(o->mass);
+    *o = (struct sl_objective){0};
+}
+
+void sl_objective_warn(const struct sl_objective *o, FILE *stream)
+{
+    if (o->n_empty > 0 && o->kind == &sl_classify) {
+        fprintf(stream, "warning   %u of %u classes have no vertex: classes are numbered from 0 to the largest label\n",
+                o->n_empty, o->n_outputs);
+    } else if (o->n_empty > 0) {
+        fprintf(stream, "warning   %u of %u labels have no positive training vertex\n", o->n_empty, o->n_outputs);
+    }
+}
+
+/* ---- masses ---- */
+
+/* No mass, no loss. */
+static double inverse(double mass)
+{
+    return mass > 0 ? 1.0 / mass : 0;
+}
+
+double sl_objective_scale(const struct sl_objective *o, uint32_t n, const sl_vertex *vertices)
+{
+    double mass = n * o->mass_each;
+    if (o->mass != NULL) {
+        mass = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            mass += (double)o->mass[vertices[i]];
+        }
+    }
+    return inverse(mass);
+}
+
+double sl_objective_scale_all(const struct sl_objective *o, const struct sl_shards *shards)
+{
+    return inverse(o->mass != NULL ? o->mass_all : shards->n_train * o->mass_each);
+}
+
+enum sl_status sl_objective_read_weights(const char *path, uint32_t n_outputs, float **out)
+{
+    struct sl_targets table;
+    enum sl_status st = sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t c = 0; c < n_outputs; c++) {
+        if (table.width != 1 || !(table.numbers[c] >= 0)) {
+            st = sl_fail(SL_EFILE, "%s:%u: expected one weight, 0 or more, found %g", path, c + 1,
+                         (double)table.numbers[(size_t)c * table.width]);
+            sl_targets_free(&table);
+            return st;
+        }
+    }
+    *out = table.numbers;
+    return SL_OK;
+}
+
+enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const char *name, struct sl_objective *out)
+{
+    const struct sl_targets *t = &dataset->targets;
+    bool all = true;
+    enum sl_status st = SL_OK;
+    if (t->type != SL_TARGET_NUMBER) {
+        return sl_fail(SL_EINVAL, "--objective: found %s, expected targets that are numbers; %s has classes", name,
+                       dataset->name);
+    }
+    out->n_outputs = t->width;
+    out->mass_each = t->width;
+    SL_TRY(st, sl_alloc_zero(t->n_rows, sizeof *out->mass, "known targets", &out->mass), done);
+    for (uint32_t i = 0; i < dataset->train.n; i++) {
+        sl_vertex v = dataset->train.ids[i];
+        uint32_t n = 0;
+        for (uint32_t c = 0; c < t->width; c++) {
+            n += !isnan(t->numbers[(size_t)v * t->width + c]);
+        }
+        out->mass[v] = (float)n;
+        all = all && n == t->width;
+    }
+    if (all) {
+        sl_free(out->mass);
+        out->mass = NULL;
+    }
+done:
+    return st;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * An objective: what a model is trained for. A table of its kind says what it needs of the dataset, its loss, and its
+ * scores. One file for each kind: classify.c (one class a vertex), labels.c (a set of labels), regress.c (numbers).
+ *
+ * The loss of a step is a weighted mean over the seeds. The mass of a vertex is its share in the divisor: 1, the
+ * weight of its class, or the number of its known targets.
+ */
+#ifndef SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
+#define SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
+
+#include "runtime/plan/settings.h"
+#include "runtime/starling.h"
+#include "runtime/store/shards.h"
+
+struct sl_objective_kind;
+
+struct sl_objective {
+    const struct sl_objective_kind *kind;
+    uint32_t n_outputs; /* width of the last layer */
+    uint32_t best_by;   /* the score that selects the best epoch: an index of the list of scores */
+    int loss;           /* enum sl_loss_name */
+    double smoothing;
+    double guess;     /* loss of the best answer that is the same for all training vertices */
+    double mass_each; /* if `mass` is NULL: of every vertex */
+    double mass_all;  /* of all training vertices */
+    float *mass;      /* [N], by new id; before sl_objective_place by dataset id. NULL: all are equal */
+    uint32_t n_rows;  /* N */
+    float *weights;   /* [n_outputs]; NULL: all 1 */
+    starpu_data_handle_t weights_handle;
+    uint32_t n_empty; /* outputs without a vertex: classes of no vertex, labels without a positive training vertex */
+};
+
+/* Rows of the last layer whose loss is wanted: a chunk of a frontier in one part. */
+struct sl_objective_rows {
+    starpu_data_handle_t z; /* [D x n_outputs] */
+    starpu_data_handle_t frontier;
+    uint32_t row0;                /* the chunk's first row in the frontier */
+    starpu_data_handle_t targets; /* of the part whose first id is `first` */
+    uint32_t first;
+};
+
+/* Outputs of the last layer for consecutive vertices, after a pass over all vertices. */
+struct sl_output_chunk {
+    starpu_data_handle_t z; /* [n x n_outputs] */
+    uint32_t part;
+    uint32_t row; /* of the part */
+    uint32_t n;
+};
+
+/* The outputs of this rank's vertices, in ascending order of new ids. Rank r has vertices before rank r + 1. */
+struct sl_outputs {
+    struct sl_run *run;
+    const struct sl_shards *shards;
+    const struct sl_output_chunk *chunk;
+    uint32_t n_chunks;
+    uint32_t first_chunk; /* chunks of lower ranks */
+    uint32_t n_all;       /* chunks of all ranks */
+};
+
+/* The unit that an epoch shuffles and cuts into steps. */
+enum sl_epoch_unit { SL_EPOCH_OF_VERTICES };
+
+struct sl_objective_kind {
+    const char *name;             /* of --objective */
+    const char *output, *outputs; /* what an output is: "class", "classes" */
+    enum sl_epoch_unit unit;
+
+    /* Check the dataset and the settings. Fill in n_outputs, weights, masses by dataset id (mass, mass_each) and
+     * guess. SL_EINVAL: the data or an option do not fit. SL_EFILE: the file of --class-weights. SL_ENOMEM. */
+    enum sl_status (*open)(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                           struct sl_objective *out);
+
+    /* Fill in the number, names and properties of the scores; the values become NaN. */
+    void (*list)(uint32_t n_outputs, struct sl_scores *out);
+
+    /* Submit loss and gradient of rows: *loss = scale times the sum of losses; gz [D x n_outputs] its gradient. */
+    enum sl_status (*lose)(const struct sl_objective *objective, const struct sl_task_args *head,
+                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
+                           starpu_data_handle_t loss);
+
+    /* Compute the values of the listed scores, and the mean loss of the validation vertices without class weights and
+     * smoothing. Collective; rank 0 gets the values. A set without a known target has NaN. Waits for its own tasks.
+     * SL_ENOMEM, SL_ESTARPU, SL_EIO, the failure of a task. */
+    enum sl_status (*score)(const struct sl_objective *objective, const struct sl_outputs *outputs,
+                            struct sl_scores *out);
+};
+
+/* Print warnings about the targets for people: whole lines. */
+void sl_objective_warn(const struct sl_objective *objective, FILE *stream);
+
+extern const struct sl_objective_kind sl_classify, sl_label_sets, sl_regression;
+
+/* Choose the objective that the settings and the type of the targets ask for. SL_EINVAL, SL_EFILE, SL_ENOMEM. On
+ * failure *out is empty. */
+enum sl_status sl_objective_open(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                 struct sl_objective *out);
+
+/* Bring the masses into the order of new ids, and register the weights. StarPU is up. SL_ENOMEM. */
+enum sl_status sl_objective_place(struct sl_objective *objective, const struct sl_partition *partition);
+
+/* Wait for the readers of the weights, free everything. An empty struct is allowed. */
+void sl_objective_close(struct sl_objective *objective);
+
+/* The objective of the shards. */
+const struct sl_objective *sl_objective_of(const struct sl_shards *shards);
+
+/* The factor that makes a mean of a sum of losses: over n training vertices (new ids); over all training vertices. */
+double sl_objective_scale(const struct sl_objective *objective, uint32_t n, const sl_vertex *vertices);
+double sl_objective_scale_all(const struct sl_objective *objective, const struct sl_shards *shards);
+
+/* The scores of an objective, all values NaN. */
+void sl_objective_scores(const struct sl_objective *objective, const struct sl_shards *shards, struct sl_scores *out);
+
+/* Whether the validation score of `a` is better than that of `b`, by the score that selects. */
+bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b);
+
+/* ---- for the kinds ---- */
+
+/* Add a score to a list. */
+void sl_scores_add(struct sl_scores *scores, const char *name, bool larger_is_better, bool is_fraction);
+
+/* The score of this name. NULL: none. */
+struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name);
+
+/* Read --class-weights FILE: one number of each output, 0 or more, on a line. SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_objective_read_weights(const char *path, uint32_t n_outputs, float **out);
+
+/* Check that the split's training targets are numbers, and set the masses to the numbers of known targets. `name` is
+ * for messages. SL_EINVAL, SL_ENOMEM. */
+enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const char *name, struct sl_objective *out);
+
+#endif

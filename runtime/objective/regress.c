@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Numbers: squared or absolute error over the known entries; mean squared and absolute error, and R2.
+ *
+ * The errors are means over all known entries of a set. R2 is the mean over the columns with two known entries or
+ * more, as scikit-learn's "uniform_average": a column of equal targets has 1 if all answers are right, otherwise 0. */
+#include "runtime/objective/collect.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "codelets/entryloss.h"
+#include "codelets/score.h"
+#include "support/memory.h"
+
+/* ---- the data ---- */
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The sum of a column's errors with its best constant answer: its mean, or for absolute errors its median. */
+static double guess_column(double *y, size_t n, int loss)
+{
+    double best = 0;
+    double sum = 0;
+    if (n > 0 && loss == SL_LOSS_ABSOLUTE) {
+        qsort(y, n, sizeof *y, compare_numbers);
+        best = y[n / 2];
+    }
+    for (size_t i = 0; i < n && loss == SL_LOSS_SQUARED; i++) {
+        best += y[i] / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - best;
+        sum += loss == SL_LOSS_SQUARED ? off * off : fabs(off);
+    }
+    return sum;
+}
+
+static enum sl_status guess_of(const struct sl_dataset *dataset, int loss, double *out)
+{
+    const struct sl_targets *t = &dataset->targets;
+    double *y;
+    double sum = 0;
+    double n_all = 0;
+    enum sl_status st = sl_alloc(dataset->train.n, sizeof *y, "training targets", &y);
+    for (uint32_t c = 0; st == SL_OK && c < t->width; c++) {
+        size_t n = 0;
+        for (uint32_t i = 0; i < dataset->train.n; i++) {
+            float value = t->numbers[(size_t)dataset->train.ids[i] * t->width + c];
+            if (!isnan(value)) {
+                y[n++] = (double)value;
+            }
+        }
+        sum += guess_column(y, n, loss);
+        n_all += (double)n;
+    }
+    *out = n_all > 0 ? sum / n_all : 0;
+    sl_free(y);
+    return st;
+}
+
+static enum sl_status open_numbers(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                   struct sl_objective *out)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_objective_count_known(dataset, "regression", out), done);
+    st = guess_of(dataset, settings->loss, &out->guess);
+done:
+    return st;
+}
+
+/* ---- loss ---- */
+
+static enum sl_entry_loss entry_loss(const struct sl_objective *o)
+{
+    return o->loss == SL_LOSS_SQUARED ? SL_ENTRY_SQUARED : SL_ENTRY_ABSOLUTE;
+}
+
+static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
+                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
+                           starpu_data_handle_t loss)
+{
+    const struct sl_entries_handles entries = {
+        .kind = entry_loss(o), .part_targets = rows->targets, .first = rows->first, .frontier = rows->frontier};
+    return sl_entryloss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
+}
+
+/* ---- scores ---- */
+
+static void list(uint32_t n_outputs, struct sl_scores *out)
+{
+    (void)n_outputs;
+    sl_scores_add(out, "mse", false, false);
+    sl_scores_add(out, "mae", false, false);
+    sl_scores_add(out, "r2", true, false);
+}
+
+/* Sums over the columns of a set. */
+struct sums {
+    double squared, absolute, n;
+    double r2, n_columns;
+};
+
+static double r2_of(double squared, double spread)
+{
+    if (spread > 0) {
+        return 1 - squared / spread;
+    }
+    return squared > 0 ? 0 : 1;
+}
+
+static void add_column(void *context, struct sl_pair *pairs, size_t n)
+{
+    struct sums *sums = context;
+    double mean = 0;
+    double squared = 0;
+    double spread = 0;
+    bool equal = true;
+    for (size_t i = 0; i < n; i++) {
+        double off = pairs[i].z - pairs[i].y;
+        mean += pairs[i].y;
+        equal = equal && pairs[i].y == pairs[0].y;
+        squared += off * off;
+        sums->absolute += fabs(off);
+    }
+    mean /= (double)n;
+    for (size_t i = 0; i < n && !equal; i++) { /* equal targets have no spread, whatever the rounding of their mean */
+        spread += (pairs[i].y - mean) * (pairs[i].y - mean);
+    }
+    sums->squared += squared;
+    sums->n += (double)n;
+    if (n >= 2) {
+        sums->r2 += r2_of(squared, spread);
+        sums->n_columns++;
+    }
+}
+
+static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
+{
+    struct sums valid = {0};
+    struct sums test = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_VALID, add_column, &valid), done);
+    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_TEST, add_column, &test), done);
+    struct sl_score *mse = sl_scores_find(out, "mse");
+    struct sl_score *mae = sl_scores_find(out, "mae");
+    struct sl_score *r2 = sl_scores_find(out, "r2");
+    mse->valid = valid.squared / valid.n; /* NaN for an empty set */
+    mse->test = test.squared / test.n;
+    mae->valid = valid.absolute / valid.n;
+    mae->test = test.absolute / test.n;
+    r2->valid = valid.r2 / valid.n_columns;
+    r2->test = test.r2 / test.n_columns;
+    out->valid_loss = o->loss == SL_LOSS_SQUARED ? mse->valid : mae->valid;
+done:
+    return st;
+}
+
+const struct sl_objective_kind sl_regression = {.name = "regression",
+                                                .output = "number",
+                                                .outputs = "numbers",
+                                                .unit = SL_EPOCH_OF_VERTICES,
+                                                .open = open_numbers,
+                                                .list = list,
+                                                .lose = lose,
+                                                .score = score};

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/objective: losses and gradients against PyTorch, scores against scikit-learn (tests/reference/objectives.py);
+ * what must not matter (PEs, groups, chunks); class weights, smoothing, unknown and degenerate targets; the choice.
+ */
+#include "tests/reference_fixture.h"
+#include "tests/sage_fixture.h"
+#include "tests/scores.h"
+
+#include "codelets/entryloss.h"
+#include "codelets/loss.h"
+#include "runtime/objective/objective.h"
+
+#ifdef SL_REAL_DOUBLE
+#define SAME 1e-12
+#else
+#define SAME 1e-5
+#endif
+
+/* ---- the reference ---- */
+
+enum { N = 40, C = 5 }; /* rows and columns of the reference */
+
+static sl_vertex rows[N];
+
+/* A table of the reference; null: nan. */
+static void table_of(json_t *root, const char *name, float *out)
+{
+    json_t *table = member(root, name);
+    for (size_t i = 0; i < N * C; i++) {
+        json_t *value = json_array_get(json_array_get(table, i / C), i % C);
+        out[i] = json_is_null(value) ? NAN : (float)json_number_value(value);
+    }
+}
+
+static void expect_loss(json_t *root, const char *name, double loss, const sl_real *gz)
+{
+    json_t *wanted = member(member(root, "losses"), name);
+    json_t *gradient = member(wanted, "gradient");
+    expect_near(name, loss, json_number_value(member(wanted, "loss")), SAME);
+    for (size_t i = 0; i < N * C; i++) {
+        expect_near_at(name, i, (double)gz[i], number(json_array_get(gradient, i / C), i % C), SAME);
+    }
+}
+
+static void test_class_losses(void **state)
+{
+    static const char *const names[] = {"class", "class weights", "class smooth", "class weights smooth"};
+    json_t *root = case_of("objectives");
+    float outputs[N * C];
+    float weights[C];
+    int32_t labels[N];
+    sl_real z[N * C];
+    (void)state;
+    table_of(root, "outputs", outputs);
+    for (uint32_t i = 0; i < N * C; i++) {
+        z[i] = (sl_real)number(json_array_get(member(root, "outputs"), i / C), i % C);
+    }
+    for (uint32_t c = 0; c < C; c++) {
+        weights[c] = (float)number(member(root, "weights"), c);
+    }
+    for (uint32_t v = 0; v < N; v++) {
+        rows[v] = v;
+        labels[v] = (int32_t)number(member(root, "classes"), v);
+    }
+    for (int k = 0; k < 4; k++) {
+        const struct sl_labels all = {
+            .part_labels = labels, .ids = rows, .weights = k % 2 == 1 ? weights : NULL, .smoothing = k >= 2 ? 0.2 : 0};
+        sl_real gz[N * C];
+        double loss;
+        double mass = 0;
+        for (uint32_t v = 0; v < N; v++) {
+            mass += k % 2 == 1 ? (double)weights[labels[v]] : 1;
+        }
+        sl_loss_cpu(N, C, z, &all, 1 / mass, gz, &loss);
+        expect_loss(root, names[k], loss, gz);
+    }
+    json_decref(root);
+}
+
+static void test_entry_losses(void **state)
+{
+    static const struct {
+        const char *name, *targets;
+        enum sl_entry_loss kind;
+        bool weighs;
+    } cases[] = {{"labels", "labels", SL_ENTRY_SIGMOID, false},
+                 {"labels weights", "labels", SL_ENTRY_SIGMOID, true},
+                 {"squared", "holes", SL_ENTRY_SQUARED, false},
+                 {"absolute", "holes", SL_ENTRY_ABSOLUTE, false}};
+    json_t *root = case_of("objectives");
+    float weights[C];
+    sl_real z[N * C];
+    (void)state;
+    for (uint32_t i = 0; i < N * C; i++) {
+        z[i] = (sl_real)number(json_array_get(member(root, "outputs"), i / C), i % C);
+        rows[i % N] = i % N;
+        weights[i % C] = (float)number(member(root, "weights"), i % C);
+    }
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        float targets[N * C];
+        sl_real gz[N * C];
+        double loss;
+        double n = 0;
+        table_of(root, cases[k].targets, targets);
+        for (uint32_t i = 0; i < N * C; i++) {
+            n += !isnan(targets[i]);
+        }
+        const struct sl_entries all = {
+            .kind = cases[k].kind, .part_targets = targets, .ids = rows, .weights = cases[k].weighs ? weights : NULL};
+        sl_entryloss_cpu(N, C, z, &all, 1 / n, gz, &loss);
+        /* targets are float: a number such as 0.1 is rounded */
+        json_t *wanted = member(member(root, "losses"), cases[k].name);
+        json_t *gradient = member(wanted, "gradient");
+        double tolerance = cases[k].kind == SL_ENTRY_SIGMOID ? SAME : 1e-6;
+        expect_near(cases[k].name, loss, json_number_value(member(wanted, "loss")), tolerance);
+        for (size_t i = 0; i < N * C; i++) {
+            expect_near_at(cases[k].name, i, (double)gz[i], number(json_array_get(gradient, i / C), i % C), tolerance);
+        }
+    }
+    json_decref(root);
+}
+
+/* ---- scores of outputs by hand: one layer, W_self = 1, W_neigh = 0 ---- */
+
+/* All rows are in the set `set`; other sets are empty. */
+static void hand_dataset(const float *outputs, const float *targets, bool test_set, struct sl_dataset *out)
+{
+    sl_vertex ends[2] = {0, 1};
+    struct sl_ids *ids = test_set ? &out->test : &out->valid;
+    *out = (struct sl_dataset){.name = "hand", .split = "hand"};
+    expect_ok(sl_graph_build(N, 1, ends, ends + 1, true, &out->graph));
+    out->features = (struct sl_features){.n_rows = N, .n_columns = C};
+    out->features.dense = need_owned(N * C, sizeof(float));
+    memcpy(out->features.dense, outputs, N * C * sizeof(float));
+    out->targets = (struct sl_targets){.type = SL_TARGET_NUMBER, .n_rows = N, .width = C};
+    out->targets.numbers = need_owned(N * C, sizeof(float));
+    memcpy(out->targets.numbers, targets, N * C * sizeof(float));
+    ids->ids = need_owned(N, sizeof *ids->ids);
+    out->train.ids = need_owned(1, sizeof *ids->ids);
+    for (sl_vertex v = 0; v < N; v++) {
+        ids->ids[ids->n++] = v;
+    }
+}
+
+static struct sl_scores scores_by_hand(const struct sl_dataset *d, int objective_name, uint32_t pes)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_scores scores;
+    struct world w;
+    expect_ok(sl_settings_init(&settings));
+    settings.layers = 1;
+    settings.pes = pes;
+    settings.batch_size = 1;
+    settings.objective = objective_name;
+    settings.partition = SL_PARTITION_RANDOM;
+    expect_ok(sl_objective_open(&settings, d, &objective));
+    world_open(d, &settings, 1, &w);
+    expect_ok(sl_objective_place(&objective, w.partition));
+    w.shards.objective = &objective;
+    for (uint32_t i = 0; i < C * C; i++) {
+        w.model.layer[0].parameter[SAGE_SELF].value[i] = i % (C + 1) == 0;
+        w.model.layer[0].parameter[SAGE_NEIGH].value[i] = 0;
+    }
+    expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores));
+    world_close(&w);
+    sl_objective_close(&objective);
+    sl_settings_free(&settings);
+    forget_partitions();
+    return scores;
+}
+
+static void expect_scores(json_t *wanted, const struct sl_scores *scores, bool test_set)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(wanted, name, value)
+    {
+        struct sl_score score = score_of(scores, name);
+        /* outputs and targets are float */
+        expect_near(name, test_set ? score.test : score.valid, json_number_value(value), 1e-6);
+        assert_true(isnan(test_set ? score.valid : score.test)); /* an empty set */
+    }
+    assert_int_equal(isnan(scores->valid_loss), test_set);
+}
+
+static void test_scores(void **state)
+{
+    static const struct {
+        const char *scores, *targets;
+        int objective;
+        bool fill; /* nan counts as 0 */
+    } cases[] = {{"labels", "labels", SL_OBJECTIVE_LABELS, true},
+                 {"labels with holes", "labels", SL_OBJECTIVE_AUTO, false},
+                 {"numbers", "numbers", SL_OBJECTIVE_AUTO, false}};
+    json_t *root = case_of("objectives");
+    float outputs[N * C];
+    (void)state;
+    table_of(root, "outputs", outputs);
+    for (uint32_t k = 0; k < 3 * 2 * 2; k++) {
+        bool test_set = k % 2 == 1;
+        uint32_t pes = k / 2 % 2 == 1 ? 7 : 1;
+        float targets[N * C];
+        struct sl_dataset d;
+        table_of(root, cases[k / 4].targets, targets);
+        for (size_t i = 0; i < N * C; i++) {
+            targets[i] = cases[k / 4].fill && isnan(targets[i]) ? 0 : targets[i];
+        }
+        hand_dataset(outputs, targets, test_set, &d);
+        struct sl_scores scores = scores_by_hand(&d, cases[k / 4].objective, pes);
+        expect_scores(member(member(root, "scores"), cases[k / 4].scores), &scores, test_set);
+        sl_dataset_free(&d);
+    }
+    json_decref(root);
+}
+
+/* ---- steps ---- */
+
+/* Targets of a generated graph: labels or numbers. Some entries of some vertices are unknown, never all; column 0 has
+ * no 1; vertex 0 has all other labels. */
+static void put_targets(const struct graph_shape *shape, bool labels, uint32_t n_columns, bool holes,
+                        struct sl_dataset *dataset)
+{
+    uint32_t n = dataset->graph.n_vertices;
+    sl_targets_free(&dataset->targets);
+    dataset->targets = (struct sl_targets){.type = SL_TARGET_NUMBER, .n_rows = n, .width = n_columns};
+    dataset->targets.numbers = need_owned((size_t)n * n_columns, sizeof(float));
+    for (uint32_t v = 0; v < n; v++) {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            float y = (float)graph_unit(shape, 6, v, c);
+            if (labels) {
+                y = c == 0 ? 0 : (float)(v == 0 || y < 0.4F);
+            }
+            bool hole = holes && c > 0 && v > 0 && graph_unit(shape, 7, v, c) < 0.3;
+            dataset->targets.numbers[(size_t)v * n_columns + c] = hole ? NAN : y;
+        }
+    }
+}
+
+/* Options of a run. */
+struct variant {
+    uint32_t pes, group_size, chunks;
+    int objective, loss, precision;
+    const char *weights;
+    double smoothing;
+};
+
+#define STEPS 3
+
+/* The losses of the first steps, and of an evaluation. */
+static void run_variant(const struct sl_dataset *dataset, const struct variant *v, double losses[STEPS + 1])
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_scores scores;
+    struct outcome outcome;
+    struct world w;
+    expect_ok(sl_settings_init(&settings));
+    settings.layers = 2;
+    settings.hidden = 8;
+    settings.dropout = 0.5;
+    settings.pes = v->pes;
+    settings.group_size = v->group_size;
+    settings.chunks = v->chunks;
+    settings.batch_size = (84 + v->pes - 1) / v->pes; /* 84 = 3 x 4 x 7 */
+    settings.objective = v->objective;
+    settings.loss = v->loss;
+    settings.precision = v->precision;
+    settings.label_smoothing = v->smoothing;
+    settings.partition = SL_PARTITION_RANDOM;
+    if (v->weights != NULL) {
+        expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", v->weights, &settings));
+    }
+    expect_ok(sl_objective_open(&settings, dataset, &objective));
+    world_open(dataset, &settings, STEPS, &w);
+    expect_ok(sl_objective_place(&objective, w.partition));
+    w.shards.objective = &objective;
+    world_run(&w, STEPS, &outcome);
+    memcpy(losses, outcome.loss, STEPS * sizeof *losses);
+    outcome_free(&outcome);
+    expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores));
+    losses[STEPS] = scores.valid_loss;
+    for (uint32_t i = 0; i < scores.n; i++) {
+        assert_true(isfinite(scores.score[i].valid) && isfinite(scores.score[i].test));
+    }
+    world_close(&w);
+    sl_objective_close(&objective);
+    sl_settings_free(&settings);
+    forget_partitions();
+}
+
+static const struct graph_shape small = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 21};
+
+/* The number of PEs, of groups and of chunks does not matter. Seven PEs of one group: some have no seed in a step. */
+static void check_invisible(const struct sl_dataset *dataset, struct variant v, double tolerance)
+{
+    static const uint32_t spreads[][3] = {{3, 3, 1}, {4, 2, 2}, {7, 7, 1}};
+    double wanted[STEPS + 1];
+    double got[STEPS + 1];
+    v.pes = v.group_size = v.chunks = 1;
+    run_variant(dataset, &v, wanted);
+    for (size_t k = 0; k < sizeof spreads / sizeof *spreads; k++) {
+        v.pes = spreads[k][0];
+        v.group_size = spreads[k][1];
+        v.chunks = spreads[k][2];
+        run_variant(dataset, &v, got);
+        for (uint32_t i = 0; i <= STEPS; i++) {
+            expect_near_at("loss", i, got[i], wanted[i], tolerance * (1 + fabs(wanted[i])));
+        }
+    }
+}
+
+static void test_invisible(void **state)
+{
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&small, &dataset);
+    check_invisible(&dataset, (struct variant){.weights = "balanced", .smoothing = 0.1}, SAME);
+    put_targets(&small, true, 6, true, &dataset);
+    check_invisible(&dataset, (struct variant){0}, SAME);
+    check_invisible(&dataset, (struct variant){.weights = "balanced"}, SAME);
+    put_targets(&small, false, 3, true, &dataset);
+    check_invisible(&dataset, (struct variant){.loss = SL_LOSS_SQUARED}, SAME);
+    check_invisible(&dataset, (struct variant){.loss = SL_LOSS_ABSOLUTE}, SAME);
+    sl_dataset_free(&dataset);
+}
+
+/* Rows of bf16 have 8 bits: the first loss is off by little. */
+static void test_bf16(void **state)
+{
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&small, &dataset);
+    for (int labels = 0; labels < 2; labels++) {
+        struct variant v = {.pes = 3, .group_size = 3, .chunks = 1};
+        double wanted[STEPS + 1];
+        double got[STEPS + 1];
+        put_targets(&small, labels == 1, 6, true, &dataset);
+        run_variant(&dataset, &v, wanted);
+        v.precision = SL_PRECISION_BF16;
+        run_variant(&dataset, &v, got);
+        for (uint32_t i = 0; i <= STEPS; i++) {
+            expect_near_at("loss", i, got[i], wanted[i], 0.02 * (1 + fabs(wanted[i])));
+        }
+    }
+    sl_dataset_free(&dataset);
+}
+
+/* The loss is the mean over the known entries of the step: with equal outputs (no weight) it can be counted. */
+static void test_mean_over_known(void **state)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_dataset dataset;
+    struct outcome outcome;
+    struct world w;
+    (void)state;
+    make_dataset(&small, &dataset);
+    put_targets(&small, true, 6, true, &dataset);
+    expect_ok(sl_settings_init(&settings));
+    settings.layers = 1;
+    settings.pes = 3;
+    settings.chunks = 1;
+    settings.batch_size = 10;
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    assert_non_null(objective.mass);
+    world_open(&dataset, &settings, STEPS, &w);
+    expect_ok(sl_objective_place(&objective, w.partition));
+    w.shards.objective = &objective;
+    for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
+        struct sl_parameter *p = &w.model.layer[0].parameter[k];
+        memset(p->value, 0, (size_t)p->n_rows * p->n_columns * sizeof *p->value);
+    }
+    settings.lr = 0;
+    world_run(&w, STEPS, &outcome);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        expect_near_at("loss", i, outcome.loss[i], log(2), 1e-12);
+    }
+    outcome_free(&outcome);
+    world_close(&w);
+    sl_objective_close(&objective);
+    sl_settings_free(&settings);
+    forget_partitions();
+    sl_dataset_free(&dataset);
+}
+
+/* ---- the choice ---- */
+
+static void expect_refused(const struct sl_dataset *dataset, const char *option, const char *value, const char *part)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    expect_ok(sl_settings_init(&settings));
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), option, value, &settings));
+    enum sl_status st = sl_objective_open(&settings, dataset, &objective);
+    assert_true(st == SL_EINVAL || st == SL_EFILE || st == SL_EIO);
+    expect_message(sl_message(), part, part);
+    assert_null(objective.kind);
+    sl_settings_free(&settings);
+}
+
+static const struct sl_objective_kind *chosen(const struct sl_dataset *dataset)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    expect_ok(sl_settings_init(&settings));
+    expect_ok(sl_objective_open(&settings, dataset, &objective));
+    const struct sl_objective_kind *kind = objective.kind;
+    sl_objective_close(&objective);
+    sl_settings_free(&settings);
+    return kind;
+}
+
+static void test_choice(void **state)
+{
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&small, &dataset);
+    assert_ptr_equal(chosen(&dataset), &sl_classify);
+    expect_refused(&dataset, "objective", "labels", "classes");
+    expect_refused(&dataset, "objective", "regression", "classes");
+    expect_refused(&dataset, "loss", "absolute", "--loss");
+    expect_refused(&dataset, "best-by", "r2", "acc, f1");
+    expect_refused(&dataset, "class-weights", "/nowhere", "/nowhere");
+    put_targets(&small, true, 3, true, &dataset);
+    assert_ptr_equal(chosen(&dataset), &sl_label_sets);
+    expect_refused(&dataset, "objective", "class", "columns");
+    expect_refused(&dataset, "label-smoothing", "0.1", "--label-smoothing");
+    expect_refused(&dataset, "best-by", "acc", "ap, auc, f1_micro, f1");
+    put_targets(&small, false, 3, true, &dataset);
+    assert_ptr_equal(chosen(&dataset), &sl_regression);
+    expect_refused(&dataset, "objective", "labels", "other numbers");
+    expect_refused(&dataset, "class-weights", "balanced", "--class-weights");
+    sl_dataset_free(&dataset);
+}
+
+static void test_weights(void **state)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_dataset dataset;
+    char path[] = "/tmp/starling-weights-XXXXXX";
+    int fd = mkstemp(path);
+    double sum = 0;
+    double n[4] = {0};
+    (void)state;
+    make_dataset(&small, &dataset);
+    expect_ok(sl_settings_init(&settings));
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", "balanced", &settings));
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    for (uint32_t i = 0; i < dataset.train.n; i++) {
+        n[dataset.targets.classes[dataset.train.ids[i]]]++;
+    }
+    for (uint32_t c = 0; c < 4; c++) {
+        expect_near_at("weight", c, (double)objective.weights[c], dataset.train.n / (4 * n[c]), 1e-6);
+        sum += (double)objective.weights[c] * n[c];
+    }
+    expect_near("mass", objective.mass_all, sum, 1e-6 * sum);
+    sl_objective_close(&objective);
+    static const char *const bad[] = {"1\n2\n-1\n4\n", "1\n2\nnan\n4\n", "1\n2\n3\n", "1\ninf\n3\n4\n"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, bad[k], strlen(bad[k]), 0), (ssize_t)strlen(bad[k]));
+        expect_refused(&dataset, "class-weights", path, path);
+    }
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, "0\n0\n0\n0\n", 8, 0), 8); /* no mass at all: no loss, no step */
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", path, &settings));
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    assert_true(objective.mass_all == 0 && sl_objective_scale(&objective, 1, dataset.train.ids) == 0);
+    sl_objective_close(&objective);
+    close(fd);
+    remove(path);
+    sl_settings_free(&settings);
+    sl_dataset_free(&dataset);
+}
+
+static void test_guesses(void **state)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&small, &dataset);
+    expect_ok(sl_settings_init(&settings));
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    assert_true(objective.guess > 0.8 * log(4) && objective.guess <= log(4));
+    sl_objective_close(&objective);
+    put_targets(&small, true, 1, false, &dataset); /* one label that no vertex has */
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    assert_true(objective.guess == 0 && objective.n_empty == 1 && objective.mass == NULL && objective.mass_each == 1);
+    sl_objective_close(&objective);
+    put_targets(&small, false, 2, false, &dataset); /* uniform in 0 .. 1: variance 1/12, deviation 1/4 */
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    expect_near("variance", objective.guess, 1.0 / 12, 0.02);
+    sl_objective_close(&objective);
+    settings.loss = SL_LOSS_ABSOLUTE;
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    expect_near("deviation", objective.guess, 0.25, 0.03);
+    sl_objective_close(&objective);
+    sl_settings_free(&settings);
+    sl_dataset_free(&dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_class_losses),    cmocka_unit_test(test_entry_losses), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_invisible),       cmocka_unit_test(test_bf16),         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_mean_over_known), cmocka_unit_test(test_weights),      cmocka_unit_test(test_guesses),
+    };
+    return cmocka_run_group_tests(tests, group_up, group_down);
+}
