@@ -55,8 +55,8 @@ SL_INLINE double weight_of(const struct sl_labels *labels, uint32_t c)
 }
 
 /* The same with class weights and smoothing. */
-SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, const struct sl_labels *labels,
-                          double scale, sl_real *restrict gz)
+SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label,
+                             const struct sl_labels *labels, double scale, sl_real *restrict gz)
 {
     sl_real top = largest(n_classes, z);
     double sum = exponentials(n_classes, z, top, gz);
