@@ -26,7 +26,7 @@ floor()
     local i folder=${1#runtime/}
     [[ $folder == */* ]] || { echo 0; return; }
     for i in "${!floors[@]}"; do
-        [[ ${floors[i]} != "${folder%/*}" ]] || echo $((i + 1))
+        [[ ${floors[i]} != "${folder%%/*}" ]] || echo $((i + 1))
     done
 }
 
