@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# bootstrap's functions: which StarPU is fetched, and which of those kept is taken.
+# bootstrap's functions: which StarPU is fetched, from where, which of those kept is taken, and the packages that other systems are told of.
 
 [[ -r /etc/os-release ]] || exit 77 # it is part of a build's name
 # shellcheck source=bootstrap disable=SC2154
@@ -72,6 +72,74 @@ starpu_pinned_sum=${starpu_pinned_sum//[0-4]/5}
 same 'it is not what it was' 'status 1' "$(fetch 1.4.12-1 1.4.10+dfsg-2)"
 grep -q 'another checksum' "$folder/said" || same 'what is said of the checksum' 'another checksum' "$(cat "$folder/said")"
 same 'another one has no checksum' $'1.4.12\n1.4.12-1\nunpacked' "$(fetch 1.4.12-1)"
+
+# ---- sources that were fetched before ---------------------------------------------------------------------------------------------
+
+# package FOLDER VERSION: a source package whose source has the files `data` and `patched`.
+package()
+{
+    local upstream=${2%-*} work=$folder/package
+    rm -rf "$work"
+    mkdir -p "$work/starpu-$upstream" "$work/debian/patches" "$1"
+    echo data >"$work/starpu-$upstream/data"
+    echo before >"$work/starpu-$upstream/patched"
+    printf '%s\n' '# the only one' mend >"$work/debian/patches/series"
+    printf '%s\n' '--- a/patched' '+++ b/patched' '@@ -1 +1 @@' -before +after >"$work/debian/patches/mend"
+    tar -C "$work" -czf "$1/starpu_$upstream.orig.tar.gz" "starpu-$upstream"
+    tar -C "$work" -cJf "$1/starpu_$2.debian.tar.xz" debian
+    (cd "$1" && {
+        echo "Checksums-Sha256:"
+        for file in "starpu_$upstream.orig.tar.gz" "starpu_$2.debian.tar.xz"; do
+            echo " $(sha256sum "$file" | cut -d ' ' -f 1) $(stat -c %s "$file") $file"
+        done
+        echo "Files:"
+    } >"starpu_$2.dsc")
+}
+
+# offline: fetch_starpu from $folder/fetched, without dpkg-source.
+offline()
+(
+    rm -rf "$folder/build"
+    mkdir "$folder/build"
+    type()
+    {
+        [[ $1 != dpkg-source ]] && builtin type "$@"
+    }
+    sources=$folder/fetched
+    fetch_starpu "$folder/build" >"$folder/said" 2>&1 || { grep -oE 'has no StarPU|another checksum|FAILED' "$folder/said"; return; }
+    cat "$folder/build/version" "$folder/build/source"/{data,patched} 2>/dev/null
+)
+
+mkdir "$folder/fetched"
+same 'nothing was fetched' 'has no StarPU' "$(offline)"
+package "$folder/fetched" 1.4.9+dfsg-1
+same 'another version was fetched' $'1.4.9\ndata\nafter' "$(offline)"
+package "$folder/fetched" 1.4.10+dfsg-2
+same 'a forged one was fetched' 'another checksum' "$(offline)"
+starpu_pinned_sum=$(sha256sum "$folder/fetched/starpu_1.4.10+dfsg-2.dsc" | cut -d ' ' -f 1)
+same 'the pinned one was fetched' $'1.4.10\ndata\nafter' "$(offline)"
+echo >>"$folder/fetched/starpu_1.4.10+dfsg.orig.tar.gz"
+same 'a damaged one was fetched' FAILED "$(offline)"
+
+# ---- other systems ----------------------------------------------------------------------------------------------------------------
+
+# told ID LIKE PACKAGE ...: what the administrator of such a system is told.
+told()
+{
+    printf 'ID=%s\nID_LIKE="%s"\n' "$1" "$2" >"$folder/os-release"
+    (os_release=$folder/os-release && how_to_install "${@:3}")
+}
+
+some=(gcc libxxhash-dev libfxt-dev)
+same Debian 'apt-get install gcc libxxhash-dev libfxt-dev' "$(told debian '' "${some[@]}")"
+same Ubuntu $'add-apt-repository universe\napt-get install gcc libxxhash-dev libfxt-dev' "$(told ubuntu debian "${some[@]}")"
+same Rocky $'dnf install epel-release\ndnf install --enablerepo=crb gcc xxhash-devel' "$(told rocky 'rhel centos fedora' "${some[@]}" | head -n 2)"
+same SUSE 'zypper install gcc xxhash-devel' "$(told opensuse-leap 'suse opensuse' "${some[@]}" | head -n 1)"
+told sles suse "${some[@]}" | grep -q 'no package here' || same 'what is said of FxT' 'no package' "$(told sles suse "${some[@]}")"
+for name in "${packages[@]}" "${starpu_packages[@]}" "${mpi_packages[@]}"; do
+    other_names | grep -q "^$name " || same 'the table of names' "$name" nothing
+    grep -qw -e "$name" "$top_srcdir/doc/guide/install.md" || same 'doc/guide/install.md' "$name" nothing
+done
 
 # ---- kept ones --------------------------------------------------------------------------------------------------------------------
 

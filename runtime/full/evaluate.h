@@ -23,7 +23,7 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
 struct sl_inference {
     /* [n x n_outputs]: outputs of the last layer. */
     sl_real *scores;
-    /* [n x width of the last hidden layer]. A model with one layer leaves it alone. */
+    /* [n x width of the last hidden layer]. A model with one layer does not write this array. */
     sl_real *hidden;
 };
 
