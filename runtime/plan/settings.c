@@ -551,9 +551,9 @@ static struct sl_option_table tables[2] = {
             "not "
             "given.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
-            "signal "
-            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
-            "It is 1 after a failure, and 2 if an option is wrong.",
+            "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "
+            "failure, and 2 "
+            "if an option is wrong.",
         .env_prefix = PREFIX,
         .examples = coop_examples,
         .n_examples = N_NOTES(coop_examples),
@@ -574,9 +574,9 @@ static struct sl_option_table tables[2] = {
             "workers "
             "changes no figure. The chunks and their order do.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second "
-            "signal "
-            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
-            "It is 1 after a failure, and 2 if an option is wrong.",
+            "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "
+            "failure, and 2 "
+            "if an option is wrong.",
         .env_prefix = PREFIX,
         .examples = pipe_examples,
         .n_examples = N_NOTES(pipe_examples),
