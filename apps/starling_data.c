@@ -24,6 +24,7 @@
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "support/option.h"
 #include "tasks/ranks.h"
@@ -666,7 +667,8 @@ static void print_partition(const struct settings *settings, const struct sl_dat
     static const char *const weights[] = {"vertices", "in-edges", "train", "valid"};
     uint64_t n_edges = dataset->graph.n_edges;
     printf("dataset     %s\n", dataset->name);
-    printf("partition   %s, %u parts, %.2f s\n", methods[settings->method], partition->n_parts, seconds);
+    printf("partition   %s, %u %s, %.2f s\n", methods[settings->method], partition->n_parts,
+           sl_noun(partition->n_parts, "part", "parts"), seconds);
     printf("cut         %llu of %llu directed edges\n", (unsigned long long)partition->n_cut,
            (unsigned long long)n_edges);
     printf("cross-edge  %.4f\n", n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
@@ -774,7 +776,8 @@ static enum sl_status measure_link(const struct sl_option_parse *parse, struct s
 
 static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
 {
-    printf("run         %.4f s an epoch, %u workers\n", p->run->seconds, p->run->n_workers);
+    printf("run         %.4f s an epoch, %u %s\n", p->run->seconds, p->run->n_workers,
+           sl_noun(p->run->n_workers, "worker", "workers"));
     if (p->fixed_s > 0) {
         printf("fixed       %.1f us of a PE's step, however small it is\n", p->fixed_s * 1e6);
     } else {

@@ -16,9 +16,9 @@
 #ifndef SL_CODELETS_ENTRYLOSS_H
 #define SL_CODELETS_ENTRYLOSS_H
 
-#include "tasks/task.h"
 #include "support/real.h"
 #include "support/status.h"
+#include "tasks/task.h"
 
 enum sl_entry_loss { SL_ENTRY_SIGMOID, SL_ENTRY_SQUARED, SL_ENTRY_ABSOLUTE };
 

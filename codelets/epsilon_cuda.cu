@@ -7,7 +7,7 @@
 
 #include "codelets/epsilon.h"
 
-#define STRETCH 8192 /* numbers per block */
+#define STRETCH 8192 /* numbers that a block sums at a time */
 
 template <typename X, typename Out>
 static __global__ void multiply(size_t n, const sl_real *e, const X *__restrict__ x, int beta, Out *__restrict__ out)
@@ -34,7 +34,7 @@ enum sl_status sl_epsilon_forward_cuda(cudaStream_t stream, size_t n, const sl_r
     return sl_start(name, stream, sl_blocks(n), multiply<float, float>, n, e, (const float *)x, beta, (float *)out);
 }
 
-/* The sum of this block's threads, in thread 0. */
+/* The sum over the block's threads. Threads wait for each other, before and after. */
 static __device__ double block_sum(double sum)
 {
     __shared__ double part[SL_THREADS];
@@ -46,21 +46,25 @@ static __device__ double block_sum(double sum)
         }
         __syncthreads();
     }
-    return part[0];
+    sum = part[0];
+    __syncthreads();
+    return sum;
 }
 
 template <typename X>
 static __global__ void sum_products(size_t n, const sl_real *__restrict__ g, const X *__restrict__ x, double *partial)
 {
-    const size_t first = (size_t)blockIdx.x * STRETCH;
-    const size_t end = n - first < STRETCH ? n : first + STRETCH;
-    double sum = 0;
-    for (size_t i = first + threadIdx.x; i < end; i += SL_THREADS) {
-        sum += (double)(g[i] * sl_wide(x[i]));
-    }
-    sum = block_sum(sum);
-    if (threadIdx.x == 0) {
-        partial[blockIdx.x] = sum;
+    for (size_t k = blockIdx.x; k * STRETCH < n; k += gridDim.x) {
+        const size_t first = k * STRETCH;
+        const size_t end = n - first < STRETCH ? n : first + STRETCH;
+        double sum = 0;
+        for (size_t i = first + threadIdx.x; i < end; i += SL_THREADS) {
+            sum += (double)(g[i] * sl_wide(x[i]));
+        }
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) {
+            partial[k] = sum;
+        }
     }
 }
 

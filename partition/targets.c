@@ -80,6 +80,13 @@ struct sl_targets sl_targets_take(float *numbers, uint32_t n_rows, uint32_t widt
     return t;
 }
 
+void sl_targets_widen(struct sl_targets *t, uint32_t n)
+{
+    if (t->type == SL_TARGET_CLASS && n > t->n_classes) {
+        t->n_classes = n;
+    }
+}
+
 void sl_targets_free(struct sl_targets *t)
 {
     sl_free(t->data);

@@ -65,6 +65,9 @@ enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out);
  * becomes classes in place. */
 struct sl_targets sl_targets_take(float *numbers, uint32_t n_rows, uint32_t width, enum sl_target_choice choice);
 
+/* Widen the range of classes to n at least. Targets that are numbers stay. */
+void sl_targets_widen(struct sl_targets *targets, uint32_t n);
+
 /* 1 + the largest class. */
 uint32_t sl_targets_count_classes(const struct sl_targets *targets);
 

@@ -39,6 +39,9 @@
 extern "C" {
 #endif
 
+/* The version of the library: "0.1.0". */
+SL_API const char *sl_version(void);
+
 /* ---- settings: the options of coop_sage or pipe_gnn, by name without the dashes (see `coop_sage --help`) ---- */
 
 struct sl_settings;
@@ -62,6 +65,25 @@ SL_API enum sl_status sl_settings_set(struct sl_settings *settings, const char *
  * SL_EINVAL: no option has this name (the message suggests the nearest). SL_ENOMEM. */
 SL_API enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes);
 
+/* What an option is. The library sets the members up to `size`, so the struct may grow. Texts are static; NULL: none. */
+struct sl_option_news {
+    size_t size;         /* sizeof(struct sl_option_news), set by the caller */
+    const char *name;    /* "batch-size" */
+    const char *group;   /* heading in --help-all: "minibatch" */
+    const char *kind;    /* "flag", "whole" (32 bits), "long" (64 bits), "real", "text", "choice" or "list" */
+    const char *choices; /* choice: "none,layer,batch" */
+    const char *initial; /* the default, in the form for sl_settings_set */
+    const char *shown;   /* the default in words, for example "10 per layer", if it follows from other things */
+    const char *word;    /* a word that is also a value: "all" */
+    const char *help;    /* sentences without a final full stop */
+    double min, max;     /* numbers and entries of lists; max 0: the largest of the type */
+    bool common;         /* --help shows it */
+};
+
+/* The options of these settings, in the order of --help-all: index 0 and on. SL_ENOTFOUND: there is no option of this
+ * index, the end of the list. SL_EINVAL: news->size is 0. */
+SL_API enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t index, struct sl_option_news *news);
+
 /* Read a program's command line and its environment (STARLING_BATCH_SIZE, ..), then check the options for
  * consistency. *run becomes false if the program should exit now, because --help or a similar option has printed its
  * answer to `stream`. argv is reordered. SL_EINVAL: an option or argument is wrong (the message names it and the
@@ -83,8 +105,8 @@ struct sl_session;
  * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
  * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
  * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
- * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels (or targets) and split. The
- * name of the arrays may change.
+ * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels or targets, and
+ * split. The name of the arrays may change.
  *
  * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
  * SL_EINVAL: options contradict each other or the checkpoint; or StarPU is already up, for another session or the
@@ -209,9 +231,8 @@ SL_API bool sl_session_traced(const struct sl_session *session);
  * has failed, the contents of the model are undefined. */
 
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
- * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the last
- * layer's outputs: scores of classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last
- * hidden layer.
+ * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the outputs of the last layer: scores of
+ * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer.
  * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
  * training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
@@ -273,8 +294,8 @@ SL_API void sl_process_abort(int code);
  * their descriptors, and lines for people would end up in a file of the run. Call this first. */
 SL_API void sl_streams_open(void);
 
-/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER` then
- * draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
+/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER`
+ * then draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
  * work. The converter runs in a child process: a crash of the converter does not end the caller. Each output file is
  * replaced as a whole. After a failure older files remain. SL_EIO: there is no raw trace, or a file cannot be written.
  * SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */

@@ -13,7 +13,8 @@
 #define SL_LINE_INDENT 10 /* columns of the label */
 
 /* Print "machine   2 workers, ..": a label in ten columns, then the text. A text that is too long goes on in the next
- * line, below the first, after a comma, semicolon or colon if possible. A word that is too long for a line stays whole. */
+ * line, below the first, after a comma, semicolon or colon if possible. A word that is too long for a line stays whole.
+ */
 __attribute__((format(printf, 3, 4))) void sl_print_line(FILE *stream, const char *label, const char *format, ...);
 
 /* The noun for a count: sl_noun(1, "PE", "PEs") is "PE". */

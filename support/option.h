@@ -79,7 +79,7 @@ struct sl_option {
     const char *help;  /* sentences without a final full stop */
     const char *brief; /* the text in --help; NULL: `help` */
 
-    /* Properties. support/option.c reads `programs` and `common`, the programs' other parts read the rest. */
+    /* Properties. support/option.c reads `programs` and `common`. Other files of a program read the rest. */
     unsigned programs; /* bits of the programs that have the option; 0: all (sl_option_select) */
     enum sl_option_change change;
     enum sl_option_spread spread;
@@ -197,7 +197,8 @@ void sl_option_key(const struct sl_option *option, char *out, size_t bytes);
 /* The environment variable of an option: "STARLING_BATCH_SIZE". Empty if the table has no prefix. */
 void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes);
 
-/* The option at position i of the order of comparison: options that lead, then the others, each in the table's order. */
+/* The option at position i of the order of comparison: options that lead come first, each kind in the table's order.
+ * NULL: i is too large. */
 const struct sl_option *sl_option_in_order(const struct sl_option_table *table, size_t i);
 
 /* The option of this name; NULL: none. */
@@ -206,8 +207,9 @@ const struct sl_option *sl_option_find(const struct sl_option_table *table, cons
 /* The option that has this name, in small letters and with dashes, in other programs (`peers`); NULL: none. */
 const struct sl_option *sl_option_find_peer(const struct sl_option_table *table, const char *name);
 
-/* Print the answer to `action`: the help in 80 columns (of common options, or of all), "PROGRAM VERSION", the man page (section 1) or the bash completion. Man
- * page and completion include all commands. SL_OPTION_RUN prints nothing. SL_EIO: writing failed. */
+/* Print the answer to `action`: the help in 80 columns (of common options, or of all), "PROGRAM VERSION", the man page
+ * (section 1) or the bash completion. Man page and completion include all commands. SL_OPTION_RUN prints nothing.
+ * SL_EIO: writing failed. */
 enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_option_action action, const char *version,
                                FILE *stream);
 

@@ -122,7 +122,7 @@ struct sl_run {
     bool evaluate_anywhere;
     /* Evaluation's rows do not fit on a GPU, so evaluation tasks run on CPU workers. */
     bool evaluate_on_cpus;
-    /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of its sums differ. */
+    /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of cuSPARSE's sums differ. */
     bool fastest_means;
     bool bf16;
     bool tf32;
@@ -303,8 +303,8 @@ struct sl_task {
 /* Begin a task. The struct must not move until sl_task_submit. */
 void sl_task_begin(struct sl_task *task, struct sl_operation *operation);
 
-/* Append a buffer. sl_task_submit returns SL_EINTERNAL if the buffer does not fit the operation's roles: another mode, a
- * second buffer of a role that is not repeated, or a wrong index. */
+/* Append a buffer. sl_task_submit returns SL_EINTERNAL if the buffer does not fit the operation's roles: another mode,
+ * a second buffer of a role that is not repeated, or a wrong index. */
 void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
 /* Append n buffers of a repeated role. */

@@ -3,6 +3,7 @@
  *
  * runtime/starling.h, as a program sees it: settings by name, sessions over arrays and over files, what they
  * report, scores and weights. Nothing else of the library is used; OpenBLAS is asked for its threads. */
+#include "config.h"
 #include "tests/data_fixture.h"
 
 #include <cblas.h>
@@ -993,6 +994,39 @@ static void options_of_files_are_refused(void **state)
     sl_dataset_delete(dataset);
 }
 
+/* A caller of an older version knows fewer members. */
+static void options_are_listed(void **state)
+{
+    (void)state;
+    struct sl_settings *settings;
+    assert_string_equal(sl_version(), PACKAGE_VERSION);
+    for (int program = 0; program < 2; program++) {
+        struct sl_option_news news = {.size = sizeof news};
+        char text[256];
+        uint32_t n = 0;
+        uint32_t n_common = 0;
+        assert_ok(program == 0 ? sl_settings_new(&settings) : sl_settings_new_pipe(&settings));
+        for (; sl_settings_list(settings, n, &news) == SL_OK; n++) {
+            assert_ok(sl_settings_get(settings, news.name, text, sizeof text));
+            assert_true(news.initial == NULL || strcmp(news.initial, text) == 0);
+            assert_true(strlen(news.help) > 10 && strlen(news.group) > 0);
+            assert_int_equal(strcmp(news.kind, "choice") == 0, news.choices != NULL);
+            n_common += news.common;
+        }
+        assert_true(n > 45 && n_common > 15 && n_common < 30);
+        assert_int_equal(sl_settings_list(settings, n, &news), SL_ENOTFOUND);
+        sl_settings_delete(settings);
+    }
+    struct sl_option_news old = {.size = offsetof(struct sl_option_news, group), .group = "untouched"};
+    assert_ok(sl_settings_new(&settings));
+    assert_ok(sl_settings_list(settings, 0, &old));
+    assert_string_equal(old.name, "dataset");
+    assert_string_equal(old.group, "untouched");
+    old.size = 0;
+    assert_int_equal(sl_settings_list(settings, 0, &old), SL_EINVAL);
+    sl_settings_delete(settings);
+}
+
 static void one_session_at_a_time(void **state)
 {
     struct sl_dataset *dataset = crowds();
@@ -1107,6 +1141,7 @@ int main(void)
         in_session(command_lines_are_parsed),
         in_session(streams_are_as_asked),
         in_session(options_of_files_are_refused),
+        in_session(options_are_listed),
         in_session(one_session_at_a_time),
         in_session(other_data_are_refused),
     };

@@ -84,7 +84,7 @@ done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
 expect 2 "--fanout: found '-2', .* or -1" --fanout -2
-expect 2 '--fanout: found 1 number, expected one per layer, and --layers is 2' --layers 2 --fanout -1
+expect 2 '--fanout: found 2 numbers, expected one per layer, and --layers is 3' --layers 3 --fanout -1,-1
 for option in save predict embed checkpoint trace; do
     expect 2 "--$option: found '-', expected" --$option -
 done

@@ -7,24 +7,14 @@
 # are, and what the help shows.
 
 set -u
-program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
-maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
-pipe=$(realpath "$top_builddir/apps/pipe_gnn") || exit 99
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-unset STARLING_DATA
-cd "$folder" || exit 99
-mkdir bin && ln -s "$program" bin/coop_sage && ln -s "$pipe" bin/pipe_gnn && ln -s "$maker" bin/starling_data || exit 99
-failed=0
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
+mkdir bin && ln -s "$coop_sage" bin/coop_sage && ln -s "$pipe_gnn" bin/pipe_gnn && ln -s "$starling_data" bin/starling_data ||
+    exit 99
 n=0
 
-complain()
-{
-    printf '%s\n\n' "$*"
-    failed=1
-}
-
-"$maker" generate --vertices 400 --edges 2500 --features 12 --classes 3 --out made >/dev/null || exit 99
+generate made --vertices 400 --edges 2500 --features 12 --classes 3
 run='--dataset ./made --cache none --hidden 8 --batch-size 50 --epochs 1 --cpus 1'
 
 # ---- the table ----
@@ -118,6 +108,8 @@ losses()
 
 [[ -n $(losses --fanout 3) && $(losses --fanout 3,4,5) == "$(losses --layers 3 --fanout 3,4,5)" ]] || complain '--fanout 3,4,5 is not --layers 3'
 [[ $(losses --fanout -1,-1) == "$(losses --layers 2 --sampler full)" ]] || complain '--fanout -1,-1 is not --sampler full'
+[[ $(losses --fanout -1) == "$(losses --sampler full)" ]] || complain '--fanout -1 is not --sampler full'
+[[ $(losses --layers 2 --fanout -1) == "$(losses --layers 2 --sampler full)" ]] || complain '--layers 2 --fanout -1 is not --sampler full'
 [[ $(losses --fanout 2500,3) == "$(losses --fanout -1,3)" ]] || complain '--fanout -1,3 does not take all of the first layer'
 [[ $(losses --fanout -1,3) != "$(losses --fanout 3,-1)" ]] || complain '--fanout -1,3 is --fanout 3,-1'
 [[ $(losses --sampler labor --fanout 2500,3) == "$(losses --sampler labor --fanout -1,3)" ]] || complain '--sampler labor --fanout -1,3'
@@ -134,7 +126,7 @@ narrow()
     [[ -s stdout ]] || complain "$1: expected some lines"
 }
 
-for one in "$program" "$pipe"; do
+for one in "$program" "$pipe_gnn"; do
     for action in --help --help-all; do
         "$one" $action >stdout 2>stderr || complain "$one $action: $(cat stderr)"
         narrow "$one $action"
@@ -145,7 +137,7 @@ for one in "$program" "$pipe"; do
     "$one" --help | grep -q '^Examples:$' || complain "$one --help: expected examples"
 done
 for command in info convert generate partition report project; do
-    "$maker" $command --help >stdout 2>stderr || complain "$command --help: $(cat stderr)"
+    "$starling_data" $command --help >stdout 2>stderr || complain "$command --help: $(cat stderr)"
     narrow "starling_data $command --help"
 done
 # shellcheck disable=SC2086
@@ -156,7 +148,7 @@ narrow 'coop_sage, gossip'
 narrow 'coop_sage, one of each'
 grep -q '^minibatch 1 PE in groups of 1, 400 seeds each, 1 step an epoch' stdout || complain "one PE: $(cat stdout)"
 grep -q '^machine   1 worker, .*, 1 chunk a PE' stdout || complain "one worker: $(cat stdout)"
-"$pipe" --dataset ./made --cache none --model GCN --hidden 8 --epochs 2 --cpus 1 --layers 3 --stages 2 --stages-cut 1 >stdout 2>stderr || complain "$(cat stderr)"
+"$pipe_gnn" --dataset ./made --cache none --model GCN --hidden 8 --epochs 2 --cpus 1 --layers 3 --stages 2 --stages-cut 1 >stdout 2>stderr || complain "$(cat stderr)"
 narrow 'pipe_gnn'
 grep -q '^pipeline  2 stages, 1 way, 8 chunks in 8 slots' stdout || complain "one way: $(cat stdout)"
 grep -q '^stages    of 1, 2 layers$' stdout || complain "stages: $(cat stdout)"

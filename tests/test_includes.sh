@@ -11,23 +11,21 @@ set -u
 layers=(support partition tasks codelets runtime apps tests)
 floors=(plan machine files report store objective model exchange sync minibatch full pipe train) # of runtime; starling.h is below them
 
-# rank FOLDER: its place among the layers, from 0; nothing for a folder that is none.
-rank()
-{
-    local i
-    for i in "${!layers[@]}"; do
-        [[ ${layers[i]} != "$1" ]] || echo "$i"
-    done
-}
+# place_of: the place of a folder among the layers, or of a folder of runtime among the floors, from 1.
+declare -A place_of
+for i in "${!layers[@]}"; do
+    place_of[${layers[i]}]=$((i + 1))
+done
+for i in "${!floors[@]}"; do
+    place_of[runtime/${floors[i]}]=$((i + 1))
+done
 
-# floor FILE: the place of its folder in runtime, from 1; 0 for a file that is in none; nothing for a folder that is none.
+# floor FILE: set `floor` to the place of its folder in runtime; 0 for a file in none; empty for an unknown folder.
 floor()
 {
-    local i folder=${1#runtime/}
-    [[ $folder == */* ]] || { echo 0; return; }
-    for i in "${!floors[@]}"; do
-        [[ ${floors[i]} != "${folder%/*}" ]] || echo $((i + 1))
-    done
+    local folder=${1#runtime/}
+    floor=0
+    [[ $folder != */* ]] || floor=${place_of[runtime/${folder%%/*}]:-}
 }
 
 # includes ROOT FOLDER: print FILE HEADER for each include of the folder's sources, "header" in quotes as written.
@@ -46,9 +44,9 @@ upward()
         while read -r file header; do
             header=${header//\"/}
             [[ $header != config.h ]] || continue
-            if [[ $header != */* || -z $(rank "${header%%/*}") ]]; then
+            if [[ $header != */* || -z ${place_of[${header%%/*}]:-} ]]; then
                 echo "$file includes \"$header\": expected a folder of ours in front, as in \"support/status.h\""
-            elif (($(rank "${header%%/*}") > $(rank "$layer"))); then
+            elif ((place_of[${header%%/*}] > place_of[$layer])); then
                 echo "$file includes \"$header\": $layer may not know of ${header%%/*}"
             fi
         done < <(includes "$1" "$layer" | grep '"')
@@ -58,11 +56,13 @@ upward()
 # upstairs ROOT: complain about includes of a higher folder in runtime, and of folders that have no place there.
 upstairs()
 {
-    local file header here there
+    local file header here there floor
     while read -r file header; do
         header=${header//\"/}
-        here=$(floor "$file")
-        there=$(floor "$header")
+        floor "$file"
+        here=$floor
+        floor "$header"
+        there=$floor
         if [[ -z $here || -z $there ]]; then
             echo "$file includes \"$header\": expected folders of runtime that this test knows: ${floors[*]}"
         elif ((there > here)); then

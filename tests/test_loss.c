@@ -71,6 +71,67 @@ static void test_kernel(void **state)
     check_kernel(20, 41);
 }
 
+/* 0, 1/2, 1, 3/2, ..; free(). */
+static float *weights_of(uint32_t n_classes)
+{
+    float *weights = need(n_classes, sizeof *weights);
+    for (uint32_t c = 0; c < n_classes; c++) {
+        weights[c] = 0.5F * (float)(c % 4);
+    }
+    return weights;
+}
+
+/* With class weights and smoothing: the sum of the cross entropies of all classes, in long double. */
+static void check_weighed(uint32_t n_rows, uint32_t n_classes, bool weighs, double smoothing)
+{
+    sl_real *z = noisy((size_t)n_rows * n_classes, 1);
+    sl_real *gz = poisoned((size_t)n_rows * n_classes);
+    float *weights = weights_of(n_classes);
+    struct sl_labels all = labels_of(ids);
+    double loss = -1;
+    long double wanted = 0;
+    make_labels(n_classes);
+    all.weights = weighs ? weights : NULL;
+    all.smoothing = smoothing;
+    sl_loss_cpu(n_rows, n_classes, z, &all, 0.1, gz, &loss);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const sl_real *row = z + (size_t)i * n_classes;
+        uint32_t label = (uint32_t)labels[ids[i] - FIRST];
+        long double sum = 0;
+        long double total = 0;
+        for (uint32_t c = 0; c < n_classes; c++) {
+            sum += expl((long double)row[c]);
+        }
+        for (uint32_t c = 0; c < n_classes; c++) {
+            long double share = smoothing / n_classes + (c == label ? 1 - smoothing : 0);
+            long double weight = share * (weighs ? (long double)weights[c] : 1);
+            wanted += weight * (logl(sum) - (long double)row[c]);
+            total += weight;
+        }
+        for (uint32_t c = 0; c < n_classes; c++) {
+            long double share = smoothing / n_classes + (c == label ? 1 - smoothing : 0);
+            long double weight = share * (weighs ? (long double)weights[c] : 1);
+            double slope = (double)(total * expl((long double)row[c]) / sum - weight);
+            expect_near_at("GZ", (size_t)i * n_classes + c, (double)gz[(size_t)i * n_classes + c], 0.1 * slope,
+                           EPSILON);
+        }
+    }
+    expect_near("loss", loss, 0.1 * (double)wanted, (1e-13 + 2 * EPSILON) * (1 + n_rows));
+    free(weights);
+    free(z);
+    free(gz);
+}
+
+static void test_weights_and_smoothing(void **state)
+{
+    (void)state;
+    check_weighed(PART, 7, false, 0.2);
+    check_weighed(PART, 7, true, 0);
+    check_weighed(20, 41, true, 0.2);
+    check_weighed(0, 3, true, 0.2);
+    check_weighed(5, 1, true, 0.2);
+}
+
 /* Logits that would overflow an exponential, and a sure answer. */
 static void test_large_logits(void **state)
 {
@@ -116,7 +177,7 @@ static void test_central_differences(void **state)
 
 #ifdef SL_CUDA
 /* Sums in double that differ in their order: a last bit of the gradient may follow. */
-static void check_launcher(uint32_t n_rows, uint32_t n_classes)
+static void check_launcher(uint32_t n_rows, uint32_t n_classes, bool weighs, double smoothing)
 {
     size_t n = (size_t)n_rows * n_classes;
     double scale = 1.0 / 37;
@@ -135,10 +196,15 @@ static void check_launcher(uint32_t n_rows, uint32_t n_classes)
     sl_real *z_device = on_device(z, n * sizeof *z);
     sl_vertex *rows_device = on_device(rows, n_rows * sizeof *rows);
     int32_t *labels_device = on_device(labels, sizeof labels);
+    float *weights = weights_of(n_classes);
+    float *weights_device = on_device(weights, n_classes * sizeof *weights);
     sl_real *gz_device = device_room(n * sizeof *got);
     double *loss_device = device_room(sizeof loss);
-    const struct sl_labels here = labels_of(rows);
-    const struct sl_labels there = {.part_labels = labels_device, .first = FIRST, .ids = rows_device};
+    struct sl_labels here = labels_of(rows);
+    struct sl_labels there = {.part_labels = labels_device, .first = FIRST, .ids = rows_device};
+    here.smoothing = there.smoothing = smoothing;
+    here.weights = weighs ? weights : NULL;
+    there.weights = weighs ? weights_device : NULL;
     sl_loss_cpu(n_rows, n_classes, z, &here, scale, wanted, &loss_wanted);
     expect_launched(sl_loss_cuda(NULL, n_rows, n_classes, z_device, &there, scale, gz_device, loss_device));
     from_device(got, gz_device, n * sizeof *got);
@@ -148,6 +214,8 @@ static void check_launcher(uint32_t n_rows, uint32_t n_classes)
     cudaFree(z_device);
     cudaFree(rows_device);
     cudaFree(labels_device);
+    cudaFree(weights_device);
+    free(weights);
     free(z);
     free(rows);
     free(got);
@@ -158,12 +226,15 @@ static void test_launcher(void **state)
 {
     (void)state;
     need_device();
-    check_launcher(0, 3);
-    check_launcher(1, 1);
-    check_launcher(1, 2);
-    check_launcher(PART, 31);
-    check_launcher(700, 33);
-    check_launcher(70, 349);
+    check_launcher(0, 3, false, 0);
+    check_launcher(1, 1, false, 0);
+    check_launcher(1, 2, false, 0);
+    check_launcher(PART, 31, false, 0);
+    check_launcher(700, 33, false, 0);
+    check_launcher(70, 349, false, 0);
+    check_launcher(700, 33, true, 0);
+    check_launcher(PART, 31, false, 0.1);
+    check_launcher(70, 349, true, 0.25);
 }
 #endif
 
@@ -323,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernel),
         cmocka_unit_test(test_large_logits),
+        cmocka_unit_test(test_weights_and_smoothing),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif

@@ -46,6 +46,7 @@ static const struct setting settings[] = {
     {false, "dataset=%dense hidden=256 pes=2 model=gat"},
     {false, "dataset=%dense hidden=256 pes=2 model=gcnii"},
     {false, "dataset=%dense hidden=256 pes=2 model=resgcn"},
+    {false, "dataset=%dense hidden=256 pes=2 model=gin learn-epsilon"},
     {false, "dataset=%dense hidden=256 pes=4 group-size=1 batch-size=512 sync=dissemination"},
     {false, "dataset=%sparse hidden=256 pes=2"},
     {false, "dataset=%sparse hidden=256 pes=4 model=gcn"},
@@ -57,6 +58,7 @@ static const struct setting settings[] = {
     {true, "dataset=%dense hidden=128 layers=16 stages=2 ways=4 chunks=4 model=gcn precision=bf16 recompute"},
     {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=gcnii precision=bf16"},
     {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=sage"},
+    {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=1 chunks=4 history-every=1 model=gin learn-epsilon"},
 };
 
 static void put_dataset(const char *name, uint32_t n_columns, bool sparse)

@@ -23,7 +23,7 @@ cat >compare.py <<'END' || exit 99
 import csv, gzip, sys
 import numpy as np, torch
 from safetensors.torch import load_file
-from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList
+from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, ReLU, Sequential
 from torch.nn.functional import relu
 
 library, model, norm = sys.argv[1:4]
@@ -44,6 +44,8 @@ def conv(n_in, n_out, i):
             return nn.GATConv(n_in, n_out // heads, heads)
         if model == 'gcnii':
             return nn.GCN2Conv(n_in, ALPHA, LAMBDA, i + 1)
+        if model == 'gin':
+            return nn.GINConv(Sequential(Linear(n_in, n_out), ReLU(), Linear(n_out, n_out)), train_eps=True)
         return nn.GCNConv(n_in, n_out)
     from dgl import nn
     if model == 'sage':
@@ -52,6 +54,8 @@ def conv(n_in, n_out, i):
         return nn.GATConv(n_in, n_out // heads, heads)
     if model == 'gcnii':
         return nn.GCN2Conv(n_in, i + 1, alpha=ALPHA, lambda_=LAMBDA, bias=False)
+    if model == 'gin':
+        return nn.GINConv(Sequential(Linear(n_in, n_out), ReLU(), Linear(n_out, n_out)), 'sum', learn_eps=True)
     return nn.GraphConv(n_in, n_out)
 
 def graph_of(edges, n):
@@ -61,7 +65,7 @@ def graph_of(edges, n):
         return edges
     import dgl
     graph = dgl.graph((edges[0], edges[1]), num_nodes=n)
-    return graph if model == 'sage' else dgl.add_self_loop(graph)
+    return graph if model in ('sage', 'gin') else dgl.add_self_loop(graph)
 
 class Net(Module):
     def __init__(self, n_features, n_classes):
@@ -110,11 +114,11 @@ sys.exit(not worst <= 1e-4 * max(1, float(expected.abs().max())))
 END
 
 generate made --vertices 400 --edges 1600 --classes 5 --features 12 --seed 3
-declare -A only=([gat]="--heads 4" [gcnii]="--alpha 0.1 --lambda 0.5")
+declare -A only=([gat]="--heads 4" [gcnii]="--alpha 0.1 --lambda 0.5" [gin]="--learn-epsilon")
 for library in $libraries; do
     names=dgl
     [[ $library == torch_geometric ]] && names=pyg
-    for model in sage gcn gat gcnii resgcn; do
+    for model in sage gcn gat gcnii resgcn gin; do
         for norm in none layer batch; do
             [[ $model == resgcn && $norm != none ]] && continue
             # shellcheck disable=SC2086

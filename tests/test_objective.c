@@ -5,6 +5,7 @@
  * what must not matter (PEs, groups, chunks); class weights, smoothing, unknown and degenerate targets; the choice.
  */
 #include "tests/reference_fixture.h"
+#include "tests/sage_fixture.h"
 #include "tests/scores.h"
 
 #include "codelets/entryloss.h"
@@ -160,8 +161,8 @@ static struct sl_scores scores_by_hand(const struct sl_dataset *d, int objective
     expect_ok(sl_objective_place(&objective, w.partition));
     w.shards.objective = &objective;
     for (uint32_t i = 0; i < C * C; i++) {
-        w.model.layer[0].parameter[SL_SELF].value[i] = i % (C + 1) == 0;
-        w.model.layer[0].parameter[SL_NEIGH].value[i] = 0;
+        w.model.layer[0].parameter[SAGE_SELF].value[i] = i % (C + 1) == 0;
+        w.model.layer[0].parameter[SAGE_NEIGH].value[i] = 0;
     }
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores));
     world_close(&w);
@@ -270,7 +271,7 @@ static void run_variant(const struct sl_dataset *dataset, const struct variant *
     settings.label_smoothing = v->smoothing;
     settings.partition = SL_PARTITION_RANDOM;
     if (v->weights != NULL) {
-        expect_ok(sl_option_set(&sl_settings_table, "class-weights", v->weights, &settings));
+        expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", v->weights, &settings));
     }
     expect_ok(sl_objective_open(&settings, dataset, &objective));
     world_open(dataset, &settings, STEPS, &w);
@@ -369,7 +370,7 @@ static void test_mean_over_known(void **state)
     world_open(&dataset, &settings, STEPS, &w);
     expect_ok(sl_objective_place(&objective, w.partition));
     w.shards.objective = &objective;
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         struct sl_parameter *p = &w.model.layer[0].parameter[k];
         memset(p->value, 0, (size_t)p->n_rows * p->n_columns * sizeof *p->value);
     }
@@ -393,7 +394,7 @@ static void expect_refused(const struct sl_dataset *dataset, const char *option,
     struct sl_objective objective;
     struct sl_settings settings;
     expect_ok(sl_settings_init(&settings));
-    expect_ok(sl_option_set(&sl_settings_table, option, value, &settings));
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), option, value, &settings));
     enum sl_status st = sl_objective_open(&settings, dataset, &objective);
     assert_true(st == SL_EINVAL || st == SL_EFILE || st == SL_EIO);
     expect_message(sl_message(), part, part);
@@ -448,7 +449,7 @@ static void test_weights(void **state)
     (void)state;
     make_dataset(&small, &dataset);
     expect_ok(sl_settings_init(&settings));
-    expect_ok(sl_option_set(&sl_settings_table, "class-weights", "balanced", &settings));
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", "balanced", &settings));
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
     for (uint32_t i = 0; i < dataset.train.n; i++) {
         n[dataset.targets.classes[dataset.train.ids[i]]]++;
@@ -467,7 +468,7 @@ static void test_weights(void **state)
     }
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(pwrite(fd, "0\n0\n0\n0\n", 8, 0), 8); /* no mass at all: no loss, no step */
-    expect_ok(sl_option_set(&sl_settings_table, "class-weights", path, &settings));
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", path, &settings));
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
     assert_true(objective.mass_all == 0 && sl_objective_scale(&objective, 1, dataset.train.ids) == 0);
     sl_objective_close(&objective);

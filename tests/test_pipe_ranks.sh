@@ -49,6 +49,7 @@ gcn 2 4 4 --dataset dense --model gcn --dropout 0.3
 sage 3 7 7 --dataset dense --model sage --norm layer --residual
 gcnii 4 4 4 --dataset sparse --model gcnii --layers 4 --dropout 0.2
 resgcn 2 5 5 --dataset dense --model resgcn --recompute
+gin 2 4 4 --dataset dense --model gin --learn-epsilon --norm layer --recompute
 wide 3 3 3 --dataset sparse --model gcn --hidden 40 --recompute --partition random --placement home
 directed 3 5 5 --dataset dense --model gcn --directed
 directed-sage 2 4 4 --dataset dense --model sage --directed --hidden 24

@@ -65,7 +65,7 @@ static void lines_are_short(void **state)
         FILE *stream = to_buffer();
         struct sl_metrics_epoch e = an_epoch(1000);
         e.train_loss = e.seconds = e.eval_seconds = numbers[i];
-        e.scores.valid_acc = e.scores.test_acc = 1;
+        e.scores.score[0].valid = e.scores.score[0].test = 1;
         sl_progress_open(stream, SL_PROGRESS_LINES, 1000, 4, &p);
         sl_progress_epoch(&p, &e);
         fclose(stream);
@@ -99,7 +99,7 @@ static void the_summary_is_a_line(void **state)
     s.best.score[1] = (struct sl_score){.valid = 0.06789, .test = 123456};
     sl_progress_summary(&p, &s);
     fclose(stream);
-    assert_string_equal(buffer, "best epoch 7  valid 0.06789  test 1.235e+05  time 12.346 s\n"); /* no fractions */
+    assert_string_equal(buffer, "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n"); /* no fractions */
 }
 
 static void nothing_is_nothing(void **state)

@@ -106,6 +106,8 @@ slices-gcn 2 --dataset dense --pes 4 --hidden 260 --model gcn
 slices-gcnii 2 --dataset sparse --pes 4 --hidden 70 --model gcnii --layers 3
 slices-resgcn 4 --dataset dense --pes 5 --hidden 600 --model resgcn
 slices-bf16 3 --dataset dense --pes 4 --hidden 130 --layers 3 --precision bf16
+gin 3 --dataset dense --pes 4 --model gin --learn-epsilon --norm batch
+slices-gin 2 --dataset sparse --pes 4 --hidden 130 --model gin --learn-epsilon --norm layer
 slices-gat 2 --dataset dense --pes 4 --hidden 132 --model gat --heads 3
 slices-projected 3 --dataset sparse --pes 4 --hidden 130
 slices-projected-bf16 2 --dataset sparse --pes 4 --hidden 130 --model gcn --precision bf16

@@ -168,7 +168,7 @@ links=(--latency 20 --message-time 2 --bandwidth 10)
 for group in 2 1; do
     "$trainer" --dataset ./made --cache none --epochs 3 --eval-every 0 --batch-size 300 --hidden 64 --fanout 4,4 --layers 2 --cpus 1 --quiet \
         --pes 2 --group-size $group --metrics run$group 2>stderr || complain "coop_sage: $(cat stderr)"
-    expect 0 '^run +[0-9.]+ s an epoch, 1 workers' project run$group "${links[@]}" --per-machine 2 --processors 1 --devices 2
+    expect 0 '^run +[0-9.]+ s an epoch, 1 worker$' project run$group "${links[@]}" --per-machine 2 --processors 1 --devices 2
     "$program" project run$group "${links[@]}" --per-machine 2 --processors 1 --devices 2 |
         awk -v column=$((group == 1 ? 4 : 8)) '{ gsub(/>/, "") } /^run/ { own = $2 } /^ +2 / { found = $column }
             END { exit !(own > 0 && found > 0.95 * own - 1e-4 && found < 1.05 * own + 1e-4) }' || # four digits are printed

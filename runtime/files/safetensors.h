@@ -69,7 +69,8 @@ struct sl_tensors {
 struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint64_t rows, uint64_t columns,
                                 const void *data);
 
-/* Bytes of the array. The tensor was read, or its sizes do not overflow. */
+/* Bytes of the array. For a tensor that was not read from a file, the caller must know that the size does not
+ * overflow. */
 uint64_t sl_tensor_bytes(const struct sl_tensor *tensor);
 
 /* Write tensors and metadata to `path`, atomically and to stable storage. In the data, tensors with larger entries

@@ -23,7 +23,7 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
 struct sl_inference {
     /* [n x n_outputs]: outputs of the last layer. */
     sl_real *scores;
-    /* [n x width of the last hidden layer]. A model with one layer leaves it alone. */
+    /* [n x width of the last hidden layer]. A model with one layer does not write this array. */
     sl_real *hidden;
 };
 
@@ -31,8 +31,8 @@ struct sl_inference {
  * its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave them. Waits for its
  * own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
  *
- * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of a task, SL_ESTARPU,
- * SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
+ * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of
+ * a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out);
 

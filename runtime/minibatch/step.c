@@ -17,8 +17,8 @@
  *     10  backward  for each layer, last to first: the adjoints
  *  11-12  update    of this layer: sum the partial gradients, Adam
  *
- * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
- * ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
+ * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 are in the files of layers (runtime/model),
+ * the ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
  * between PEs. */
 #include "runtime/minibatch/step.h"
 
@@ -27,8 +27,9 @@
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
 #include "codelets/nonzeros.h"
-#include "runtime/minibatch/layer.h"
+#include "runtime/model/run.h"
 #include "runtime/objective/objective.h"
+#include "runtime/sync/update.h"
 #include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */
@@ -291,6 +292,43 @@ done:
     return st;
 }
 
+/* ---- layers ---- */
+
+static enum sl_status layer_forward(struct sl_steps *s, uint32_t i)
+{
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
+    enum sl_status st;
+    SL_TRY(st, sl_layer_derive(&lp), done);
+    st = sl_layer_run(&lp);
+done:
+    return st;
+}
+
+/* Release the layer's rows and its input. The layer above has already released H, as its own input. GH of the input
+ * stays: the layer below reads it. */
+static void step_down(const struct sl_layer_pass *lp)
+{
+    for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            sl_layer_pass_done(lp, p, role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role);
+        }
+    }
+    lp->pass->source->returned(lp);
+}
+
+/* The backward pass and the update: the gradients of all replicas are exchanged, then Adam. */
+static enum sl_status layer_backward(struct sl_steps *s, uint32_t i, const struct sl_adam *adam)
+{
+    const struct sl_update update = {s->transport, &s->replicas, NULL};
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
+    enum sl_status st;
+    SL_TRY(st, sl_layer_run_back(&lp), done);
+    step_down(&lp);
+    st = sl_update_layer(&update, &lp, adam);
+done:
+    return st;
+}
+
 /* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a
  * layer's update follows its gradients at once, so that sums travel while earlier layers still compute. */
 enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
@@ -304,12 +342,11 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
         SL_TRY(st, gather(s, step), done);
     }
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
-        SL_TRY(st, sl_layer_forward(s, i), done);
+        SL_TRY(st, layer_forward(s, i), done);
     }
     SL_TRY(st, loss(s, step, loss_total), done);
     for (uint32_t i = s->model->n_layers; i-- > 0;) {
-        SL_TRY(st, sl_layer_backward(s, i), done);
-        SL_TRY(st, sl_layer_update(s, i, adam), done);
+        SL_TRY(st, layer_backward(s, i, adam), done);
     }
 done:
     st = flush_bundles(s, st);

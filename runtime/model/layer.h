@@ -28,7 +28,8 @@ struct sl_parameter {
     starpu_data_handle_t spare_handle;
 };
 
-/* The parameters of a layer: those of its kind, which the kind lists, then those of a norm, which any layer may have. */
+/* The parameters of a layer: those of its kind, which the kind lists, then those of a norm, which any layer may have.
+ */
 enum { SL_MAX_OWN_PARAMETERS = 6, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
 
 #define SL_NO_PARAMETER (-1)
@@ -244,8 +245,8 @@ struct sl_layer {
     bool last;
     /* enum sl_norm of the activation. */
     int norm;
-    /* The output bias is followed by batch norm. The norm subtracts the bias again, so the gradient of the bias is zero,
-     * and is not computed. */
+    /* The output bias is followed by batch norm. The norm subtracts the bias again, so the gradient of the bias is
+     * zero, and is not computed. */
     bool bias_vanishes;
     /* The layer applies activation and dropout to its input rows first. */
     bool activates_input;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Declarations of a layer's rows. Passes shape and release rows by these declarations (runtime/model/pass.h); the
- * estimate of memory counts them (runtime/train/memory_need.c).
+ * Declarations of a layer's rows. They tell a pass when to shape and release rows (runtime/model/pass.h). The memory
+ * estimate counts the declared rows (runtime/train/memory_need.c).
  */
 #ifndef SL_RUNTIME_MODEL_ROWS_H
 #define SL_RUNTIME_MODEL_ROWS_H
@@ -12,7 +12,8 @@
 /* Fill order->row, product, travelling and returning. All other members of the layer and of the order are set. */
 void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *order);
 
-/* For sl_layer_kind.rows, which may set order->product before. Rows of a layer that sums its input rows, then multiplies: the sum and its gradient. */
+/* For sl_layer_kind.rows, which may set order->product before. Rows of a layer that sums its input rows, then
+ * multiplies: the sum and its gradient. */
 void sl_declare_sum(const struct sl_layer *layer, struct sl_layer_order *order);
 
 /* Rows of a layer that multiplies first: y, which dies at `end`, and its gradient. */

@@ -63,9 +63,8 @@ struct sl_outputs {
 enum sl_epoch_unit { SL_EPOCH_OF_VERTICES };
 
 struct sl_objective_kind {
-    const char *name;    /* of --objective */
-    const char *output;  /* one of its outputs: "class" */
-    const char *outputs; /* in the plural: "classes" */
+    const char *name;             /* of --objective */
+    const char *output, *outputs; /* what an output is: "class", "classes" */
     enum sl_epoch_unit unit;
 
     /* Check the dataset and the settings. Fill in n_outputs, weights, masses by dataset id (mass, mass_each) and

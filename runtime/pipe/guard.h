@@ -6,7 +6,8 @@
  * accuracy of 0.14 instead of 0.68.
  *
  * Every max(R, 10) epochs the guard compares S and E, computed with the same weights and dropout masks. H is the
- * loss of the best answer that is the same for all training vertices: with classes, their entropy. B is the least of H and the E of earlier checks. The guard fires if
+ * loss of the best answer that is the same for all training vertices: with classes, their entropy. B is the least of H
+ * and the E of earlier checks. The guard fires if
  *   S or E is not finite, or
  *   E - S > 0.2 H and E > 0.9 B, or
  *   E > 0.95 H, from epoch max(50, 3 R) on.

@@ -101,8 +101,8 @@ static const struct sl_option options[] = {
      .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, gcnii, "
-              "resgcn and gin estimate the exact sums without bias",
+             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
+             "gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
      .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
@@ -131,7 +131,7 @@ static const struct sl_option options[] = {
     {.name = "learn-epsilon", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(learn_epsilon),
      .help = "Learn epsilon, the extra weight of a vertex in its own sum. Without it epsilon stays 0, or as loaded "
              "(gin only)",
-     .of_model = true, .needs = "model=gin"},
+     .needs = "model=gin"},
     {.name = "layers", .group = "model", .programs = COOP, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
      .help = "Layers that aggregate; also the hops that are sampled",
@@ -190,7 +190,8 @@ static const struct sl_option options[] = {
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
      .argument = "N,N,...",
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds). "
-             "-1: all of them. Without --layers, the length of the list is the number of layers",
+             "-1: all of them; -1 alone: in all layers. Without --layers, the length of the list is the number of "
+             "layers",
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
      .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
@@ -309,7 +310,7 @@ static const struct sl_option options[] = {
      .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
              "regression: columns of numbers. auto: by the targets (raw/node-label). A single column of whole numbers "
              "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
-     .of_model = true, .peers = "task,task-type,problem-type"},
+     .peers = "task,task-type,problem-type"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
      .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
@@ -535,17 +536,18 @@ static struct sl_option_table tables[2] = {
         .summary =
             "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
         .description =
-            "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut "
-            "into "
-            "parts. The processing elements (PEs) of a group expand one minibatch together: each PE works on the "
+            "coop_sage trains a graph neural network (--model) on the vertices of a graph: to classify them, or to "
+            "answer sets of labels or numbers (--objective). The graph is cut into parts. The processing elements "
+            "(PEs) of a group expand one minibatch together: each PE works on the "
             "vertices "
             "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
             "minibatches are sampled while earlier minibatches compute.\n\n"
-            "Accuracy is always measured with all in-neighbours, without sampling. The same seed gives the same losses "
+            "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same losses "
             "for "
             "every partition and every number of workers.\n\n"
-            "--save, --predict and --embed write the best epoch: the epoch with the highest validation accuracy, the "
-            "earliest of equals, or the last epoch if nothing was evaluated. An option with an empty value counts as "
+            "--save, --predict and --embed write the best epoch: the epoch with the best validation score "
+            "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an empty "
+            "value counts as "
             "not "
             "given.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
@@ -637,11 +639,18 @@ void sl_settings_free(struct sl_settings *settings)
 /* ---- Checks of several options
  * ----------------------------------------------------------------------------------- */
 
-/* --fanout alone says how many layers there are. */
+/* --fanout -1 stands for all layers. Any other --fanout without --layers says how many layers there are. */
 static void derive_layers(struct sl_settings *s)
 {
+    bool all = s->n_fanout == 1 && s->fanout[0] == SL_FANOUT_ALL;
     if (s->layers == 0) {
-        s->layers = s->n_fanout > 0 ? s->n_fanout : LAYERS;
+        s->layers = s->n_fanout > 0 && !all ? s->n_fanout : LAYERS;
+    }
+    if (all) {
+        for (uint32_t l = 1; l < s->layers; l++) {
+            s->fanout[l] = SL_FANOUT_ALL;
+        }
+        s->n_fanout = s->layers;
     }
 }
 
@@ -934,6 +943,52 @@ enum sl_status sl_settings_get(const struct sl_settings *settings, const char *n
 done:
     sl_free(value);
     return st;
+}
+
+static const char *kind_name(enum sl_option_kind kind)
+{
+    switch (kind) {
+    case SL_OPTION_FLAG: return "flag";
+    case SL_OPTION_U32: return "whole";
+    case SL_OPTION_U64: return "long";
+    case SL_OPTION_REAL: return "real";
+    case SL_OPTION_STRING: return "text";
+    case SL_OPTION_CHOICE: return "choice";
+    case SL_OPTION_U32_LIST: return "list";
+    }
+    return "text";
+}
+
+enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t index, struct sl_option_news *news)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    size_t size = news->size;
+    if (size == 0) {
+        return sl_fail(SL_EINVAL, "sl_settings_list: found a size of 0, expected sizeof(struct sl_option_news)");
+    }
+    if (index >= table->n_options) {
+        return sl_fail(SL_ENOTFOUND, "%s has %zu options, found index %u", table->program, table->n_options, index);
+    }
+    const struct sl_option *o = &table->options[index];
+    const struct sl_option_news all = {.size = size,
+                                       .name = o->name,
+                                       .group = o->group,
+                                       .kind = kind_name(o->kind),
+                                       .choices = o->choices,
+                                       .initial = o->initial,
+                                       .shown = o->shown,
+                                       .word = o->word,
+                                       .help = o->help,
+                                       .min = o->min,
+                                       .max = o->max,
+                                       .common = o->common};
+    memcpy(news, &all, size < sizeof all ? size : sizeof all);
+    return SL_OK;
+}
+
+const char *sl_version(void)
+{
+    return PACKAGE_VERSION;
 }
 
 extern char **environ;

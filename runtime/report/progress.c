@@ -100,7 +100,7 @@ static void print_score(const struct sl_score *score, double value, char *out, s
     if (score->is_fraction || !isfinite(value)) {
         print_percent(value, out, bytes);
     } else {
-        snprintf(out, bytes, "%8.4g", value);
+        print_number(value, 7, 4, out, bytes);
     }
 }
 

@@ -64,8 +64,8 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
                   sl_noun(t->shards.n_vertices, "vertex", "vertices"), (unsigned long long)n_edges,
                   sl_noun(n_edges, "edge", "edges"), t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
                   sl_noun(t->shards.n_features, "feature", "features"), t->shards.n_outputs,
-                  sl_noun(t->shards.n_outputs, t->objective.kind->output, t->objective.kind->outputs), t->split[0] != '\0' ? t->split : "none",
-                  t->shards.n_train, t->shards.n_valid, t->shards.n_test);
+                  sl_noun(t->shards.n_outputs, t->objective.kind->output, t->objective.kind->outputs),
+                  t->split[0] != '\0' ? t->split : "none", t->shards.n_train, t->shards.n_valid, t->shards.n_test);
     t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {
         sl_print_line(stream, "gossip", "%u replicas of the model; scores and files are of the average of all of them",

@@ -125,17 +125,16 @@ done:
     return st;
 }
 
-/* A graph may have fewer classes than the model in --load, or no targets. */
+/* A graph may lack targets, or have fewer outputs than the model in --load. */
 static enum sl_status widen_targets(const struct sl_settings *s, struct sl_dataset *dataset)
 {
-    struct sl_targets *targets = &dataset->targets;
     uint32_t n;
     enum sl_status st = sl_outputs_count(s, &n);
-    if (st != SL_OK || targets->type != SL_TARGET_CLASS) {
+    if (st != SL_OK) {
         return st;
     }
-    targets->n_classes = sl_max_u32(n, targets->n_classes);
-    if (targets->n_classes == 0) {
+    sl_targets_widen(&dataset->targets, n);
+    if (sl_targets_outputs(&dataset->targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      dataset->name);
     }
