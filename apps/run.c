@@ -11,7 +11,7 @@
 
 #include "apps/report/report.h"
 
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_SIGNAL = 128 /* plus its number */ };
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_SIGINT = 128 + SIGINT };
 
 #define USAGE_S 2           /* other ranks report an error of their own command line after this time */
 #define MOMENT_NS 200000000 /* rank 0 reports at once, other ranks after this time */
@@ -111,15 +111,14 @@ done:
     return st;
 }
 
-/* An interrupted run has saved everything. A shell's loop over runs stops, and a batch script sees that the run is not
- * complete. */
+/* An interrupted run has saved everything. Batch systems that sent the signal see success; a shell sees SIGINT. */
 static int run_to_code(const char *program, struct sl_settings *settings)
 {
     int number = 0;
     signal(SIGPIPE, SIG_IGN); /* lines that nobody reads are lost, as on a full disk; the model is not */
     enum sl_status st = run(settings, &number);
     if (st == SL_EINTERRUPT) {
-        return number > 0 ? EXIT_BY_SIGNAL + number : EXIT_GOOD;
+        return number == SIGINT ? EXIT_BY_SIGINT : EXIT_GOOD;
     }
     return st == SL_OK ? EXIT_GOOD : complain(program, EXIT_FAILED);
 }

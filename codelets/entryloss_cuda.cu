@@ -4,6 +4,8 @@
  * Losses entry by entry, with one warp per row. One block then adds the losses of the rows. */
 #include "codelets/kernel.cuh"
 
+#include <math.h>
+
 #include "codelets/entryloss.h"
 #include "codelets/loss.h"
 

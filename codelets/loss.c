@@ -49,14 +49,14 @@ SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_
     return log(sum) + (double)top - (double)z[label];
 }
 
-static double weight_of(const struct sl_labels *labels, uint32_t c)
+SL_INLINE double weight_of(const struct sl_labels *labels, uint32_t c)
 {
     return labels->weights != NULL ? (double)labels->weights[c] : 1;
 }
 
 /* The same with class weights and smoothing. */
-static double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, const struct sl_labels *labels,
-                          double scale, sl_real *restrict gz)
+SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label,
+                             const struct sl_labels *labels, double scale, sl_real *restrict gz)
 {
     sl_real top = largest(n_classes, z);
     double sum = exponentials(n_classes, z, top, gz);

@@ -350,13 +350,6 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
     return SL_OK;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    sl_vertex x = *(const sl_vertex *)a;
-    sl_vertex y = *(const sl_vertex *)b;
-    return (x > y) - (x < y);
-}
-
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
     struct id_table table = {.n_vertices = n_vertices};
@@ -365,16 +358,7 @@ enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_
     /* No id may come twice, so there are at most n_vertices. */
     SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
     SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
-    qsort(table.ids, n, sizeof *table.ids, compare_ids);
-    while (n > 0 && table.ids[n - 1] == SL_NONE) {
-        n--;
-    }
-    for (uint64_t i = 1; i < n; i++) {
-        if (table.ids[i] == table.ids[i - 1]) {
-            st = sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, table.ids[i]);
-            goto fail;
-        }
-    }
+    SL_TRY(st, sl_ids_sort(path, &n, table.ids), fail);
     SL_TRY(st, sl_realloc(&table.ids, n, sizeof *table.ids, "split"), fail);
     *out = (struct sl_ids){.n = (uint32_t)n, .ids = table.ids};
     return SL_OK;

@@ -4,11 +4,33 @@
  * The memory of a loaded dataset: arrays of its own, or a map of the cache file. */
 #include "partition/dataset.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "partition/features.h"
 #include "support/file.h"
 #include "support/memory.h"
+
+static int compare_ids(const void *a, const void *b)
+{
+    sl_vertex x = *(const sl_vertex *)a;
+    sl_vertex y = *(const sl_vertex *)b;
+    return (x > y) - (x < y);
+}
+
+enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)
+{
+    qsort(ids, *n, sizeof *ids, compare_ids);
+    while (*n > 0 && ids[*n - 1] == SL_NONE) {
+        --*n;
+    }
+    for (uint64_t i = 1; i < *n; i++) {
+        if (ids[i] == ids[i - 1]) {
+            return sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, ids[i]);
+        }
+    }
+    return SL_OK;
+}
 
 void sl_dataset_drop_pages(const struct sl_dataset *dataset)
 {

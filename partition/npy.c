@@ -557,13 +557,6 @@ static enum sl_status list_mask(const struct sl_npy *array, struct sl_ids *out)
     return st;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    sl_vertex x = *(const sl_vertex *)a;
-    sl_vertex y = *(const sl_vertex *)b;
-    return (x > y) - (x < y);
-}
-
 static enum sl_status list_ids(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
                                struct sl_ids *out)
 {
@@ -576,13 +569,7 @@ static enum sl_status list_ids(const char *path, const char *name, const struct 
     SL_TRY(st, sl_alloc(n, sizeof *ids, "split", &ids), fail);
     conversion.out = ids;
     SL_TRY(st, convert(path, name, &conversion, n, to_ids, expected), fail);
-    qsort(ids, n, sizeof *ids, compare_ids);
-    for (uint64_t i = 1; i < n; i++) {
-        if (ids[i] == ids[i - 1]) {
-            st = sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, ids[i]);
-            goto fail;
-        }
-    }
+    SL_TRY(st, sl_ids_sort(path, &n, ids), fail);
     *out = (struct sl_ids){.n = (uint32_t)n, .ids = ids};
     return SL_OK;
 fail:

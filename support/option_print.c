@@ -401,7 +401,7 @@ static void print_man(const struct sl_option_table *table, const char *version, 
     man_commands(table, stream);
     man_environment(table, stream);
     fprintf(stream, ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong;\n"
-                    "128 + N: stopped by signal N with everything saved (130: SIGINT).\n");
+                    "130: stopped by SIGINT, with everything saved.\n");
     man_files(table, stream);
     man_examples(table, stream);
     man_see_also(table, stream);

@@ -122,7 +122,7 @@ struct sl_run {
     bool evaluate_anywhere;
     /* Evaluation's rows do not fit on a GPU, so evaluation tasks run on CPU workers. */
     bool evaluate_on_cpus;
-    /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of its sums differ. */
+    /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of cuSPARSE's sums differ. */
     bool fastest_means;
     bool bf16;
     bool tf32;

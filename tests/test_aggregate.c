@@ -9,72 +9,20 @@
 
 #include <sys/mman.h>
 
-#include "tests/group_fixture.h"
+#include "tests/level_fixture.h"
 #include "tests/order_fixture.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"
 #endif
 
 #define SEED 31
-#define MAX_CHUNKS 64
-#define MAX_PARTS 7
 #define POISON ((sl_real)-12345.5)
 
 /* ---- rows in chunks ---- */
 
-/* Chunks are blocks of their own, so that a step over a chunk's border is seen. */
-struct rows {
-    struct sl_split split;
-    uint32_t n_columns;
-    sl_real *base[MAX_CHUNKS];
-};
-
-static struct rows make_rows(uint32_t n_rows, uint32_t n_columns, uint32_t shift)
-{
-    struct rows rows = {.split = sl_split_rows(n_rows, MAX_CHUNKS, shift), .n_columns = n_columns};
-    for (uint32_t c = 0; c < rows.split.n_chunks; c++) {
-        rows.base[c] = poisoned((size_t)sl_split_size(&rows.split, c) * n_columns);
-    }
-    return rows;
-}
-
-static void free_rows(struct rows *rows)
-{
-    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-        free(rows->base[c]);
-    }
-}
-
 static sl_real *entry(const struct rows *rows, uint32_t r, uint32_t j)
 {
-    uint32_t size = 1u << rows->split.shift;
-    return &rows->base[r / size][(size_t)(r % size) * rows->n_columns + j];
-}
-
-static struct sl_view view_of(const struct rows *rows, const uint32_t *index)
-{
-    return (struct sl_view){(const sl_real *const *)rows->base, rows->split.shift, index};
-}
-
-/* Rows of each PE of a group at one level. */
-struct level {
-    struct rows pe[MAX_PARTS];
-};
-
-static struct level make_level(const struct group *group, uint32_t level, uint32_t n_columns, uint32_t shift)
-{
-    struct level rows = {0};
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        rows.pe[p] = make_rows(group->pe[p].n_rows[level], n_columns, shift);
-    }
-    return rows;
-}
-
-static void free_level(const struct group *group, struct level *level)
-{
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        free_rows(&level->pe[p]);
-    }
+    return row_at(rows, r) + j;
 }
 
 /* A vertex has the same numbers whatever the partition and its row: noise, or all ones where seed is 0. */
@@ -284,22 +232,6 @@ static void backward(const struct group *group, uint32_t hop, const struct level
 
 /* ---- the same in plain loops, by vertex ---- */
 
-/* Numbers per dataset id. */
-static double *table_of(const struct group *group, const struct level *level)
-{
-    uint32_t n_columns = level->pe[0].n_columns;
-    double *table = need((size_t)group->partition->graph.n_vertices * n_columns, sizeof *table);
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        for (uint32_t r = 0; r < level->pe[p].split.n_rows; r++) {
-            size_t id = group->partition->dataset_ids[group->pe[p].frontier[r]];
-            for (uint32_t j = 0; j < n_columns; j++) {
-                table[id * n_columns + j] = (double)*entry(&level->pe[p], r, j);
-            }
-        }
-    }
-    return table;
-}
-
 /* The weight of an edge between renumbered ids, to a destination that has so many in the block. */
 static double weight_of(const struct sl_graph *graph, sl_vertex source, sl_vertex destination, double degree)
 {
@@ -339,21 +271,6 @@ static double *reference(const struct group *group, uint32_t hop, const double *
         }
     }
     return out;
-}
-
-static void expect_table(const char *label, const struct group *group, const struct level *level, const double *table,
-                         double added, double tolerance)
-{
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        const struct rows *rows = &level->pe[p];
-        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            size_t id = group->partition->dataset_ids[group->pe[p].frontier[r]];
-            for (uint32_t j = 0; j < rows->n_columns; j++) {
-                size_t at = id * rows->n_columns + j;
-                expect_near_at(label, at, (double)*entry(rows, r, j), table[at] + added, tolerance);
-            }
-        }
-    }
 }
 
 /* ---- kernels ---- */

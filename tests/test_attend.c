@@ -7,55 +7,12 @@
 #include "codelets/attend.h"
 #include "partition/load.h"
 
-#include "tests/group_fixture.h"
+#include "tests/level_fixture.h"
 #include "tests/order_fixture.h"
 
 #define SEED 31
-#define MAX_CHUNKS 64
-#define MAX_PARTS 40
 
-/* ---- rows in chunks ---- */
-
-/* Chunks are blocks of their own, so that a step over a chunk's border is seen. */
-struct rows {
-    struct sl_split split;
-    uint32_t n_columns;
-    sl_real *base[MAX_CHUNKS];
-};
-
-static struct rows make_rows(uint32_t n_rows, uint32_t n_columns, uint32_t shift)
-{
-    struct rows rows = {.split = sl_split_rows(n_rows, MAX_CHUNKS, shift), .n_columns = n_columns};
-    for (uint32_t c = 0; c < rows.split.n_chunks; c++) {
-        rows.base[c] = poisoned((size_t)sl_split_size(&rows.split, c) * n_columns);
-    }
-    return rows;
-}
-
-static sl_real *row_at(const struct rows *rows, uint32_t r)
-{
-    uint32_t size = 1u << rows->split.shift;
-    return &rows->base[r / size][(size_t)(r % size) * rows->n_columns];
-}
-
-static struct sl_view view_of(const struct rows *rows, const uint32_t *index)
-{
-    return (struct sl_view){(const sl_real *const *)rows->base, rows->split.shift, index};
-}
-
-/* Rows of each PE of a group at one level. */
-struct level {
-    struct rows pe[MAX_PARTS];
-};
-
-static void free_level(const struct group *group, struct level *level)
-{
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        for (uint32_t c = 0; c < level->pe[p].split.n_chunks; c++) {
-            free(level->pe[p].base[c]);
-        }
-    }
-}
+/* ---- rows of a hop ---- */
 
 /* A hop of a group, and what H and K are. */
 struct at {
@@ -70,20 +27,6 @@ struct state {
     struct level z, lse, gz, sides; /* of destinations */
 };
 
-static struct level make_level(const struct at *at, uint32_t level, uint32_t n_columns, uint32_t shift)
-{
-    struct level rows = {0};
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        rows.pe[p] = make_rows(at->group->pe[p].n_rows[level], n_columns, shift);
-    }
-    return rows;
-}
-
-static size_t dataset_id(const struct at *at, uint32_t p, uint32_t r)
-{
-    return at->group->partition->dataset_ids[at->group->pe[p].frontier[r]];
-}
-
 /* A vertex has the same numbers whatever the partition and its row: noise of `size`, and of score_size from column
  * `u` on. */
 static void fill_level(const struct at *at, uint64_t seed, struct level *level, uint32_t u, double score_size)
@@ -92,7 +35,7 @@ static void fill_level(const struct at *at, uint64_t seed, struct level *level, 
         struct rows *rows = &level->pe[p];
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             for (uint32_t j = 0; j < rows->n_columns; j++) {
-                double x = noise(seed, dataset_id(at, p, r) * 4096 + j);
+                double x = noise(seed, dataset_id(at->group, p, r) * 4096 + j);
                 row_at(rows, r)[j] = (sl_real)(j < u ? x : score_size * x);
             }
         }
@@ -104,12 +47,12 @@ static struct state *make_state(const struct at *at, uint32_t shift_in, uint32_t
     struct state *s = need(1, sizeof *s);
     uint32_t n_columns = at->heads.n_columns;
     uint32_t n_heads = at->heads.n_heads;
-    s->u = make_level(at, at->hop + 1, sl_heads_row(at->heads), shift_in);
-    s->gu = make_level(at, at->hop + 1, sl_heads_row(at->heads), shift_in);
-    s->z = make_level(at, at->hop, n_columns, shift_out);
-    s->gz = make_level(at, at->hop, n_columns, shift_out);
-    s->lse = make_level(at, at->hop, n_heads, shift_out);
-    s->sides = make_level(at, at->hop, 4 * n_heads, shift_out);
+    s->u = make_level(at->group, at->hop + 1, sl_heads_row(at->heads), shift_in);
+    s->gu = make_level(at->group, at->hop + 1, sl_heads_row(at->heads), shift_in);
+    s->z = make_level(at->group, at->hop, n_columns, shift_out);
+    s->gz = make_level(at->group, at->hop, n_columns, shift_out);
+    s->lse = make_level(at->group, at->hop, n_heads, shift_out);
+    s->sides = make_level(at->group, at->hop, 4 * n_heads, shift_out);
     fill_level(at, SEED, &s->u, n_columns, score_size);
     fill_level(at, SEED + 1, &s->gz, n_columns, 1);
     return s;
@@ -286,7 +229,7 @@ static struct plain make_plain(const struct at *at)
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         const struct group_block *block = &at->group->pe[p].block[at->hop];
         for (uint32_t d = 0; d < at->group->pe[p].n_rows[at->hop]; d++) {
-            uint32_t id = (uint32_t)dataset_id(at, p, d);
+            uint32_t id = (uint32_t)dataset_id(at->group, p, d);
             g.destination[g.n_destinations++] = id;
             g.source[n_edges++] = id;
             for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
@@ -306,21 +249,6 @@ static void free_plain(struct plain *g)
     free(g->destination);
     free(g->offsets);
     free(g->source);
-}
-
-/* Numbers per dataset id. */
-static double *table_of(const struct at *at, const struct level *level)
-{
-    uint32_t n_columns = level->pe[0].n_columns;
-    double *table = need((size_t)at->group->partition->graph.n_vertices * n_columns, sizeof *table);
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        for (uint32_t r = 0; r < level->pe[p].split.n_rows; r++) {
-            for (uint32_t j = 0; j < n_columns; j++) {
-                table[dataset_id(at, p, r) * n_columns + j] = (double)row_at(&level->pe[p], r)[j];
-            }
-        }
-    }
-    return table;
 }
 
 /* x of one edge and head. */
@@ -431,20 +359,6 @@ static double reference_loss(const struct at *at, const struct plain *g, const d
     return loss;
 }
 
-static void expect_table(const char *label, const struct at *at, const struct level *level, const double *table,
-                         double added, double tolerance)
-{
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        const struct rows *rows = &level->pe[p];
-        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            for (uint32_t j = 0; j < rows->n_columns; j++) {
-                size_t i = dataset_id(at, p, r) * rows->n_columns + j;
-                expect_near_at(label, i, (double)row_at(rows, r)[j], table[i] + added, tolerance);
-            }
-        }
-    }
-}
-
 static void set_level(const struct at *at, struct level *level, sl_real x)
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
@@ -473,8 +387,8 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     struct state *s = make_state(&at, shift_in, shift_out, score_size);
     struct plain g = make_plain(&at);
     size_t n = group->partition->graph.n_vertices;
-    double *u = table_of(&at, &s->u);
-    double *gz = table_of(&at, &s->gz);
+    double *u = table_of(at.group, &s->u);
+    double *gz = table_of(at.group, &s->gz);
     double *z = need(n * heads.n_columns, sizeof *z);
     double *lse = need(n * heads.n_heads, sizeof *lse);
     double *gu = reference_backward(&at, &g, u, gz);
@@ -482,14 +396,14 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     double width = heads.n_columns / heads.n_heads;
     reference_forward(&g, u, z, lse);
     forward(&at, 0, s);
-    expect_table("z", &at, &s->z, z, 0, close);
-    expect_table("lse", &at, &s->lse, lse, 0, close);
+    expect_table("z", at.group, &s->z, z, 0, close);
+    expect_table("lse", at.group, &s->lse, lse, 0, close);
     backward(&at, s);
     /* products of `width` numbers, up to that size, which up to `length` destinations add up */
-    expect_table("gradient", &at, &s->gu, gu, 0, close * sqrt(width) * sqrt((double)length));
+    expect_table("gradient", at.group, &s->gu, gu, 0, close * sqrt(width) * sqrt((double)length));
     set_level(&at, &s->z, 3);
     forward(&at, 1, s);
-    expect_table("3 + z", &at, &s->z, z, 3, close + 4 * EPSILON * sqrt((double)length));
+    expect_table("3 + z", at.group, &s->z, z, 3, close + 4 * EPSILON * sqrt((double)length));
     free(u);
     free(gz);
     free(z);
@@ -581,8 +495,8 @@ static void test_central_differences(void **state)
     struct at at = {&group, 1, {6, 2}};
     struct state *s = make_state(&at, 31, 31, 1);
     struct plain g = make_plain(&at);
-    double *u = table_of(&at, &s->u);
-    double *gz = table_of(&at, &s->gz);
+    double *u = table_of(at.group, &s->u);
+    double *gz = table_of(at.group, &s->gz);
     double *gu = reference_backward(&at, &g, u, gz);
     for (size_t i = 0; i < (size_t)40 * sl_heads_row(at.heads); i++) {
         double at_u = u[i];
@@ -650,7 +564,7 @@ static void check_alone(const struct at *at, const struct state *s, sl_vertex id
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         for (uint32_t r = 0; r < at->group->pe[p].n_rows[at->hop]; r++) {
-            for (uint32_t j = 0; j < sl_heads_row(at->heads) && dataset_id(at, p, r) == id; j++) {
+            for (uint32_t j = 0; j < sl_heads_row(at->heads) && dataset_id(at->group, p, r) == id; j++) {
                 bool scores = j >= at->heads.n_columns;
                 assert_true(scores || row_at(&s->z.pe[p], r)[j] == row_at(&s->u.pe[p], r)[j]);
                 assert_true(row_at(&s->gu.pe[p], r)[j] == (scores ? 0 : row_at(&s->gz.pe[p], r)[j]));
@@ -682,7 +596,7 @@ static void test_many_neighbours(void **state)
         backward(&at, s);
         check_alone(&at, s, 13999); /* no neighbours */
         check_alone(&at, s, 13998); /* itself */
-        double *z = table_of(&at, &s->z);
+        double *z = table_of(at.group, &s->z);
         hub[i] = z[7000 * 4];
         free(z);
         free_state(&at, s);

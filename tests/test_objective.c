@@ -104,6 +104,13 @@ static void test_entry_losses(void **state)
         double loss;
         double n = 0;
         table_of(root, cases[k].targets, targets);
+        if (cases[k].kind != SL_ENTRY_SIGMOID) { /* rounded as targets are: equal numbers stay equal */
+            float outputs[N * C];
+            table_of(root, "outputs", outputs);
+            for (uint32_t i = 0; i < N * C; i++) {
+                z[i] = (sl_real)outputs[i];
+            }
+        }
         for (uint32_t i = 0; i < N * C; i++) {
             n += !isnan(targets[i]);
         }

@@ -789,12 +789,11 @@ static const struct variant variants[] = {
     {"gcn, widening", SL_MODEL_GCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0.3, 0.1, false, false},
     {"gcnii", SL_MODEL_GCNII, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 20, 0.3, 0.1, false, false},
     {"gcnii, sparse, batch norm", SL_MODEL_GCNII, SL_SAMPLER_LABOR, SL_NORM_BATCH, 24, 0.2, 0, false, true},
-    {"gin", SL_MODEL_GIN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 16, 0.5, 0, false, false},
-    {"gin, widening", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
     {"resgcn", SL_MODEL_RESGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 20, 0.3, 0.1, false, false},
     {"gat", SL_MODEL_GAT, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 72, 0.3, 0.1, true, false},
     {"gat, sparse", SL_MODEL_GAT, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true},
     {"resgcn, sparse", SL_MODEL_RESGCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true},
+    {"gin, widening", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
 

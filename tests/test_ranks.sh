@@ -382,7 +382,7 @@ grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank t
 long_run --checkpoint kept
 kill -USR1 "$last"
 wait "$launcher"; status=$?
-[[ $status -eq 138 ]] || complain "a run of which a rank was asked to stop: expected exit code 138, found $status: $(cat stderr)"
+[[ $status -eq 0 ]] || complain "a run of which a rank was asked to stop: expected exit code 0, found $status: $(cat stderr)"
 ls kept/*.safetensors >/dev/null 2>&1 || complain "it has left no checkpoint"
 
 run=(--dataset dense --pes 4 --sync dissemination --norm batch --eval-every 1 --metrics-steps)

@@ -27,11 +27,6 @@ static double workers_s(const struct sl_analysis *a)
     return a->data->n_workers * a->data->makespan_s;
 }
 
-static double percent(double part, double whole)
-{
-    return whole > 0 ? 100 * part / whole : 0;
-}
-
 static uint32_t largest(const struct sl_analysis *a, enum sl_trace_kind kind)
 {
     uint32_t best = 0;
@@ -61,7 +56,7 @@ static void waiting(const struct sl_analysis *a, struct sl_advice *out)
     double idle_s = a->stage[s].time.s[SL_TRACE_IDLE];
     say(out, idle_s / a->data->n_workers,
         "waiting: workers were idle for %.3f s (%.1f %% of their time) until a task of '%s' was ready; %s", idle_s,
-        percent(idle_s, workers_s(a)), a->data->stage[s].name, remedy(s));
+        sl_percent(idle_s, workers_s(a)), a->data->stage[s].name, remedy(s));
 }
 
 static void tail(const struct sl_analysis *a, struct sl_advice *out)
@@ -71,7 +66,7 @@ static void tail(const struct sl_analysis *a, struct sl_advice *out)
         "tail: workers were idle for %.3f s (%.1f %%) after their last task; in a window of few steps that is its "
         "edge, in a whole "
         "epoch raise --chunks",
-        idle_s, percent(idle_s, workers_s(a)));
+        idle_s, sl_percent(idle_s, workers_s(a)));
 }
 
 static void sampling(const struct sl_analysis *a, struct sl_advice *out)
@@ -82,7 +77,7 @@ static void sampling(const struct sl_analysis *a, struct sl_advice *out)
     double open_s = busy_s - sample->beside_s - gather->beside_s;
     say(out, open_s / a->data->n_workers,
         "sampling: %.3f s of sampling and gathering (%.1f %% of them) had no compute beside them; raise --depth",
-        open_s, percent(open_s, busy_s));
+        open_s, sl_percent(open_s, busy_s));
 }
 
 static void exchange(const struct sl_analysis *a, struct sl_advice *out)
@@ -93,7 +88,7 @@ static void exchange(const struct sl_analysis *a, struct sl_advice *out)
         "exchange: %.3f s of the row exchange (%.1f %% of it) had no compute beside it; raise --chunks, or lower the "
         "cross-edge "
         "ratio (--partition metis)",
-        open_s, percent(open_s, stage->time.s[SL_TRACE_BUSY]));
+        open_s, sl_percent(open_s, stage->time.s[SL_TRACE_BUSY]));
 }
 
 static double tiny_starpu_s(const struct sl_analysis *a)
@@ -123,7 +118,7 @@ static void starpu(const struct sl_analysis *a, struct sl_advice *out)
             "starpu: workers were in StarPU for %.3f s (%.1f %%); make fewer and larger tasks (--chunks, "
             "--batch-size), or try "
             "another --sched",
-            sum_s, percent(sum_s, workers_s(a)));
+            sum_s, sl_percent(sum_s, workers_s(a)));
     }
 }
 
@@ -136,7 +131,7 @@ static void transfers(const struct sl_analysis *a, struct sl_advice *out)
             "transfers: workers waited %.3f s (%.1f %%) for data, most of it before '%s'; try --sched dmdas or "
             "--placement "
             "home",
-            sum_s, percent(sum_s, workers_s(a)), a->data->stage[s].name);
+            sum_s, sl_percent(sum_s, workers_s(a)), a->data->stage[s].name);
     }
 }
 
@@ -162,7 +157,8 @@ static void kernel(const struct sl_analysis *a, struct sl_advice *out)
     say(out, gain_s,
         "kernel: '%s' is the largest time category, %.3f s of %.3f s busy (%.1f %%); each tenth off its kernels saves "
         "%.3f s",
-        a->data->stage[s].name, busy_s, a->total.s[SL_TRACE_BUSY], percent(busy_s, a->total.s[SL_TRACE_BUSY]), gain_s);
+        a->data->stage[s].name, busy_s, a->total.s[SL_TRACE_BUSY], sl_percent(busy_s, a->total.s[SL_TRACE_BUSY]),
+        gain_s);
 }
 
 /* Insert by gain, largest first. If the list is full, the smallest gain is dropped. */

@@ -23,6 +23,11 @@ struct sl_shares {
     double s[SL_TRACE_N_KINDS];
 };
 
+static inline double sl_percent(double part, double whole)
+{
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
 /* One time category, over all workers. */
 struct sl_stage_time {
     uint64_t n_tasks;

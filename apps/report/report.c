@@ -22,11 +22,6 @@ static const char *const kind_names[SL_TRACE_N_KINDS] = {"idle", "busy", "StarPU
 static const enum sl_trace_kind kind_order[] = {SL_TRACE_BUSY, SL_TRACE_STARPU, SL_TRACE_TRANSFER, SL_TRACE_IDLE};
 #define N_KINDS (sizeof kind_order / sizeof *kind_order)
 
-static double percent(double part, double whole)
-{
-    return whole > 0 ? 100 * part / whole : 0;
-}
-
 static double sum_of(const struct sl_shares *shares)
 {
     double sum_s = 0;
@@ -255,11 +250,11 @@ static void put_summary(const struct sl_analysis *a, const struct table *t)
              "makespan %.4f s: %llu tasks on %u workers, %.1f %% busy, %.1f %% in StarPU, %.1f %% in transfers, "
              "%.1f %% idle",
              data->makespan_s, (unsigned long long)a->n_tasks, data->n_workers,
-             percent(a->total.s[SL_TRACE_BUSY], whole_s), percent(a->total.s[SL_TRACE_STARPU], whole_s),
-             percent(a->total.s[SL_TRACE_TRANSFER], whole_s), percent(a->total.s[SL_TRACE_IDLE], whole_s));
+             sl_percent(a->total.s[SL_TRACE_BUSY], whole_s), sl_percent(a->total.s[SL_TRACE_STARPU], whole_s),
+             sl_percent(a->total.s[SL_TRACE_TRANSFER], whole_s), sl_percent(a->total.s[SL_TRACE_IDLE], whole_s));
     put_line(t, text);
     snprintf(text, sizeof text, "critical path %.4f s, %.1f %% of the makespan, %zu tasks", a->path_s,
-             percent(a->path_s, data->makespan_s), a->n_path);
+             sl_percent(a->path_s, data->makespan_s), a->n_path);
     put_line(t, text);
     snprintf(text, sizeof text, "tasks under 20 us: %llu of %llu", (unsigned long long)a->n_tiny,
              (unsigned long long)a->n_tasks);
@@ -289,7 +284,7 @@ static void put_advice(const struct sl_analysis *a, const struct table *t)
           t->stream);
     for (uint32_t i = 0; i < a->n_advice; i++) {
         const struct sl_advice *advice = &a->advice[i];
-        double share = percent(advice->gain_s, a->data->makespan_s);
+        double share = sl_percent(advice->gain_s, a->data->makespan_s);
         fprintf(t->stream, t->page ? "<li><b>%.3f s (%.1f %%)</b> " : "  %.3f s (%.1f %%)  ", advice->gain_s, share);
         if (t->page) {
             sl_xml_put(t->stream, advice->text, strlen(advice->text));

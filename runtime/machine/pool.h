@@ -26,8 +26,8 @@ void sl_pool_remove(void);
 /* Choose how the pool reports missing memory.
  * failure: report it as the run's failure. The buffer gets an address without write access. Tasks see the failure
  * and do not touch the buffer. The host must check the failure after acquiring a buffer. `failure` outlives the
- * pool. NULL, the default: tell StarPU; StarPU then retries forever. Necessary if StarPU copies buffers to another
- * memory node or rank. */
+ * pool. NULL, the default: tell StarPU; StarPU then retries forever. The default is necessary if StarPU copies buffers
+ * to another memory node or rank. */
 void sl_pool_report(struct sl_failure *failure);
 
 /* Fill the reserve: add as many blocks as the pool took from the system since the last call, each one class larger.

@@ -9,13 +9,13 @@
 
 #include "runtime/model/pass.h"
 
-/* Submit, for all PEs in hand: H and the gate from Z; GZ from GH. The writers of all rows of Z have been submitted.
- * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* For all PEs in hand. sl_activate: compute H and the gate from Z. sl_deactivate: compute GZ from GH. The writers of
+ * all rows of Z have been submitted. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_activate(const struct sl_layer_pass *lp);
 enum sl_status sl_deactivate(const struct sl_layer_pass *lp);
 
-/* The same for a layer that activates its input rows first: BEFORE from the input; the input's gradient from
- * GBEFORE. */
+/* The same for a layer that activates its input rows first: compute BEFORE from the input, and the gradient
+ * of the input from GBEFORE. */
 enum sl_status sl_activate_input(const struct sl_layer_pass *lp);
 enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp);
 

@@ -50,8 +50,8 @@ struct sl_pipe_graph {
     struct sl_halo halo;
     /* Halo of in-edges, if there are several crews of several ranks. A single crew uses the shards' halo. */
     struct sl_halo in_halo;
-    /* In-edges of own chunks by number. Its arrays belong to the shards. With in_halo the sources are a copy of their
-     * own, since evaluation numbers the shards' edges differently. */
+    /* In-edges of own chunks by number. Its arrays belong to the shards. With in_halo, `sources` is a copy, because
+     * evaluation gives the sources of the shards other numbers. */
     struct sl_graph numbered;
     sl_vertex *sources;
     struct sl_pipe_side in, out;

@@ -538,22 +538,17 @@ static struct sl_option_table tables[2] = {
         .description =
             "coop_sage trains a graph neural network (--model) on the vertices of a graph: to classify them, or to "
             "answer sets of labels or numbers (--objective). The graph is cut into parts. The processing elements "
-            "(PEs) of a group expand one minibatch together: each PE works on the "
-            "vertices "
-            "of its own part and gets the other rows from their owners. A step is a graph of StarPU tasks. Later "
-            "minibatches are sampled while earlier minibatches compute.\n\n"
-            "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same losses "
-            "for "
-            "every partition and every number of workers.\n\n"
+            "(PEs) of a group expand one minibatch together: each PE works on the vertices of its own part and gets "
+            "the other rows from their owners. A step is a graph of StarPU tasks. Later minibatches are sampled "
+            "while earlier minibatches compute.\n\n"
+            "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same "
+            "losses for every partition and every number of workers.\n\n"
             "--save, --predict and --embed write the best epoch: the epoch with the best validation score "
-            "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an empty "
-            "value counts as "
-            "not "
-            "given.\n\n"
+            "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an "
+            "empty value counts as not given.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
-            "signal "
-            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
-            "It is 1 after a failure, and 2 if an option is wrong.",
+            "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "
+            "failure, and 2 if an option is wrong.",
         .env_prefix = PREFIX,
         .examples = coop_examples,
         .n_examples = N_NOTES(coop_examples),
@@ -566,17 +561,14 @@ static struct sl_option_table tables[2] = {
         .summary = "train deep graph neural networks on the full graph, chunks of it in flight between layers",
         .description =
             "pipe_gnn trains a graph neural network (--model, without attention) on all vertices of a graph in every "
-            "epoch "
-            "(GNNPipe). The graph is cut into chunks, and the layers are dealt to stages. A chunk enters the next "
-            "layer as "
-            "soon as its rows are there. For rows of later chunks it reads the rows of an earlier epoch (history).\n\n"
+            "epoch (GNNPipe). The graph is cut into chunks, and the layers are dealt to stages. A chunk enters the "
+            "next layer as soon as its rows are there. For rows of later chunks it reads the rows of an earlier "
+            "epoch (history).\n\n"
             "With as many ways as chunks no history is used, and training is exact. The number of stages and of "
-            "workers "
-            "changes no figure. The chunks and their order do.\n\n"
+            "workers changes no figure. The chunks and their order do.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second "
-            "signal "
-            "ends at once. The exit code is then 128 plus the signal's number: 130 after SIGINT, 143 after SIGTERM. "
-            "It is 1 after a failure, and 2 if an option is wrong.",
+            "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "
+            "failure, and 2 if an option is wrong.",
         .env_prefix = PREFIX,
         .examples = pipe_examples,
         .n_examples = N_NOTES(pipe_examples),
