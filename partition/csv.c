@@ -318,7 +318,7 @@ enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_ta
         return SL_OK;
     }
     sl_free(table.numbers);
-    if (table.width == 1 && choice != SL_TARGETS_NUMBERS) { /* its message says what a label may be */
+    if (st == SL_EFILE && table.width == 1 && choice != SL_TARGETS_NUMBERS) { /* its message says what a label may be */
         int32_t *labels = NULL;
         st = sl_csv_read_labels(path, n_rows, &labels);
         sl_free(labels);
