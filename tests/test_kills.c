@@ -10,6 +10,7 @@
 
 #include <sys/wait.h>
 
+#include "apps/report/report.h"
 #include "apps/report/trace_read.h"
 #include "tests/disk_fixture.h"
 

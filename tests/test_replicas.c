@@ -4,6 +4,7 @@
  * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps.
  * To be read with runtime/plan/gossip.h, whose schedule tests/test_gossip.c checks. */
 #include "tests/run_fixture.h"
+#include "tests/sage_fixture.h"
 
 #include "partition/load.h"
 
@@ -11,7 +12,6 @@
 #include "codelets/reduce.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"
-#include "tests/sage_fixture.h"
 #endif
 
 /* ---- the codelet ---- */
