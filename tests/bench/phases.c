@@ -24,6 +24,7 @@
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/train/session.h"
 #include "support/clock.h"
+#include "support/memory.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
