@@ -13,7 +13,7 @@
 static size_t clause(const char *text)
 {
     size_t n = strcspn(text, " ");
-    while (text[n] != '\0' && strchr(",;:", text[n - 1]) == NULL) {
+    while (text[n] != '\0' && (n == 0 || strchr(",;:", text[n - 1]) == NULL)) {
         n += 1 + strcspn(text + n + 1, " ");
     }
     return n;
