@@ -58,6 +58,9 @@ static void test_fires(void **state)
     assert_false(sl_guard_check(&g, 49, 10, 0.96 * h, 0.96 * h)); /* 50 at the least */
     assert_true(sl_guard_check(&g, 50, 10, 0.96 * h, 0.96 * h));
     assert_true(sl_guard_good(&g, 0.89 * h) && !sl_guard_good(&g, 0.91 * h));
+    g = sl_guard_of(0); /* equal targets: no loss to compare with */
+    assert_false(sl_guard_check(&g, 99, 23, 0.1, 0.2));
+    assert_true(sl_guard_check(&g, 109, 23, NAN, 0.2));
 }
 
 /* ---- orders ---- */

@@ -32,9 +32,9 @@ bool sl_guard_good(const struct sl_guard *g, double exact)
 bool sl_guard_check(struct sl_guard *g, uint64_t epoch, uint32_t history_every, double stale, double exact)
 {
     uint64_t late = 3 * (uint64_t)history_every > LATE ? 3 * (uint64_t)history_every : LATE;
-    bool fires = !isfinite(stale) || !isfinite(exact) ||
-                 (exact - stale > LAG * g->guess && exact > PROGRESS * g->least) ||
-                 (epoch >= late && exact > GUESSING * g->guess);
+    bool behind = exact - stale > LAG * g->guess && exact > PROGRESS * g->least;
+    bool guessing = epoch >= late && exact > GUESSING * g->guess;
+    bool fires = !isfinite(stale) || !isfinite(exact) || (g->guess > 0 && (behind || guessing));
     g->least = exact < g->least ? exact : g->least;
     return fires;
 }

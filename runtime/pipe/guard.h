@@ -11,6 +11,7 @@
  *   S or E is not finite, or
  *   E - S > 0.2 H and E > 0.9 B, or
  *   E > 0.95 H, from epoch max(50, 3 R) on.
+ * Equal targets have H = 0. Then only the first condition counts.
  * The threshold 0.2 was fitted to runs of 8 layers: E - S was at most 0.11 H in healthy runs, and at least 0.28 H at
  * the first check after a collapse.
  *
