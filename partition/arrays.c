@@ -158,11 +158,11 @@ static enum sl_status mark_set(const struct sl_targets *targets, const char *nam
         } else if (set_of[v] != 0) {
             wrong = "the split has already";
         } else if (!sl_targets_known(targets, v)) {
-            wrong = "has no label";
+            wrong = targets->type == SL_TARGET_CLASS ? "has no label" : "has no known target";
         }
         if (wrong != NULL) {
-            return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with labels, each once",
-                           name, i, v, wrong);
+            return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with %s, each once",
+                           name, i, v, wrong, targets->type == SL_TARGET_CLASS ? "labels" : "known targets");
         }
         set_of[v] = set;
     }

@@ -245,6 +245,7 @@ fail:
 /* A table of numbers. The first block of lines sets the width. */
 struct number_table {
     const char *path;
+    enum sl_target_choice choice;
     uint32_t n_rows, width;
     float *numbers;
 };
@@ -280,6 +281,18 @@ static enum sl_status start_numbers(struct number_table *table, const char *p, c
     return st;
 }
 
+static enum sl_status bad_numbers(const struct number_table *table, const struct sl_lines *lines, uint64_t line,
+                                  const char *start, const char *end)
+{
+    char expected[64] = "one finite number, or nan";
+    if (table->width > 1) {
+        snprintf(expected, sizeof expected, "%u finite numbers or nan, separated by commas", table->width);
+    } else if (table->choice != SL_TARGETS_NUMBERS) {
+        snprintf(expected, sizeof expected, "one class from 0 to 65535, another finite number, or nan");
+    }
+    return bad_line(lines, line, start, end, expected);
+}
+
 static enum sl_status number_lines(void *context, const struct sl_lines *lines)
 {
     struct number_table *table = context;
@@ -300,9 +313,7 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
             }
         }
         if (p != end) {
-            char expected[64];
-            snprintf(expected, sizeof expected, "%u finite numbers or nan, separated by commas", table->width);
-            st = bad_line(lines, i, start, end, expected);
+            st = bad_numbers(table, lines, i, start, end);
         }
     }
     return st;
@@ -311,18 +322,21 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out)
 {
-    struct number_table table = {.path = path, .n_rows = n_rows, .width = 1};
-    enum sl_status st = read_exactly(path, n_rows, number_lines, &table);
-    if (st == SL_OK) {
-        *out = sl_targets_take(table.numbers, n_rows, table.width, choice);
+    struct number_table table = {.path = path, .choice = choice, .n_rows = n_rows, .width = 1};
+    int32_t *classes;
+    enum sl_status st;
+    if (choice == SL_TARGETS_CLASSES) {
+        SL_TRY(st, sl_csv_read_labels(path, n_rows, &classes), done);
+        *out = sl_targets_take_classes(classes, n_rows);
         return SL_OK;
     }
-    sl_free(table.numbers);
-    if (st == SL_EFILE && table.width == 1 && choice != SL_TARGETS_NUMBERS) { /* its message says what a label may be */
-        int32_t *labels = NULL;
-        st = sl_csv_read_labels(path, n_rows, &labels);
-        sl_free(labels);
+    st = read_exactly(path, n_rows, number_lines, &table);
+    if (st != SL_OK) {
+        sl_free(table.numbers);
+        return st;
     }
+    st = sl_targets_take(path, table.numbers, n_rows, table.width, choice, out);
+done:
     return st;
 }
 

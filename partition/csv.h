@@ -31,8 +31,8 @@ enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out);
 
 /* Read exactly n_rows lines with the same number of targets each, 1 .. 2^16, separated by commas. `nan` and an empty
- * place mean "unknown". If the choice allows classes, a single column is read as sl_csv_read_labels reads it. The
- * caller frees *out (sl_targets_free). */
+ * place mean "unknown". Numbers are rounded to float, before the choice ANY looks for classes (sl_targets_take). With
+ * CLASSES: as sl_csv_read_labels. The caller frees *out (sl_targets_free). */
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out);
 

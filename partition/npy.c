@@ -489,7 +489,16 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
 {
     struct sl_npy array;
     float *numbers = NULL;
-    enum sl_status st = sl_npy_read(path, name, &array);
+    int32_t *classes;
+    enum sl_status st;
+    if (choice == SL_TARGETS_CLASSES) {
+        st = sl_npy_read_labels(path, name, n_rows, &classes);
+        if (st == SL_OK) {
+            *out = sl_targets_take_classes(classes, n_rows);
+        }
+        return st;
+    }
+    st = sl_npy_read(path, name, &array);
     if (st != SL_OK) {
         return st;
     }
@@ -503,7 +512,7 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
     }
     st = convert_numbers(path, name, &array, &numbers);
     if (st == SL_OK) {
-        *out = sl_targets_take(numbers, n_rows, (uint32_t)width, choice);
+        st = sl_targets_take(path, numbers, n_rows, (uint32_t)width, choice, out);
     }
 free_array:
     sl_npy_free(&array);

@@ -56,8 +56,9 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
  * -1 mean "unknown" and become -1. */
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
 
-/* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". If the choice
- * allows classes, a single column is read as sl_npy_read_labels reads it. The caller frees *out (sl_targets_free). */
+/* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". Numbers are
+ * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. The
+ * caller frees *out (sl_targets_free). */
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out);
 

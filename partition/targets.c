@@ -62,22 +62,44 @@ uint32_t sl_targets_count_classes(const struct sl_targets *t)
     return (uint32_t)(most + 1);
 }
 
-struct sl_targets sl_targets_take(float *numbers, uint32_t n_rows, uint32_t width, enum sl_target_choice choice)
+struct sl_targets sl_targets_take_classes(int32_t *classes, uint32_t n_rows)
+{
+    struct sl_targets t = {.type = SL_TARGET_CLASS, .n_rows = n_rows, .width = 1, .classes = classes};
+    t.n_classes = sl_targets_count_classes(&t);
+    return t;
+}
+
+static bool all_whole(const float *numbers, uint32_t n)
+{
+    for (uint32_t v = 0; v < n; v++) {
+        if (!isnan(numbers[v]) && numbers[v] != floorf(numbers[v])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_rows, uint32_t width,
+                               enum sl_target_choice choice, struct sl_targets *out)
 {
     struct sl_targets t = {.type = SL_TARGET_NUMBER, .n_rows = n_rows, .width = width, .numbers = numbers};
-    bool classes = width == 1 && choice != SL_TARGETS_NUMBERS;
-    for (uint32_t v = 0; classes && v < n_rows; v++) {
-        classes = is_class(numbers[v]);
-    }
-    if (classes) {
+    if (width == 1 && choice != SL_TARGETS_NUMBERS && all_whole(numbers, n_rows)) {
         for (uint32_t v = 0; v < n_rows; v++) {
+            if (!is_class(numbers[v])) {
+                enum sl_status st = sl_fail(SL_EFILE,
+                                            "%s: targets are whole numbers, but not classes from 0 to %d (vertex %u "
+                                            "has %.9g); say --objective regression if they are numbers",
+                                            where, SL_MAX_CLASSES - 1, v, (double)numbers[v]);
+                sl_targets_free(&t);
+                return st;
+            }
             int32_t class = isnan(numbers[v]) ? -1 : (int32_t)numbers[v];
             memcpy(&t.classes[v], &class, sizeof class);
         }
-        t.type = SL_TARGET_CLASS;
-        t.n_classes = sl_targets_count_classes(&t);
+        t = sl_targets_take_classes(t.classes, n_rows);
     }
-    return t;
+    *out = t;
+    return SL_OK;
 }
 
 void sl_targets_widen(struct sl_targets *t, uint32_t n)

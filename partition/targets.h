@@ -35,7 +35,7 @@ struct sl_targets {
 
 /* The type that a command wants. */
 enum sl_target_choice {
-    SL_TARGETS_ANY,     /* a single column of whole numbers from -1 to SL_MAX_CLASSES - 1 has classes */
+    SL_TARGETS_ANY,     /* a single column of whole numbers has classes: -1 .. SL_MAX_CLASSES - 1 */
     SL_TARGETS_CLASSES, /* anything but classes is refused */
     SL_TARGETS_NUMBERS  /* numbers, also if all are whole */
 };
@@ -61,9 +61,14 @@ bool sl_targets_are_labels(const struct sl_targets *targets);
 /* Make targets of n_rows unknown classes. SL_ENOMEM. */
 enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out);
 
-/* Take over a table of numbers [n_rows x width]. If the choice allows classes and all entries are classes, the table
- * becomes classes in place. */
-struct sl_targets sl_targets_take(float *numbers, uint32_t n_rows, uint32_t width, enum sl_target_choice choice);
+/* Take over n_rows classes. */
+struct sl_targets sl_targets_take_classes(int32_t *classes, uint32_t n_rows);
+
+/* Take over a table of numbers [n_rows x width], also on failure. `choice` is ANY or NUMBERS. With ANY, a single column
+ * of classes becomes classes in place. `where` (a file) begins the message. SL_EFILE: with ANY, a single column of
+ * whole numbers that are not all classes. */
+enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_rows, uint32_t width,
+                               enum sl_target_choice choice, struct sl_targets *out);
 
 /* Widen the range of classes to n at least. Targets that are numbers stay. */
 void sl_targets_widen(struct sl_targets *targets, uint32_t n);
