@@ -226,6 +226,12 @@ for data in unknown bare fewer partly; do
     expect 0 "^dataset +$data: 3000 vertices, .* 5 classes" ${score/.\/made/.\/$data} --predict $data.npy
     cmp -s all.npy $data.npy || complain "$data: other scores than of the whole dataset"
 done
+# Without targets no objective is wrong.
+# shellcheck disable=SC2086
+for options in '--objective regression' '--objective labels' '--objective class' '--loss absolute' '--best-by mse'; do
+    expect 0 '' ${score/.\/made/.\/bare} $options --predict bare.npy
+    cmp -s all.npy bare.npy || complain "$options: other scores than of the whole dataset"
+done
 for data in unknown bare; do
     # shellcheck disable=SC2086
     expect 1 'no training vertices|no label|raw/node-label' ${run/.\/made/.\/$data} --epochs 1

@@ -10,7 +10,7 @@
 
 #include "codelets/entryloss.h"
 #include "codelets/loss.h"
-#include "runtime/objective/objective.h"
+#include "runtime/objective/collect.h"
 
 #ifdef SL_REAL_DOUBLE
 #define SAME 1e-12
@@ -223,6 +223,57 @@ static void test_scores(void **state)
     json_decref(root);
 }
 
+/* A nan output makes scores nan: they do not rise by what is left out. */
+static void test_nan_outputs(void **state)
+{
+    static const char *const names[2][3] = {{"ap", "auc", "ap"}, {"mse", "mae", "r2"}};
+    json_t *root = case_of("objectives");
+    float outputs[N * C];
+    (void)state;
+    table_of(root, "outputs", outputs);
+    for (uint32_t k = 0; k < 2; k++) {
+        float targets[N * C];
+        struct sl_dataset d;
+        table_of(root, k == 0 ? "labels" : "numbers", targets);
+        hand_dataset(outputs, targets, false, &d);
+        for (uint32_t c = 0; c < C; c++) {
+            d.features.dense[3 * C + c] = NAN;
+        }
+        struct sl_scores scores = scores_by_hand(&d, SL_OBJECTIVE_AUTO, 1);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_true(isnan(score_of(&scores, names[k][i]).valid));
+        }
+        sl_dataset_free(&d);
+    }
+    json_decref(root);
+}
+
+static void test_pairs(void **state)
+{
+    struct sl_pair pairs[] = {{3, 1}, {1, 0}, {2, 1}, {0, 0}};
+    (void)state;
+    assert_true(sl_pairs_area(pairs, 4) == 1 && sl_pairs_precision(pairs, 4) == 1);
+    assert_true(isnan(sl_pairs_area(pairs, 2)) && isnan(sl_pairs_precision(pairs, 2))); /* negatives alone */
+    pairs[2].z = (sl_real)NAN;
+    assert_true(isnan(sl_pairs_area(pairs, 4)) && isnan(sl_pairs_precision(pairs, 4)));
+}
+
+/* Any number is better than nan. */
+static void test_better(void **state)
+{
+    (void)state;
+    for (int larger = 0; larger < 2; larger++) {
+        struct sl_scores two = {.n = 1, .score = {{.valid = 2, .larger_is_better = larger == 1}}};
+        struct sl_scores three = {.n = 1, .score = {{.valid = 3, .larger_is_better = larger == 1}}};
+        struct sl_scores none = {.n = 1, .score = {{.valid = NAN, .larger_is_better = larger == 1}}};
+        assert_int_equal(sl_scores_better(&three, &two), larger == 1);
+        assert_int_equal(sl_scores_better(&two, &three), larger == 0);
+        assert_true(sl_scores_better(&two, &none));
+        assert_false(sl_scores_better(&none, &two));
+        assert_false(sl_scores_better(&none, &none) || sl_scores_better(&two, &two));
+    }
+}
+
 /* ---- steps ---- */
 
 /* Targets of a generated graph: labels or numbers. Some entries of some vertices are unknown, never all; column 0 has
@@ -396,6 +447,30 @@ static void test_mean_over_known(void **state)
 
 /* ---- the choice ---- */
 
+/* Without known targets and epochs any objective is allowed. */
+static void test_no_targets(void **state)
+{
+    static const char *const options[][2] = {
+        {"objective", "regression"}, {"objective", "labels"}, {"loss", "absolute"}, {"best-by", "mse"}};
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&small, &dataset);
+    memset(dataset.targets.data, 0xff, sl_targets_bytes(&dataset.targets));
+    dataset.train.n = dataset.valid.n = dataset.test.n = 0;
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        expect_ok(sl_settings_init(&settings));
+        settings.epochs = 0;
+        expect_ok(sl_option_set(sl_settings_table_of(&settings), options[k][0], options[k][1], &settings));
+        expect_ok(sl_objective_open(&settings, &dataset, &objective));
+        assert_true(objective.unknown && objective.n_outputs == 4 && objective.best_by == 0);
+        sl_objective_close(&objective);
+        sl_settings_free(&settings);
+    }
+    sl_dataset_free(&dataset);
+}
+
 static void expect_refused(const struct sl_dataset *dataset, const char *option, const char *value, const char *part)
 {
     struct sl_objective objective;
@@ -467,17 +542,67 @@ static void test_weights(void **state)
     }
     expect_near("mass", objective.mass_all, sum, 1e-6 * sum);
     sl_objective_close(&objective);
-    static const char *const bad[] = {"1\n2\n-1\n4\n", "1\n2\nnan\n4\n", "1\n2\n3\n", "1\ninf\n3\n4\n"};
+    static const char *const bad[] = {"0.5,1\n1,1\n1,1\n1,1\n", "1\n2\n-1\n4\n", "1\n2\nnan\n4\n", "1\n2\n3\n",
+                                      "1\ninf\n3\n4\n"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, bad[k], strlen(bad[k]), 0), (ssize_t)strlen(bad[k]));
-        expect_refused(&dataset, "class-weights", path, path);
+        expect_refused(&dataset, "class-weights", path, k == 0 ? "found 2 numbers a line" : path);
     }
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(pwrite(fd, "0\n0\n0\n0\n", 8, 0), 8); /* no mass at all: no loss, no step */
     expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", path, &settings));
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
     assert_true(objective.mass_all == 0 && sl_objective_scale(&objective, 1, dataset.train.ids) == 0);
+    sl_objective_close(&objective);
+    close(fd);
+    remove(path);
+    sl_settings_free(&settings);
+    sl_dataset_free(&dataset);
+}
+
+/* The loss over the training vertices of an answer q that is the same for all. */
+static double loss_of_constant(const struct sl_dataset *d, const struct sl_objective *o, const double *q)
+{
+    double loss = 0;
+    double mass = 0;
+    for (uint32_t i = 0; i < d->train.n; i++) {
+        int32_t y = d->targets.classes[d->train.ids[i]];
+        mass += (double)o->weights[y];
+        loss -= (1 - o->smoothing) * (double)o->weights[y] * log(q[y]);
+        for (uint32_t c = 0; c < o->n_outputs; c++) {
+            loss -= o->smoothing / o->n_outputs * (double)o->weights[c] * log(q[c]);
+        }
+    }
+    return loss / mass;
+}
+
+/* With weights and smoothing: no answer is better than the guess, and the best answer is as good. */
+static void test_weighted_guess(void **state)
+{
+    struct sl_objective objective;
+    struct sl_settings settings;
+    struct sl_dataset dataset;
+    char path[] = "/tmp/starling-weights-XXXXXX";
+    int fd = mkstemp(path);
+    double least = INFINITY;
+    (void)state;
+    make_dataset(&small, &dataset);
+    expect_ok(sl_settings_init(&settings));
+    settings.label_smoothing = 0.5;
+    assert_int_equal(pwrite(fd, "1\n2\n3\n9\n", 8, 0), 8);
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", path, &settings));
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    for (int a = 1; a < 98; a++) {
+        for (int b = 1; a + b < 99; b++) {
+            for (int c = 1; a + b + c < 100; c++) {
+                double q[4] = {a / 100.0, b / 100.0, c / 100.0, (100 - a - b - c) / 100.0};
+                least = fmin(least, loss_of_constant(&dataset, &objective, q));
+            }
+        }
+    }
+    assert_true(objective.guess <= least + 1e-6);
+    expect_near("guess", objective.guess, least, 2e-3);
     sl_objective_close(&objective);
     close(fd);
     remove(path);
@@ -515,9 +640,11 @@ static void test_guesses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_class_losses),    cmocka_unit_test(test_entry_losses), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_invisible),       cmocka_unit_test(test_bf16),         cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_mean_over_known), cmocka_unit_test(test_weights),      cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_class_losses),    cmocka_unit_test(test_entry_losses),   cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_invisible),       cmocka_unit_test(test_bf16),           cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_mean_over_known), cmocka_unit_test(test_weights),        cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_nan_outputs),     cmocka_unit_test(test_pairs),          cmocka_unit_test(test_better),
+        cmocka_unit_test(test_no_targets),      cmocka_unit_test(test_weighted_guess),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

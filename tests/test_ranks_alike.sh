@@ -163,6 +163,10 @@ refuse 'rank 1: dataset .*nowhere' "${command[@]}"
 
 two "$coop" "$sampled --load weights" "$coop" "$sampled --load others"
 refuse "rank 1: --load: found 'hash .*', expected 'hash .*' as rank 0 has" "${command[@]}"
+printf '1\n2\n3\n' >classes && cp classes same && printf '1\n2\n4\n' >unequal
+train "$sampled --class-weights classes" "$sampled --class-weights same"
+two "$coop" "$sampled --class-weights classes" "$coop" "$sampled --class-weights unequal"
+refuse "rank 1: --class-weights: found 'hash .*', expected 'hash .*' as rank 0 has" "${command[@]}"
 two "$coop" "$sampled --load weights" "$coop" "$sampled --load nothing"
 refuse 'rank 1: nothing' "${command[@]}"
 

@@ -53,12 +53,34 @@ static void test_types(void **state)
     assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\n"), 2, SL_TARGETS_NUMBERS, &t));
     assert_true(t.type == SL_TARGET_NUMBER && t.width == 1 && t.numbers[1] == -1);
     sl_targets_free(&t);
-    static const char *const numbers[] = {"3\n0.5\n", "65536\n1\n", "-2\n1\n"};
+    static const char *const numbers[] = {"3\n0.5\n", "65536\n1.5\n", "-2\n0.25\n"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         assert_ok(sl_csv_read_targets(put_text("c.csv", numbers[i]), 2, SL_TARGETS_ANY, &t));
         assert_true(t.type == SL_TARGET_NUMBER && !sl_targets_are_labels(&t));
         sl_targets_free(&t);
     }
+    static const char *const whole[] = {"nan\n-100\n", "1\n70000\n"}; /* ignored entries, ids */
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        const char *path = put_text("c.csv", whole[i]);
+        assert_refused(sl_csv_read_targets(path, 2, SL_TARGETS_ANY, &t), SL_EFILE,
+                       i == 0 ? "c.csv: targets are whole numbers, but not classes from 0 to 65535 (vertex 1 has -100)"
+                              : "(vertex 1 has 70000); say --objective regression");
+        assert_refused(sl_csv_read_targets(path, 2, SL_TARGETS_CLASSES, &t), SL_EFILE,
+                       "c.csv:2: expected one class from 0 to 65535, or nan");
+        assert_ok(sl_csv_read_targets(path, 2, SL_TARGETS_NUMBERS, &t));
+        assert_true(t.type == SL_TARGET_NUMBER);
+        sl_targets_free(&t);
+    }
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "1,0\n"), 1, SL_TARGETS_CLASSES, &t), SL_EFILE,
+                   "c.csv:1: expected one class");
+    const char *classes = put_text("c.csv", "2\nnan\n");
+    assert_survives_no_memory(sl_csv_read_targets(classes, 2, SL_TARGETS_CLASSES, &t));
+    assert_true(t.type == SL_TARGET_CLASS && t.n_classes == 3 && t.width == 1 && t.classes[1] == -1);
+    sl_targets_free(&t);
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "0.5\nx\n"), 2, SL_TARGETS_ANY, &t), SL_EFILE,
+                   "c.csv:2: expected one class from 0 to 65535, another finite number, or nan");
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "0.5\nx\n"), 2, SL_TARGETS_NUMBERS, &t), SL_EFILE,
+                   "c.csv:2: expected one finite number, or nan");
     assert_survives_no_memory(sl_targets_make_unknown(3, &t));
     assert_true(t.type == SL_TARGET_CLASS && t.classes[2] == -1 && t.n_classes == 0);
     sl_targets_free(&t);
@@ -181,7 +203,7 @@ static void test_arrays(void **state)
     targets[4] = INFINITY;
     assert_refused(sl_dataset_new(&a, &d), SL_EINVAL, "target 1 of vertex 1 is inf");
     targets[3] = targets[4] = targets[5] = NAN;
-    assert_refused(sl_dataset_new(&a, &d), SL_EINVAL, "has no label");
+    assert_refused(sl_dataset_new(&a, &d), SL_EINVAL, "has no known target; expected vertices with known targets");
     a.targets = NULL;
     assert_refused(sl_dataset_new(&a, &d), SL_EINVAL, "labels is NULL");
 }
@@ -286,6 +308,51 @@ static void test_resume(void **state)
     sl_dataset_delete(d);
 }
 
+/* A resumed run has the class weights of the first run, from any file. */
+static void test_resume_with_weights(void **state)
+{
+    struct seen seen;
+    struct sl_dataset *d;
+    char options[3000];
+    (void)state;
+    fill(true);
+    struct sl_arrays a = arrays_of(60, 60);
+    assert_ok(sl_dataset_new(&a, &d));
+    snprintf(options, sizeof options, "checkpoint=%s epochs=1 class-weights=%s", in_folder("state"),
+             put_text("first", "1\n2\n3\n"));
+    assert_ok(run(false, options, d, &seen));
+    put_text("first", "1\n2\n4\n");
+    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=2 class-weights=%s", in_folder("state"),
+             in_folder("first"));
+    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--class-weights: found hash");
+    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=2", in_folder("state"));
+    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--class-weights: found no weights, expected hash");
+    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=2 class-weights=%s", in_folder("state"),
+             put_text("second", "1.0\n2\n3\n"));
+    assert_ok(run(false, options, d, &seen));
+    assert_true(seen.loss[2] > 0);
+    sl_dataset_delete(d);
+}
+
+/* A model of label sets is no model of the same 0 and 1 as numbers. */
+static void test_load(void **state)
+{
+    struct seen seen;
+    struct sl_dataset *d;
+    char options[1200];
+    (void)state;
+    fill(true);
+    struct sl_arrays a = arrays_of(60, 60);
+    assert_ok(sl_dataset_new(&a, &d));
+    snprintf(options, sizeof options, "epochs=1 save=%s", in_folder("model"));
+    assert_ok(run(false, options, d, &seen));
+    snprintf(options, sizeof options, "epochs=0 load=%s", in_folder("model"));
+    assert_ok(run(false, options, d, &seen));
+    snprintf(options, sizeof options, "epochs=0 objective=regression load=%s", in_folder("model"));
+    assert_refused(run(false, options, d, &seen), SL_EFILE, "--objective: found 'regression', expected 'labels'");
+    sl_dataset_delete(d);
+}
+
 /* --predict has the outputs of all columns; those of the loss are the same. */
 static void test_predict(void **state)
 {
@@ -318,10 +385,16 @@ static void test_predict(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_csv),     with_folder(test_types),
-        with_folder(test_dataset), with_folder(test_classes_as_numbers),
-        with_folder(test_arrays),  with_folder(test_sessions),
-        with_folder(test_resume),  with_folder(test_predict),
+        with_folder(test_csv),
+        with_folder(test_types),
+        with_folder(test_dataset),
+        with_folder(test_classes_as_numbers),
+        with_folder(test_arrays),
+        with_folder(test_sessions),
+        with_folder(test_resume),
+        with_folder(test_predict),
+        with_folder(test_resume_with_weights),
+        with_folder(test_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

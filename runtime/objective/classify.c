@@ -57,22 +57,29 @@ done:
     return st;
 }
 
-/* The cross entropy of the best constant answer: the entropy of the (weighted, smoothed) classes, in nats. */
+static double weight_of(const struct sl_objective *o, uint32_t c)
+{
+    return o->weights != NULL ? (double)o->weights[c] : 1;
+}
+
+/* The loss of the best constant answer, in nats: without weights the entropy of the (smoothed) classes. Class c has the
+ * share t_c of the loss. With weights and smoothing together the shares do not add up to 1. */
 static double entropy_of(const struct sl_objective *o, const double *counts)
 {
     double n = 0;
-    double entropy = 0;
+    double mass = 0;
+    double total = 0;
+    double sum = 0;
     for (uint32_t c = 0; c < o->n_outputs; c++) {
-        n += counts[c] * (o->weights != NULL ? (double)o->weights[c] : 1);
+        n += counts[c];
+        mass += counts[c] * weight_of(o, c);
     }
-    for (uint32_t c = 0; c < o->n_outputs; c++) {
-        double share = counts[c] * (o->weights != NULL ? (double)o->weights[c] : 1) / n;
-        share = (1 - o->smoothing) * share + o->smoothing / o->n_outputs;
-        if (share > 0) {
-            entropy -= share * log(share);
-        }
+    for (uint32_t c = 0; c < o->n_outputs && mass > 0; c++) {
+        double t = weight_of(o, c) * ((1 - o->smoothing) * counts[c] + o->smoothing / o->n_outputs * n) / mass;
+        total += t;
+        sum -= t > 0 ? t * log(t) : 0;
     }
-    return entropy;
+    return total > 0 ? sum + total * log(total) : 0;
 }
 
 static enum sl_status count_empty(const struct sl_targets *targets, uint32_t *n_out)
@@ -253,7 +260,7 @@ static enum sl_status set_area(const struct sl_outputs *outputs, const struct ta
         sl_vertex first = shards->part[outputs->chunk[k].part].first + outputs->chunk[k].row;
         for (uint32_t i = 0; i < outputs->chunk[k].n; i++, row++) {
             if (shards->set_of[first + i] == set) {
-                mine[n++] = (struct sl_pair){(double)t->margins[row], shards->targets.classes[first + i] == 1};
+                mine[n++] = (struct sl_pair){(sl_real)t->margins[row], shards->targets.classes[first + i] == 1};
             }
         }
     }

@@ -95,7 +95,7 @@ static size_t take_column(const struct sl_targets *targets, const struct set_row
     for (uint32_t i = 0; i < rows->n; i++) {
         float y = targets->numbers[(size_t)rows->id[i] * targets->width + c];
         if (!isnan(y)) {
-            out[n++] = (struct sl_pair){(double)rows->z[(size_t)i * targets->width + c], (double)y};
+            out[n++] = (struct sl_pair){rows->z[(size_t)i * targets->width + c], y};
         }
     }
     return n;
@@ -135,22 +135,21 @@ done:
 
 static int compare_pairs(const void *a, const void *b)
 {
-    double x = ((const struct sl_pair *)a)->z;
-    double y = ((const struct sl_pair *)b)->z;
+    sl_real x = ((const struct sl_pair *)a)->z;
+    sl_real y = ((const struct sl_pair *)b)->z;
     return (x > y) - (x < y);
 }
 
-/* Remove pairs whose z is nan, and sort the others. Returns their number. */
-static size_t order(struct sl_pair *pairs, size_t n)
+/* Sort the pairs. Returns false if a z is nan: it has no rank. */
+static bool order(struct sl_pair *pairs, size_t n)
 {
-    size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!isnan(pairs[i].z)) {
-            pairs[kept++] = pairs[i];
+        if (isnan(pairs[i].z)) {
+            return false;
         }
     }
-    qsort(pairs, kept, sizeof *pairs, compare_pairs);
-    return kept;
+    qsort(pairs, n, sizeof *pairs, compare_pairs);
+    return true;
 }
 
 /* Pairs with the same z. */
@@ -175,7 +174,9 @@ double sl_pairs_area(struct sl_pair *pairs, size_t n)
     double n_positive = 0;
     double n_negative = 0;
     double below = 0; /* pairs in the right order; ties count half */
-    n = order(pairs, n);
+    if (!order(pairs, n)) {
+        return NAN;
+    }
     for (size_t i = 0; i < n;) {
         struct tie tie = tie_at(pairs, n, i);
         below += tie.positive * (n_negative + tie.negative / 2);
@@ -192,7 +193,9 @@ double sl_pairs_precision(struct sl_pair *pairs, size_t n)
     double found = 0;
     double seen = 0;
     double sum = 0;
-    n = order(pairs, n);
+    if (!order(pairs, n)) {
+        return NAN;
+    }
     for (size_t i = 0; i < n; i++) {
         n_positive += pairs[i].y > 0;
     }
@@ -201,7 +204,7 @@ double sl_pairs_precision(struct sl_pair *pairs, size_t n)
     }
     for (size_t end = n; end > 0;) {
         double before = found;
-        double z = pairs[end - 1].z;
+        sl_real z = pairs[end - 1].z;
         for (; end > 0 && pairs[end - 1].z == z; end--) {
             found += pairs[end - 1].y > 0;
             seen++;

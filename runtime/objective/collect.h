@@ -10,7 +10,8 @@
 
 /* An output and its known target. */
 struct sl_pair {
-    double z, y;
+    sl_real z;
+    float y;
 };
 
 /* Gather the known entries of a set (SL_SET_VALID, ..), column by column, at rank 0, and call `add` for each column
@@ -23,11 +24,11 @@ enum sl_status sl_outputs_columns(const struct sl_outputs *outputs, uint8_t set,
 enum sl_status sl_pairs_gather(const struct sl_pair *mine, size_t n, struct sl_pair **out, size_t *n_out);
 
 /* Area under the ROC curve: the probability that an entry with y = 1 has a larger z than an entry with y = 0. Ties
- * count half. NaN without both kinds. Sorts the pairs, and leaves out a z that is nan. */
+ * count half. NaN without both kinds, and if a z is nan. Sorts the pairs. */
 double sl_pairs_area(struct sl_pair *pairs, size_t n);
 
 /* Average precision as in scikit-learn: sum over the distinct z, from the largest down, of precision times the rise of
- * recall. NaN without both kinds. Sorts the pairs, and leaves out a z that is nan. */
+ * recall. NaN without both kinds, and if a z is nan. Sorts the pairs. */
 double sl_pairs_precision(struct sl_pair *pairs, size_t n);
 
 #endif

@@ -141,7 +141,7 @@ static void add_label(void *context, struct sl_pair *pairs, size_t n)
         hits += positive && answer;
         misses += positive && !answer;
         alarms += !positive && answer;
-        sums->loss += sl_entryloss_of_entry(SL_ENTRY_SIGMOID, (sl_real)pairs[i].z, (float)pairs[i].y);
+        sums->loss += sl_entryloss_of_entry(SL_ENTRY_SIGMOID, pairs[i].z, pairs[i].y);
     }
     sums->n += (double)n;
     sums->hits += hits;
@@ -149,9 +149,9 @@ static void add_label(void *context, struct sl_pair *pairs, size_t n)
     sums->alarms += alarms;
     sums->f1 += f1_of(hits, misses, alarms);
     sums->n_f1 += n > 0;
-    double area = sl_pairs_area(pairs, n);
-    if (!isnan(area)) {
-        sums->auc += area;
+    double positive = hits + misses;
+    if (positive > 0 && positive < (double)n) {
+        sums->auc += sl_pairs_area(pairs, n);
         sums->ap += sl_pairs_precision(pairs, n);
         sums->n_both++;
     }

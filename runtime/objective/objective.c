@@ -4,10 +4,13 @@
  * The choice of an objective, masses, and lists of scores. */
 #include "runtime/objective/objective.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "partition/csv.h"
+#include "support/file.h"
+#include "support/lines.h"
 #include "support/memory.h"
 #include "tasks/rows.h"
 
@@ -35,6 +38,9 @@ bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b)
 {
     double now = a->score[a->best_by].valid;
     double before = b->score[a->best_by].valid;
+    if (isnan(now) || isnan(before)) {
+        return isnan(before) && !isnan(now);
+    }
     return a->score[a->best_by].larger_is_better ? now > before : now < before;
 }
 
@@ -103,6 +109,16 @@ static enum sl_status check_options(const struct sl_settings *s, const struct sl
                    needed);
 }
 
+static bool some_known(const struct sl_targets *targets)
+{
+    for (uint32_t v = 0; v < targets->n_rows; v++) {
+        if (sl_targets_known(targets, v)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum sl_status sl_objective_open(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                  struct sl_objective *out)
 {
@@ -112,9 +128,17 @@ enum sl_status sl_objective_open(const struct sl_settings *settings, const struc
                                  .loss = settings->loss,
                                  .smoothing = settings->label_smoothing,
                                  .mass_each = 1};
+    if (settings->epochs == 0 && !some_known(&dataset->targets)) {
+        out->n_outputs = sl_targets_outputs(&dataset->targets);
+        out->unknown = true;
+        return SL_OK;
+    }
     SL_TRY(st, check_options(settings, out->kind), undo);
     SL_TRY(st, out->kind->open(settings, dataset, out), undo);
     SL_TRY(st, find_best_by(settings, out), undo);
+    if (out->weights != NULL) {
+        out->sum = sl_checksum(0, out->weights, out->n_outputs * sizeof *out->weights);
+    }
     out->mass_all = out->mass_each * dataset->train.n;
     if (out->mass != NULL) {
         out->mass_all = 0;
@@ -163,13 +187,23 @@ void sl_objective_close(struct sl_objective *o)
     *o = (struct sl_objective){0};
 }
 
+void sl_objective_identify(const struct sl_objective *o, char out[SL_SUM_BYTES])
+{
+    if (o->weights == NULL) {
+        snprintf(out, SL_SUM_BYTES, "no weights");
+    } else {
+        snprintf(out, SL_SUM_BYTES, "hash %016" PRIx64, o->sum);
+    }
+}
+
 void sl_objective_warn(const struct sl_objective *o, FILE *stream)
 {
     if (o->n_empty > 0 && o->kind == &sl_classify) {
-        fprintf(stream, "warning   %u of %u classes have no vertex: classes are numbered from 0 to the largest label\n",
-                o->n_empty, o->n_outputs);
+        sl_print_line(stream, "warning",
+                      "%u of %u classes have no vertex: classes are numbered from 0 to the largest label", o->n_empty,
+                      o->n_outputs);
     } else if (o->n_empty > 0) {
-        fprintf(stream, "warning   %u of %u labels have no positive training vertex\n", o->n_empty, o->n_outputs);
+        sl_print_line(stream, "warning", "%u of %u labels have no positive training vertex", o->n_empty, o->n_outputs);
     }
 }
 
@@ -205,16 +239,22 @@ enum sl_status sl_objective_read_weights(const char *path, uint32_t n_outputs, f
     if (st != SL_OK) {
         return st;
     }
+    if (table.width != 1) {
+        st = sl_fail(SL_EFILE, "%s: expected one weight a line, found %u numbers a line", path, table.width);
+        goto fail;
+    }
     for (uint32_t c = 0; c < n_outputs; c++) {
-        if (table.width != 1 || !(table.numbers[c] >= 0)) {
+        if (!(table.numbers[c] >= 0)) {
             st = sl_fail(SL_EFILE, "%s:%u: expected one weight, 0 or more, found %g", path, c + 1,
-                         (double)table.numbers[(size_t)c * table.width]);
-            sl_targets_free(&table);
-            return st;
+                         (double)table.numbers[c]);
+            goto fail;
         }
     }
     *out = table.numbers;
     return SL_OK;
+fail:
+    sl_targets_free(&table);
+    return st;
 }
 
 enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const char *name, struct sl_objective *out)

@@ -28,6 +28,8 @@ struct sl_objective {
     float *mass;      /* [N], by new id; before sl_objective_place by dataset id. NULL: all are equal */
     uint32_t n_rows;  /* N */
     float *weights;   /* [n_outputs]; NULL: all 1 */
+    uint64_t sum;     /* checksum of the weights; 0: none */
+    bool unknown;     /* no target is known: the session only predicts */
     starpu_data_handle_t weights_handle;
     uint32_t n_empty; /* outputs without a vertex: classes of no vertex, labels without a positive training vertex */
 };
@@ -92,8 +94,9 @@ void sl_objective_warn(const struct sl_objective *objective, FILE *stream);
 
 extern const struct sl_objective_kind sl_classify, sl_label_sets, sl_regression;
 
-/* Choose the objective that the settings and the type of the targets ask for. SL_EINVAL, SL_EFILE, SL_ENOMEM. On
- * failure *out is empty. */
+/* Choose the objective that the settings and the type of the targets ask for. With 0 epochs and no known target the
+ * options of the objective are not checked: there are no scores. SL_EINVAL, SL_EFILE, SL_ENOMEM. On failure *out is
+ * empty. */
 enum sl_status sl_objective_open(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                  struct sl_objective *out);
 
@@ -102,6 +105,10 @@ enum sl_status sl_objective_place(struct sl_objective *objective, const struct s
 
 /* Wait for the readers of the weights, free everything. An empty struct is allowed. */
 void sl_objective_close(struct sl_objective *objective);
+
+/* Identify the weights in a text for comparisons and messages. */
+#define SL_SUM_BYTES 32
+void sl_objective_identify(const struct sl_objective *objective, char out[SL_SUM_BYTES]);
 
 /* The objective of the shards. */
 const struct sl_objective *sl_objective_of(const struct sl_shards *shards);
@@ -113,7 +120,8 @@ double sl_objective_scale_all(const struct sl_objective *objective, const struct
 /* The scores of an objective, all values NaN. */
 void sl_objective_scores(const struct sl_objective *objective, const struct sl_shards *shards, struct sl_scores *out);
 
-/* Whether the validation score of `a` is better than that of `b`, by the score that selects. */
+/* Whether the validation score of `a` is better than the score of `b`, by the score that selects. Any number is better
+ * than NaN. */
 bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b);
 
 /* ---- for the kinds ---- */

@@ -112,7 +112,7 @@ static double r2_of(double squared, double spread)
     if (spread > 0) {
         return 1 - squared / spread;
     }
-    return squared > 0 ? 0 : 1;
+    return isnan(squared) ? NAN : squared > 0 ? 0 : 1;
 }
 
 static void add_column(void *context, struct sl_pair *pairs, size_t n)
@@ -123,15 +123,16 @@ static void add_column(void *context, struct sl_pair *pairs, size_t n)
     double spread = 0;
     bool equal = true;
     for (size_t i = 0; i < n; i++) {
-        double off = pairs[i].z - pairs[i].y;
-        mean += pairs[i].y;
+        double off = (double)pairs[i].z - (double)pairs[i].y;
+        mean += (double)pairs[i].y;
         equal = equal && pairs[i].y == pairs[0].y;
         squared += off * off;
         sums->absolute += fabs(off);
     }
     mean /= (double)n;
     for (size_t i = 0; i < n && !equal; i++) { /* equal targets have no spread, whatever the rounding of their mean */
-        spread += (pairs[i].y - mean) * (pairs[i].y - mean);
+        double off = (double)pairs[i].y - mean;
+        spread += off * off;
     }
     sums->squared += squared;
     sums->n += (double)n;

@@ -111,7 +111,7 @@ static const struct sl_option options[] = {
      .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gcnii: deep "
              "graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm",
+             "after layer norm. gin: graph isomorphism network, a sum and two products",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gin: sums",
      .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
@@ -318,7 +318,7 @@ static const struct sl_option options[] = {
      .argument = "balanced|FILE",
      .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
              "more. FILE: one number a line",
-     .spread = PATH, .peers = "class-weight,pos-weight,balance"},
+     .change = DATA, .spread = PATH, .peers = "class-weight,pos-weight,balance"},
     {.name = "label-smoothing", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(label_smoothing),
      .initial = "0", .max = 0.9999, .argument = "X",
      .help = "Share of a vertex's target that is spread over all classes (class only)",

@@ -200,8 +200,8 @@ done:
     return st;
 }
 
-/* Score all vertices. Among equal validation scores the earliest counts as best. If the validation set is empty,
- * the last evaluation counts as best. */
+/* Score all vertices. Among equal validation scores the earliest counts as best, and nan is worse than any
+ * number. If the validation set is empty, the last evaluation counts as best. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
     struct sl_inference wanted = {0};
@@ -216,8 +216,8 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
     bool first = t->best == NULL;
-    bool blind = isnan(out->scores.score[out->scores.best_by].valid);
-    if (first || blind || sl_scores_better(&out->scores, &t->state.best)) {
+    bool blind = first || isnan(t->state.best.score[out->scores.best_by].valid);
+    if (blind || sl_scores_better(&out->scores, &t->state.best)) {
         t->state.best = out->scores;
         t->state.best_epoch = epoch;
         t->state.n_worse = 0;

@@ -80,8 +80,13 @@ done:
 
 static enum sl_target_choice target_choice(const struct sl_settings *s)
 {
-    bool numbers = s->objective == SL_OBJECTIVE_LABELS || s->objective == SL_OBJECTIVE_REGRESSION;
-    return numbers ? SL_TARGETS_NUMBERS : SL_TARGETS_ANY;
+    switch ((enum sl_objective_name)s->objective) {
+    case SL_OBJECTIVE_CLASS: return SL_TARGETS_CLASSES;
+    case SL_OBJECTIVE_LABELS: return SL_TARGETS_NUMBERS;
+    case SL_OBJECTIVE_REGRESSION: return SL_TARGETS_NUMBERS;
+    case SL_OBJECTIVE_AUTO: break;
+    }
+    return SL_TARGETS_ANY;
 }
 
 /* A split left open is the split that the run in the checkpoint began with. */

@@ -20,6 +20,7 @@
 /* A file's metadata has the options `of_model` as option.NAME, as checkpoints have. */
 #define KEY_BYTES 48
 #define MAX_MODEL_OPTIONS 32
+#define OBJECTIVE_KEY "objective" /* the objective that --objective auto chose, or the given one */
 
 /* Compare the options in the file's metadata. A file of another program has none: then only its tensors are
  * checked. */
@@ -47,6 +48,17 @@ static enum sl_status match_options(const struct sl_settings *settings, const st
     return st;
 }
 
+/* Without targets no output is compared with anything, and any objective fits. */
+static enum sl_status match_objective(const struct sl_objective *objective, const struct sl_tensors *file)
+{
+    const char *then = sl_tensors_metadata(file, OBJECTIVE_KEY);
+    if (then == NULL || objective->unknown || strcmp(objective->kind->name, then) == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EFILE, "--objective: found '%s', expected '%.40s', with which the model in %.300s was trained",
+                   objective->kind->name, then, file->path);
+}
+
 enum sl_status sl_outputs_count(const struct sl_settings *settings, uint32_t *out)
 {
     struct sl_tensors tensors;
@@ -70,6 +82,7 @@ enum sl_status sl_outputs_load_model(struct sl_session *t)
         return st;
     }
     SL_TRY(st, match_options(t->settings, &tensors), done);
+    SL_TRY(st, match_objective(&t->objective, &tensors), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
     st = sl_model_set_tensors(&t->model, false, &tensors);
     sl_model_release(&t->model);
@@ -138,7 +151,7 @@ done:
 
 /* The metadata of a model's file. */
 struct model_labels {
-    struct sl_metadata entry[4 + MAX_MODEL_OPTIONS];
+    struct sl_metadata entry[5 + MAX_MODEL_OPTIONS];
     uint32_t n;
     char key[MAX_MODEL_OPTIONS][KEY_BYTES];
     char *value[MAX_MODEL_OPTIONS];
@@ -159,6 +172,9 @@ static enum sl_status make_labels(const struct sl_session *t, struct model_label
     add_label(out, "format", "pt");
     add_label(out, "dataset", t->name);
     add_label(out, "model", sl_model_kind(t->settings->model)->name);
+    if (!t->objective.unknown) {
+        add_label(out, OBJECTIVE_KEY, t->objective.kind->name);
+    }
     if (t->synthetic) {
         add_label(out, "synthetic", "yes");
     }

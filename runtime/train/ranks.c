@@ -162,6 +162,14 @@ done:
     return st;
 }
 
+/* The paths of --class-weights may differ. */
+static enum sl_status match_class_weights(const struct sl_objective *objective)
+{
+    char mine[SL_SUM_BYTES];
+    sl_objective_identify(objective, mine);
+    return sl_ranks_match_text("--class-weights", mine, "give all ranks the same weights");
+}
+
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
     enum sl_status st = SL_OK;
@@ -171,7 +179,7 @@ enum sl_status sl_ranks_match_data(const struct sl_session *t)
         st = sl_ranks_match_text(label, t->identity.text[i],
                                  "give all ranks the same --dataset, --split and --features");
     }
-    return st;
+    return st == SL_OK ? match_class_weights(&t->objective) : st;
 }
 
 enum sl_status sl_ranks_match_parts(const struct sl_session *t)

@@ -18,6 +18,7 @@
 #define N_NUMBERS (6 + 2 * SL_MAX_SCORES)
 #define KEY_BYTES 48
 #define SPLIT_KEY "split"
+#define WEIGHTS_KEY "data.class-weights"
 
 /* ---- saving ---- */
 
@@ -28,6 +29,7 @@ struct labels {
     char **option; /* values, by position in the option table */
     char (*key)[KEY_BYTES];
     char part[SL_N_DATA_PARTS][KEY_BYTES];
+    char weights[SL_SUM_BYTES];
     char number[N_NUMBERS][40];
     char score[2 * SL_MAX_SCORES][KEY_BYTES];
     uint32_t n_numbers;
@@ -97,7 +99,7 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
     enum sl_status st;
     SL_TRY(
         st,
-        sl_alloc(n + SL_N_DATA_PARTS + N_NUMBERS + 3, sizeof *labels->entry, "a checkpoint's metadata", &labels->entry),
+        sl_alloc(n + SL_N_DATA_PARTS + N_NUMBERS + 4, sizeof *labels->entry, "a checkpoint's metadata", &labels->entry),
         done);
     SL_TRY(st, sl_alloc_zero(n, sizeof *labels->option, "a checkpoint's options", &labels->option), done);
     SL_TRY(st, sl_alloc(n, sizeof *labels->key, "a checkpoint's options", &labels->key), done);
@@ -106,6 +108,8 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
         name_part(i, labels->part[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->part[i], t->identity.text[i]};
     }
+    sl_objective_identify(&t->objective, labels->weights);
+    labels->entry[labels->n++] = (struct sl_metadata){WEIGHTS_KEY, labels->weights};
     labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
     labels->entry[labels->n++] = (struct sl_metadata){SPLIT_KEY, t->split};
     labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
@@ -303,6 +307,27 @@ static const char *choice_of(const struct sl_tensors *checkpoint, const char *op
     return sl_text_or(sl_tensors_metadata(checkpoint, key), "");
 }
 
+/* A file of --class-weights may have moved. */
+static enum sl_status match_class_weights(const struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    const char *then = sl_tensors_metadata(checkpoint, WEIGHTS_KEY);
+    char now[SL_SUM_BYTES];
+    if (then == NULL) {
+        return sl_fail(SL_EFILE, "%s: it does not say what its class weights were; it is no checkpoint",
+                       checkpoint->path);
+    }
+    sl_objective_identify(&t->objective, now);
+    if (strcmp(now, then) != 0) {
+        const char *option = choice_of(checkpoint, "class-weights");
+        return sl_fail(
+            SL_EINVAL,
+            "--class-weights: found %s, expected %.40s (%.100s), which the run in %.200s began with; use the "
+            "same weights, or start afresh in another --checkpoint folder",
+            now, then, option[0] != '\0' ? option : "not given", t->settings->checkpoint);
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
@@ -326,7 +351,7 @@ enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_t
                            features);
         }
     }
-    return SL_OK;
+    return match_class_weights(t, checkpoint);
 }
 
 static enum sl_status load_scores(struct sl_session *t, const struct sl_tensors *checkpoint)

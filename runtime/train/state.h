@@ -20,8 +20,8 @@ enum sl_status sl_state_save(struct sl_session *session);
  * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint);
 
-/* Check the session's identity against the checkpoint. SL_EINVAL: other data (the message names the part and its two
- * identities). SL_EFILE. */
+/* Check the session's identity and its class weights against the checkpoint. SL_EINVAL: other data (the message names
+ * the part and its two identities). SL_EFILE. */
 enum sl_status sl_state_match_data(const struct sl_session *session, const struct sl_tensors *checkpoint);
 
 /* The name of the split that the run in the checkpoint began with; NULL: unknown. */
