@@ -125,25 +125,34 @@ static void judge(enum sl_status st)
 
 /* ---- text ---- */
 
+static const enum sl_target_choice choices[] = {SL_TARGETS_ANY, SL_TARGETS_CLASSES, SL_TARGETS_NUMBERS};
+
+static void read_targets(const char *path)
+{
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        struct sl_targets targets = {0};
+        judge(sl_csv_read_targets(path, N, choices[i], &targets));
+        sl_targets_free(&targets);
+    }
+}
+
 static void read_table(int which, const char *path)
 {
     uint64_t count;
     uint64_t n_edges = 3;
     sl_vertex *from = NULL;
     sl_vertex *to = NULL;
-    int32_t *labels = NULL;
     struct sl_ids ids = {0};
     struct sl_features features = {0};
     switch (which) {
     case 0: judge(sl_csv_read_count(path, &count)); break;
     case 1: judge(sl_csv_read_edges(path, N, n_edges, &from, &to)); break;
-    case 2: judge(sl_csv_read_labels(path, N, &labels)); break;
+    case 2: read_targets(path); break;
     case 3: judge(sl_csv_read_ids(path, N, &ids)); break;
     default: judge(sl_csv_read_features(path, N, &features)); break;
     }
     sl_free(from);
     sl_free(to);
-    sl_free(labels);
     sl_free(ids.ids);
     sl_features_free(&features);
 }
@@ -164,6 +173,8 @@ static void seed_csv(const char *folder)
                                         "0,1\n1,2\n3,2\n",
                                         "2"
                                         "0\n1\n2.0\n0\nnan\n1\n",
+                                        "2"
+                                        "0,1\n1,nan\n,0\n0,0.5\n1,1\n-2,1e9\n",
                                         "3"
                                         "3\n0\n",
                                         "4"
@@ -239,7 +250,6 @@ static void run_npy(const uint8_t *data, size_t n)
     const char *path = file_of(0, data, n);
     struct sl_npy array;
     struct sl_features features = {0};
-    int32_t *labels = NULL;
     uint32_t n_vertices = n % 2 == 0 ? N : SL_NONE;
     uint64_t n_edges;
     uint64_t count;
@@ -255,7 +265,11 @@ static void run_npy(const uint8_t *data, size_t n)
         sl_npy_free(&array);
     }
     judge(sl_npy_read_features(path, "node_feat", N, &features));
-    judge(sl_npy_read_labels(path, "node_label", N, &labels));
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        struct sl_targets targets = {0};
+        judge(sl_npy_read_targets(path, "node_label", N, choices[i], &targets));
+        sl_targets_free(&targets);
+    }
     judge(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
     judge(sl_npy_read_ids(path, "ids", N, &ids));
     judge(sl_npy_read_count(path, "num_nodes_list", N, &count));
@@ -263,7 +277,6 @@ static void run_npy(const uint8_t *data, size_t n)
     sl_npy_holds(path, "edge_feat");
     sl_free(ids.ids);
     sl_features_free(&features);
-    sl_free(labels);
     sl_free(from);
     sl_free(to);
 }
