@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 9, loss of targets that are numbers: a sum over the known entries of the seeds' outputs, and its gradient.
+ * Loss of targets that are numbers: a sum over the known entries of the seeds' outputs, and its gradient.
  *   before: codelets/dense.h of the last layer      after: backward, codelets/dense.h
  *
  *   loss = scale * sum of l(z_ic, y_ic) over the known entries (i, c);  GZ = scale * dl/dz, 0 at unknown entries

@@ -105,6 +105,9 @@ static enum sl_status open_archive(struct archive *archive)
 static enum sl_status find_member(const struct archive *archive, const char *name, zip_stat_t *out)
 {
     zip_int64_t index = zip_name_locate(archive->zip, name, ZIP_FL_ENC_RAW);
+    if (index < 0 && zip_error_code_zip(zip_get_error(archive->zip)) != ZIP_ER_NOENT) {
+        return failed(archive, zip_get_error(archive->zip));
+    }
     if (index < 0) {
         return sl_fail(SL_EFILE, "%s: expected a member '%s' in this archive, found none", archive->path, name);
     }
@@ -153,7 +156,7 @@ static enum sl_status inflate_member(const struct archive *archive, zip_file_t *
     char label[512];
     unsigned char *data;
     unsigned char more;
-    if (member->size / MAX_RATIO > member->comp_size) {
+    if (member->comp_size > archive->bytes || member->size / MAX_RATIO > member->comp_size) {
         return damaged(archive, "a member claims more contents than it can hold");
     }
     snprintf(label, sizeof label, "%.400s: an array", archive->path);

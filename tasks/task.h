@@ -4,10 +4,10 @@
  * Shared by all codelets: the run that a task belongs to, operations, how a task is filled and submitted, and how its
  * time is counted.
  *
- * A codelet file has kernels (plain functions), implementations, operations and submissions, in this order. StarPU
- * runs all tasks through sl_task_cpu and sl_task_cuda (tasks/entry.c), which call the implementation of the task's
- * operation. A submission fills a struct sl_task and ends with sl_task_submit, the only code of the program that
- * submits tasks to StarPU.
+ * A codelet file has kernels (plain functions), implementations, operations and submissions, in this order. All
+ * tasks run through sl_task_cpu and sl_task_cuda (tasks/entry.c), which call the implementation of the task's
+ * operation; a bundle (tasks/bundle.h) calls sl_task_cpu for each of its tasks. A submission fills a struct sl_task and
+ * ends with sl_task_submit. Only the empty tasks of runtime/pipe/recompute.c do without.
  */
 #ifndef SL_TASKS_TASK_H
 #define SL_TASKS_TASK_H

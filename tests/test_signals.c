@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/machine/signals.h: the first signal is a wish, the second the end. */
+ * sl_signals_install (runtime/starling.h): the first signal is a wish, the second the end. */
 #include "runtime/starling.h"
 
 #include <setjmp.h>

@@ -149,7 +149,8 @@ static size_t row_element(const struct sl_row_basis *basis)
 /* Whether the first layer's sums need no weight. Such sums are computed as soon as the input rows are gathered. */
 static bool sums_ahead(const struct sl_layer *first)
 {
-    return sl_layer_aggregates(first) && !first->training.project_first && !first->activates_input;
+    return sl_layer_aggregates(first) && !first->training.project_first && !first->activates_input &&
+           !first->learns_epsilon;
 }
 
 /* When a step has the rows of a role. */

@@ -400,6 +400,10 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
             goto done;
         }
     }
+    /* The average of replicas, t->model, leaves out numbers that are not trained: a fixed epsilon of gin. */
+    if (t->n_replicas > 1) {
+        SL_TRY(st, sl_replicas_spread(&t->model, 1, &t->replica[0]), done);
+    }
     if (sl_tensors_find(checkpoint, "best") != NULL) {
         SL_TRY(st, sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best), done);
         SL_TRY(st, sl_tensors_get(checkpoint, &best, t->best), done);
