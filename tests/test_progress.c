@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "support/lines.h"
+
 static char buffer[8192];
 
 static FILE *to_buffer(void)
@@ -73,6 +75,16 @@ static void lines_are_short(void **state)
         assert_non_null(strstr(buffer, " valid 100.0 % test 100.0 % time "));
         assert_true(strlen(buffer) <= 81);
     }
+}
+
+/* A text may begin with a blank. */
+static void a_clause_may_be_empty(void **state)
+{
+    FILE *stream = to_buffer();
+    (void)state;
+    sl_print_line(stream, "label", " a, b");
+    fclose(stream);
+    assert_non_null(strstr(buffer, " a, b\n"));
 }
 
 static void the_summary_is_a_line(void **state)
@@ -218,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_stable),
         cmocka_unit_test(lines_are_short),
+        cmocka_unit_test(a_clause_may_be_empty),
         cmocka_unit_test(the_summary_is_a_line),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(the_bar_shows_share_loss_accuracy_and_time),
