@@ -31,9 +31,8 @@ floor()
 # includes ROOT FOLDER: print FILE HEADER for each include of the folder's sources, "header" in quotes as written.
 includes()
 {
-    (cd "$1" && find "$2" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc') 2>/dev/null | while read -r file; do
-        sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*\([<"][^>"]*[>"]\).*/\1/p' "$1/$file" | sed "s|^|$file |"
-    done
+    (cd "$1" && find "$2" '(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' ')' -exec awk '
+        /^[ \t]*#[ \t]*include[ \t]*[<"]/ && match($0, /[<"][^>"]*[>"]/) { print FILENAME, substr($0, RSTART, RLENGTH) }' {} +) 2>/dev/null
 }
 
 # upward ROOT: complain about includes of a higher layer, and of headers without a folder.
