@@ -65,7 +65,7 @@ SL_API enum sl_status sl_settings_set(struct sl_settings *settings, const char *
  * SL_EINVAL: no option has this name (the message suggests the nearest). SL_ENOMEM. */
 SL_API enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes);
 
-/* What an option is. The library sets the members up to `size`, so the struct may grow. Texts are static; NULL: none. */
+/* An option. The library sets the members up to `size`, so the struct may grow. Texts are static; NULL: none. */
 struct sl_option_news {
     size_t size;         /* sizeof(struct sl_option_news), set by the caller */
     const char *name;    /* "batch-size" */

@@ -22,9 +22,10 @@ unsigned sl_parallel_threads(void)
     cpu_set_t allowed;
     unsigned n = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? (unsigned)CPU_COUNT(&allowed) : MAX_THREADS;
     unsigned limit = atomic_load(&thread_limit);
-    n = n > MAX_THREADS ? MAX_THREADS : n;
-    n = limit > 0 ? sl_min_u32(n, limit) : n;
-    return n > 0 ? n : 1;
+    if (limit > 0) {
+        n = sl_min_u32(n, limit);
+    }
+    return sl_max_u32(1, sl_min_u32(n, MAX_THREADS));
 }
 
 void sl_parallel_limit(unsigned threads)

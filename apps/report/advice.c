@@ -31,7 +31,9 @@ static uint32_t largest(const struct sl_analysis *a, enum sl_trace_kind kind)
 {
     uint32_t best = 0;
     for (uint32_t s = 1; s < a->data->n_stages; s++) {
-        best = a->stage[s].time.s[kind] > a->stage[best].time.s[kind] ? s : best;
+        if (a->stage[s].time.s[kind] > a->stage[best].time.s[kind]) {
+            best = s;
+        }
     }
     return best;
 }
@@ -140,7 +142,9 @@ static void path(const struct sl_analysis *a, struct sl_advice *out)
     double share_s = a->total.s[SL_TRACE_BUSY] / a->data->n_workers;
     uint32_t s = 0;
     for (uint32_t i = 1; i < a->data->n_stages; i++) {
-        s = a->stage[i].path_s > a->stage[s].path_s ? i : s;
+        if (a->stage[i].path_s > a->stage[s].path_s) {
+            s = i;
+        }
     }
     say(out, a->path_s - share_s,
         "path: the critical path takes %.3f s and the work, shared among %u workers, %.3f s: more workers would not "

@@ -32,7 +32,9 @@ static void count_task(struct sl_analysis *a, const struct sl_trace_state *state
     bool tiny = busy_s < SL_TINY_TASK_S && !state->resumed;
     stage->n_tasks += !state->resumed;
     stage->n_tiny += tiny;
-    stage->tiny_starpu_s += tiny ? before->s[SL_TRACE_STARPU] : 0;
+    if (tiny) {
+        stage->tiny_starpu_s += before->s[SL_TRACE_STARPU];
+    }
     stage->time.s[SL_TRACE_BUSY] += busy_s;
     add(&stage->time, before);
     a->worker_stage_s[(size_t)state->worker * a->data->n_stages + state->stage] += busy_s;
@@ -183,7 +185,7 @@ static size_t join_steps(struct span *span, size_t n)
         bool same = span[i].step == span[last].step;
         struct span wide = {fmin(span[last].start_s, span[i].start_s), fmax(span[last].end_s, span[i].end_s),
                             span[i].step};
-        last += same ? 0 : 1;
+        last += !same;
         span[last] = wide;
     }
     return n == 0 ? 0 : last + 1;
@@ -305,7 +307,9 @@ static enum sl_status find_longest(const struct sl_trace_data *data, struct path
     for (size_t done = 0; done < n; done++) {
         uint32_t i = p->order[done];
         p->end_s[i] += data->task[i].end_s - data->task[i].start_s; /* until here: the longest path to a dependency */
-        last = last == NO_TASK || p->end_s[i] > p->end_s[last] ? i : last;
+        if (last == NO_TASK || p->end_s[i] > p->end_s[last]) {
+            last = i;
+        }
         for (size_t k = p->first_next[i]; k < p->first_next[i + 1]; k++) {
             uint32_t next = p->next[k];
             if (p->before[next] == NO_TASK || p->end_s[i] > p->end_s[next]) {
