@@ -53,12 +53,12 @@ static MAYBE_UNUSED void print_worst(const char *name, const char *spread)
     }
 }
 
-/* What the files call a parameter. */
+/* What the files call a parameter; NULL: the layer has no such parameter. */
 static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int k)
 {
-    static const char *const sage[] = {"w_self", "w_neigh", "bias"};
-    static const char *const gin[] = {"eps", "w1", "b1", "w2", "b2"};
-    static const char *const others[] = {"w", "bias", "attn_src", "attn_dst", NULL};
+    static const char *const sage[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
+    static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
+    static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst"};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
     }

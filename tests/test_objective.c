@@ -430,7 +430,9 @@ static void test_mean_over_known(void **state)
     w.shards.objective = &objective;
     for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         struct sl_parameter *p = &w.model.layer[0].parameter[k];
-        memset(p->value, 0, (size_t)p->n_rows * p->n_columns * sizeof *p->value);
+        if (p->value != NULL) {
+            memset(p->value, 0, (size_t)p->n_rows * p->n_columns * sizeof *p->value);
+        }
     }
     settings.lr = 0;
     world_run(&w, STEPS, &outcome);
