@@ -68,12 +68,20 @@ struct pump {
 
 /* ---- Reading blocks ---------------------------------------------------------------------------------------------- */
 
+/* zlib's reason without the path in front of it. */
+static const char *reason_of(const struct source *source, int *code)
+{
+    const char *why = gzerror(source->file, code);
+    size_t n = strlen(source->path);
+    return strncmp(why, source->path, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+}
+
 /* Read up to `bytes` bytes; fewer only at the end of the file. */
 static enum sl_status inflate_some(struct source *source, char *to, size_t bytes, size_t *got)
 {
     int n = gzread(source->file, to, (unsigned)bytes);
     int code = Z_OK;
-    const char *why = n < (int)bytes ? gzerror(source->file, &code) : "";
+    const char *why = n < (int)bytes ? reason_of(source, &code) : "";
     if (n < 0 && code == Z_ERRNO) {
         return sl_fail(SL_EIO, "%s: cannot read: %s", source->path, strerror(errno));
     }

@@ -366,7 +366,6 @@ done:
 const struct sl_objective_kind sl_classify = {.name = "class",
                                               .output = "class",
                                               .outputs = "classes",
-                                              .unit = SL_EPOCH_OF_VERTICES,
                                               .open = open_classes,
                                               .list = list,
                                               .lose = lose,

@@ -189,7 +189,6 @@ done:
 const struct sl_objective_kind sl_label_sets = {.name = "labels",
                                                 .output = "label",
                                                 .outputs = "labels",
-                                                .unit = SL_EPOCH_OF_VERTICES,
                                                 .open = open_labels,
                                                 .list = list,
                                                 .lose = lose,

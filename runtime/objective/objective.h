@@ -61,13 +61,9 @@ struct sl_outputs {
     uint32_t n_all;       /* chunks of all ranks */
 };
 
-/* The unit that an epoch shuffles and cuts into steps. */
-enum sl_epoch_unit { SL_EPOCH_OF_VERTICES };
-
 struct sl_objective_kind {
     const char *name;             /* of --objective */
     const char *output, *outputs; /* what an output is: "class", "classes" */
-    enum sl_epoch_unit unit;
 
     /* Check the dataset and the settings. Fill in n_outputs, weights, masses by dataset id (mass, mass_each) and
      * guess. SL_EINVAL: the data or an option do not fit. SL_EFILE: the file of --class-weights. SL_ENOMEM. */

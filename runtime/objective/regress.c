@@ -166,7 +166,6 @@ done:
 const struct sl_objective_kind sl_regression = {.name = "regression",
                                                 .output = "number",
                                                 .outputs = "numbers",
-                                                .unit = SL_EPOCH_OF_VERTICES,
                                                 .open = open_numbers,
                                                 .list = list,
                                                 .lose = lose,

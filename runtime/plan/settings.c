@@ -44,6 +44,12 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 
 #define FIELD(name) offsetof(struct sl_settings, name)
 
+/* --model and --layers have a row for each program, as their help differs. */
+#define MODELS "sage,gcn,gat,gcnii,resgcn,gin"
+#define MODEL_SYNONYMS "graphsage=sage,gcn2=gcnii,deepgcn=resgcn"
+#define MODEL_PEERS "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"
+#define LAYERS_PEERS "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"
+
 /* Bits of `programs`. */
 #define COOP (1U << SL_SCHEDULE_MINIBATCH)
 #define PIPE (1U << SL_SCHEDULE_PIPE)
@@ -98,24 +104,22 @@ static const struct sl_option options[] = {
      .change = FREELY, .spread = OWN, .of_data = true},
 
     {.name = "model", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage",
+     .choices = MODELS, .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
              "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
              "gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
-     .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
-     .peers = "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"},
+     .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii,resgcn,gin", .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
+     .choices = MODELS, .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gcnii: deep "
              "graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
              "after layer norm. gin: graph isomorphism network, a sum and two products",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gin: sums",
-     .synonyms = "graphsage=sage,gcn2=gcnii,deepgcn=resgcn",
-     .peers = "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"},
+     .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)",
@@ -136,12 +140,12 @@ static const struct sl_option options[] = {
      .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
      .help = "Layers that aggregate; also the hops that are sampled",
      .of_model = true, .of_shape = true, .common = true,
-     .peers = "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"},
+     .peers = LAYERS_PEERS},
     {.name = "layers", .group = "model", .programs = PIPE, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "3", .argument = "N",
      .help = "Layers that aggregate",
      .of_model = true, .of_shape = true, .common = true,
-     .peers = "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"},
+     .peers = LAYERS_PEERS},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
      .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers",
      .of_model = true, .of_shape = true, .common = true,
