@@ -119,6 +119,7 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
     out->input_dropout = v->input_dropout;
     out->layer_dependency = v->layer_dependency;
     out->residual = v->residual;
+    out->learn_epsilon = v->model == SL_MODEL_GIN; /* otherwise it is 0, and hides the rows that it weighs */
     out->n_fanout = 3;
     memcpy(out->fanout, fanout, sizeof fanout);
     out->pes = spread->pes;
