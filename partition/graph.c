@@ -213,5 +213,6 @@ void sl_graph_free(struct sl_graph *graph)
 {
     sl_free(graph->offsets);
     sl_free(graph->sources);
+    sl_column_free(&graph->weights);
     *graph = (struct sl_graph){0};
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "partition/column.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -20,6 +21,8 @@ struct sl_graph {
     uint64_t n_edges;
     uint64_t *offsets;  /* N + 1 */
     sl_vertex *sources; /* E */
+    /* float32 [E x 1], finite and not negative: the weight of each edge, in the order of `sources`. Or empty. */
+    struct sl_column weights;
 };
 
 /* Build a graph from `n` edges from[i] -> to[i], in two counting passes. `reverse` adds the reverse of each edge.

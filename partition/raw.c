@@ -558,6 +558,7 @@ void sl_raw_free(struct sl_raw *raw)
 {
     sl_free(raw->from);
     sl_free(raw->to);
+    sl_column_free(&raw->weights);
     sl_features_free(&raw->features);
     sl_targets_free(&raw->targets);
     sl_free(raw->train.ids);

@@ -29,6 +29,7 @@ struct sl_raw {
     uint64_t n_edges;
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
+    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge. Or empty */
     struct sl_features features; /* N rows */
     struct sl_targets targets;   /* N rows */
     char split[64];

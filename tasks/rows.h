@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "support/bf16.h"
+#include "support/dtype.h"
 #include "support/real.h"
 #include "support/status.h"
 #include "tasks/handle.h"
@@ -188,9 +189,8 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
     }
 }
 
-/* dtype of rows. A kernel for both is written once, inlined with a dtype that each caller knows at compile time. */
-enum sl_dtype { SL_DTYPE_REAL, SL_DTYPE_BF16 };
-
+/* An entry of a row of sl_real or bf16. A kernel for both is written once, inlined with a dtype that each caller knows
+ * at compile time. */
 SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *row, uint32_t j)
 {
     return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
@@ -202,11 +202,6 @@ SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *
         return sl_view_row_bf16(view, i, n_columns);
     }
     return sl_view_row(view, i, n_columns);
-}
-
-SL_INLINE size_t sl_dtype_bytes(enum sl_dtype dtype, size_t n)
-{
-    return n * (dtype == SL_DTYPE_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
 }
 
 /* dtype of a buffer of rows, inside a task. */
