@@ -23,6 +23,8 @@
  *   back_offsets  T + 1    the same block transposed: edges of source t
  *   back_rows     E        destination of each edge, ascending
  *   request       the ids of the T sources, ascending, as a list by owner
+ *   edge_weights  E        of --edge-weights factor only: the weight of each edge, in the order of edge_sources
+ *   back_weights  E        the same, in the order of back_rows
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.
@@ -160,6 +162,7 @@ struct sl_sample_part {
     const uint32_t *first;        /* [G + 1], first id of each part of the group */
     uint32_t n_parts;             /* G */
     uint32_t part;                /* index of the sampled part */
+    const float *weights;         /* of the edges, as `sources`. NULL: none */
 };
 
 /* Working memory of one PE and ring slot. W = ceil(N / 64). words and touched are zero before and after each call.
@@ -188,7 +191,8 @@ struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
     uint32_t *back_offsets, *back_rows;
     uint32_t *request;
-    uint32_t max_rows; /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
+    uint32_t max_rows;                  /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
+    float *edge_weights, *back_weights; /* E; NULL: not written */
 };
 
 /* A frontier and its index. The part has the ids first .. first + n_part - 1. words is zero before and after each
@@ -250,6 +254,7 @@ struct sl_part_handles {
     starpu_data_handle_t sources;     /* uint32 */
     starpu_data_handle_t dataset_ids; /* uint32 [N] */
     starpu_data_handle_t first;       /* uint32 [G + 1] */
+    starpu_data_handle_t weights;     /* float, as `sources`. NULL: none are used */
     uint32_t n_parts, part;
 };
 
@@ -274,6 +279,7 @@ struct sl_block {
     starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
     starpu_data_handle_t request; /* a list by owner */
     starpu_data_handle_t inverse; /* a list by requester of the rows requested from this PE, written by merge */
+    starpu_data_handle_t edge_weights, back_weights; /* float at capacity. NULL: sums do not use weights */
 };
 
 /* Submit the order of an epoch. train_dataset_ids, new_ids: vectors of uint32. keys: n struct sl_permute_key,

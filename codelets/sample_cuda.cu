@@ -285,6 +285,20 @@ static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, u
     }
 }
 
+/* The weight of each edge. Edges are drawn positions, or not written if whole lists are taken. */
+static __global__ void take_weights(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+                                    const sl_vertex *frontier, const uint32_t *edge_offsets, const uint32_t *edges,
+                                    float *weights_out)
+{
+    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
+        uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
+        struct neighbours from = neighbours_of(part, frontier[d]);
+        bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        const float *weights = part.weights + (from.ids - part.sources);
+        weights_out[e] = weights[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
+    }
+}
+
 /* Write the request (positions and ids), and the sizes for the host. */
 static __global__ void list_marked(struct sl_sample_part part, uint32_t n_words, const uint64_t *words,
                                    const uint32_t *ranks, uint32_t n_edges, uint32_t *request_out,
@@ -413,17 +427,23 @@ static int bits_below(uint64_t n)
 }
 
 /* Transpose the block by a stable sort of the edges. */
-static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *sources,
-                                const uint32_t *rows, uint32_t *sorted, uint32_t *back_offsets_out,
-                                uint32_t *back_rows_out)
+static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *rows,
+                                uint32_t *sorted, const struct sl_sample_block *block)
 {
+    const uint32_t *sources = block->edge_sources;
+    uint32_t *back_offsets_out = block->back_offsets;
     uint32_t most = n_vertices < call->n_edges ? n_vertices : call->n_edges;
     if (call->n_edges == 0) {
         return sl_cuda_status(cudaMemsetAsync(back_offsets_out, 0, sizeof *back_offsets_out, call->stream),
                               "sl_sample: back offsets");
     }
     enum sl_status st =
-        sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, rows, sorted, back_rows_out);
+        sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, rows, sorted, block->back_rows);
+    if (st == SL_OK && block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
+        st = sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources,
+                           (const uint32_t *)(const void *)block->edge_weights, sorted,
+                           (uint32_t *)(void *)block->back_weights);
+    }
     if (st == SL_OK) {
         st = sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
                       sorted, back_offsets_out);
@@ -451,13 +471,18 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
     SL_TRY(st, read_sizes(&call, n_rows, block->edge_offsets + max_rows), done);
     SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
     SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
+    if (block->edge_weights != nullptr) {
+        SL_TRY(st,
+               sl_start("sl_sample: weights", stream, sl_blocks(call.n_edges), take_weights, call.part, call.n_rows,
+                        call.n_edges, frontier, block->edge_offsets, block->edge_sources, block->edge_weights),
+               done);
+    }
     SL_TRY(st,
            list_sources(&call, block->edge_sources, scratch.as<uint32_t>(), block->request,
                         counts + sl_counts_edges(n_hops, draw->hop),
                         counts + sl_counts_request(n_hops, part->n_parts, draw->hop)),
            done);
-    st = transpose(&call, marks->n_vertices, block->edge_sources, scratch.as<uint32_t>(),
-                   scratch.as<uint32_t>() + call.n_edges, block->back_offsets, block->back_rows);
+    st = transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);
 done:
     return st;
 }
