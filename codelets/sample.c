@@ -296,6 +296,37 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
     return n_edges;
 }
 
+/* The same by weights. */
+SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                 const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out,
+                                 float *weights_out)
+{
+    uint32_t n_edges = 0;
+    offsets_out[0] = 0;
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
+        const uint64_t begin = bounds[0] - part->offsets[0];
+        const float *weights = part->weights + begin;
+        sl_vertex *edge = edges_out + n_edges;
+        struct sl_labor_list list = {part->sources + begin, (uint32_t)(bounds[1] - bounds[0]), edge};
+        fetch_bounds(part, d + AHEAD < n_rows ? d + AHEAD : n_rows, d + AHEAD < n_rows ? d + AHEAD + 1 : n_rows,
+                     frontier);
+        const uint32_t n = sl_weighted_pick_cpu(draw, part->dataset_ids[frontier[d]], part->dataset_ids, rule->fanout,
+                                                &list, weights, marks->heap);
+        for (uint32_t i = 0; i < n; i++) {
+            if (weights_out != NULL) {
+                weights_out[n_edges + i] = weights[edge[i]];
+            }
+            edge[i] = list.ids[edge[i]];
+            mark(marks->words, edge[i]);
+        }
+        n_edges += n;
+        offsets_out[d + 1] = n_edges;
+    }
+    return n_edges;
+}
+
 /* Number of marked ids that are smaller. */
 SL_INLINE uint32_t rank_of(const struct sl_sample_marks *marks, sl_vertex id)
 {
@@ -432,8 +463,14 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
                                  const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
-    uint32_t n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
-                                  block->edge_weights);
+    uint32_t n_edges;
+    if (rule->method == SL_SAMPLE_WEIGHTED) {
+        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
+                                block->edge_weights);
+    } else {
+        n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
+                             block->edge_weights);
+    }
     const bool few = n_edges < n_words / WORDS_OF_FEW;
     uint32_t n_sources;
     if (few) {
@@ -804,11 +841,12 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     struct sl_task task;
     if (part->n_parts > SL_MAX_PES ||
         starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout) ||
-        (rule->method == SL_SAMPLE_LABOR && rule->fanout > marks->max_fanout)) {
+        ((rule->method == SL_SAMPLE_LABOR || (rule->method == SL_SAMPLE_WEIGHTED && rule->fanout != UINT32_MAX)) &&
+         rule->fanout > marks->max_fanout)) {
         return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts, SL_MAX_PES,
                        rule->fanout, marks->max_fanout);
     }
-    if (block->edge_weights != NULL && part->weights == NULL) {
+    if ((block->edge_weights != NULL || rule->method == SL_SAMPLE_WEIGHTED) && part->weights == NULL) {
         return sl_fail(SL_EINVAL, "sl_sample: found no weights of the part's edges, expected some");
     }
     args.has_weights = part->weights != NULL;

@@ -12,6 +12,8 @@
  *             across PEs. layer_dependency: r_t is the same for all hops. kappa: r_t changes slowly over kappa steps
  *             (sl_labor_turn)
  *   full      all in-neighbours
+ *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion to
+ *             the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
  * edges are therefore the same for every partition, group size and order.
@@ -41,7 +43,7 @@
 #include "support/random.h"
 #include "tasks/task.h"
 
-enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL };
+enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL, SL_SAMPLE_WEIGHTED };
 
 /* How to draw. Scalars only, since it is part of the task's arguments. */
 struct sl_sample_rule {
@@ -105,7 +107,8 @@ static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32
 
 /* ---- arithmetic of one item, host and device ---- */
 
-/* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. */
+/* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. `weighted` counts
+ * only in-neighbours with a positive weight as degree. */
 static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rule *rule, uint32_t degree)
 {
     return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
@@ -169,7 +172,7 @@ struct sl_sample_part {
  *   words    [W]
  *   touched  [ceil(W / 64)], used by sl_sample_cpu only
  *   ranks    [W]
- *   heap     [fanout], used by labor on CPUs only */
+ *   heap     [fanout], used by labor and weighted on CPUs only */
 struct sl_sample_marks {
     uint32_t n_vertices; /* N */
     uint64_t *words;
