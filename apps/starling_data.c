@@ -517,8 +517,8 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
            graph->n_vertices > 0 ? (double)graph->n_edges / graph->n_vertices : 0,
            (unsigned long long)statistics->max_in_degree);
     if (features->n_columns > 0) {
-        printf("features    %u, %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
-               features->offsets != NULL ? "CSR" : "dense",
+        printf("features    %u, %s %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
+               features->offsets != NULL ? "CSR" : "dense", sl_dtype_name(sl_features_dtype(features)),
                n_values > 0 ? 100 * (double)statistics->n_nonzeros / n_values : 0, (double)dataset->range.largest[0]);
     } else {
         printf("features    none\n");

@@ -534,7 +534,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     struct sl_feature_range range;
     enum sl_status st;
     if (normalize == SL_NORMALIZE_ROW) {
-        sl_features_normalize_rows(&raw->features);
+        SL_TRY(st, sl_features_normalize_rows(&raw->features), done);
     }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
     SL_TRY(st, sl_graph_build(raw->n_vertices, raw->n_edges, raw->from, raw->to, !directed, &out->graph), done);

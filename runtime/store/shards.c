@@ -9,6 +9,7 @@
 
 #include "codelets/score.h"
 #include "runtime/machine/topology.h"
+#include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
@@ -40,20 +41,14 @@ static void put(const struct dense_copy *copy, size_t offset, sl_real value)
 }
 
 /* offset: position of the row's first number. */
-static void copy_dense_row(const struct dense_copy *copy, size_t offset, const float *row)
+static void copy_dense_row(const struct dense_copy *copy, size_t offset, uint32_t id)
 {
-    const float *restrict from = row;
-    size_t width = copy->from->n_columns;
+    const struct sl_column *dense = &copy->from->dense;
+    const void *from = sl_column_row(dense, id);
     if (copy->table != NULL) {
-        sl_real *restrict to = copy->table + offset;
-        for (size_t c = 0; c < width; c++) {
-            to[c] = from[c];
-        }
+        sl_convert_to_reals(dense->dtype, dense->scale, dense->width, from, copy->table + offset);
     } else {
-        sl_bf16 *restrict to = copy->rounded + offset;
-        for (size_t c = 0; c < width; c++) {
-            to[c] = sl_bf16_of(from[c]);
-        }
+        sl_convert_to_bf16(dense->dtype, dense->scale, dense->width, from, copy->rounded + offset);
     }
 }
 
@@ -64,8 +59,8 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
     size_t width = from->n_columns;
     for (uint64_t v = copy->first + begin; v < copy->first + end; v++) {
         uint32_t id = copy->partition->dataset_ids[v];
-        if (from->dense != NULL) {
-            copy_dense_row(copy, v * width, from->dense + id * width);
+        if (from->dense.data != NULL) {
+            copy_dense_row(copy, v * width, id);
             continue;
         }
         for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
@@ -173,7 +168,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
-    out->is_sparse = dataset->features.dense == NULL && !dense;
+    out->is_sparse = dataset->features.dense.data == NULL && !dense;
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
