@@ -95,8 +95,9 @@ struct settings {
          .kind = SL_OPTION_STRING,                                                                                     \
          .offset = FIELD(features),                                                                                    \
          .shown = "the dataset's own",                                                                                 \
-         .argument = "FILE",                                                                                           \
-         .help = "Feature file, relative to the dataset's folder"},                                                    \
+         .argument = "FILE|none|degree|onehot|random:N",                                                               \
+         .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). "       \
+                 "onehot: the vertex. random:N: N normal numbers"},                                                    \
         {.name = "directed",                                                                                           \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_FLAG,                                                                                       \
@@ -438,6 +439,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .data_path = settings->data_path,
                                        .split = settings->split,
                                        .features = settings->features,
+                                       .feature_seed = 1,
                                        .cache = settings->cache,
                                        .need = SL_RAW_FOR_LOOKS,
                                        .directed = settings->directed,

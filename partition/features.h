@@ -30,9 +30,6 @@ struct sl_feature_range {
     float largest[2];
 };
 
-/* The end of a message about missing features. */
-#define SL_NO_FEATURES "without features of their own give vertices one-hot ids (numpy.eye) or their degrees"
-
 /* True if a table with n_nonzeros non-zeros belongs in CSR form: under 10 % of n_rows x n_columns. */
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns);
 

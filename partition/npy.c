@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "partition/features.h"
+#include "partition/made_features.h"
 #include "partition/number.h"
 #include "partition/zip.h"
 #include "support/file.h"
@@ -442,10 +443,10 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
         return st;
     }
     if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path,
-                     name, n_rows, MAX_COLUMNS, array.n_dimensions,
-                     (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
-                     array.n_dimensions == 2 && array.shape[1] == 0 ? "; " SL_NO_FEATURES : "");
+        st = sl_fail(
+            SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path, name,
+            n_rows, MAX_COLUMNS, array.n_dimensions, (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
+            array.n_dimensions == 2 && array.shape[1] == 0 ? "; or make features: --features " SL_FEATURE_WORDS : "");
     } else {
         st = convert_features(path, name, &array, out);
     }

@@ -276,7 +276,7 @@ static void counts_by_itself(void **state)
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     sl_dataset_free(&d);
     assert_int_equal(remove(in_folder("small/raw/node-feat.csv.gz")), 0);
-    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "one-hot ids");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "--features degree, onehot or random:64");
     options.need = SL_RAW_FOR_LOOKS;
     assert_like_small(&options); /* by the labels */
     assert_int_equal(remove(in_folder("small/raw/node-label.csv.gz")), 0);

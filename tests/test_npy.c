@@ -433,7 +433,8 @@ static void features_in_any_order(void **state)
     assert_true(sl_features_floats(&features)[0] == 1.5f && sl_features_floats(&features)[1] == -2);
     sl_features_free(&features);
     path = put_npy("e.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (34, 0), }", "", 0);
-    assert_refused(sl_npy_read_features(path, "node_feat", 34, &features), SL_EFILE, "one-hot ids");
+    assert_refused(sl_npy_read_features(path, "node_feat", 34, &features), SL_EFILE,
+                   "--features degree, onehot or random:64");
 }
 
 static void lists_of_a_split(void **state)

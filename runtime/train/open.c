@@ -98,6 +98,7 @@ static struct sl_dataset_options dataset_options(const struct sl_session *t)
                                        .split = s->split,
                                        .usual_split = t->split[0] != '\0' ? t->split : NULL,
                                        .features = s->features,
+                                       .feature_seed = s->seed,
                                        .cache = s->cache,
                                        .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
