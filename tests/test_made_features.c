@@ -202,7 +202,7 @@ static enum sl_status run(bool pipe, const char *features, const char *parts, co
                                 {"epochs", "3"},
                                 {pipe ? "stages" : "pes", pipe ? "1" : parts},
                                 {pipe ? "chunks" : "fanout", pipe ? parts : "3,3"},
-                                {pipe ? "exact" : "batch-size", pipe ? NULL : batch}};
+                                {pipe ? "ways" : "batch-size", pipe ? parts : batch}};
     struct sl_settings *settings;
     struct sl_session *session = NULL;
     assert_ok(pipe ? sl_settings_new_pipe(&settings) : sl_settings_new(&settings));

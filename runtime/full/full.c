@@ -138,8 +138,7 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     if (shards->is_sparse) {
         return SL_OK;
     }
-    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
-                                 &pe->features);
+    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
 }
 
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,

@@ -10,8 +10,9 @@
 #include "codelets/dense.h"
 #include "codelets/sample.h"
 #include "partition/partition.h"
+#include "runtime/store/feature_source.h"
 
-#define SL_SHARD_TABLES 10 /* tables that sl_shards_pin may lock */
+#define SL_SHARD_TABLES 9 /* tables that sl_shards_pin may lock */
 
 /* One part: ids first .. end - 1. Row i of its tables belongs to id first + i. */
 struct sl_shard {
@@ -60,8 +61,8 @@ struct sl_shards {
     const struct sl_objective *objective;
     /* By new id. */
     struct sl_targets targets;
-    /* Memory behind the handles. Dense features by new id, or NULL. */
-    void *table;
+    /* Memory behind the handles. Dense features; empty if features are sparse. */
+    struct sl_feature_source features;
     /* Part after part: n + 1 offsets, the first of them zero. */
     uint64_t *sparse_offsets;
     /* G + 1: the position of a part's first column and value. */
@@ -98,15 +99,6 @@ enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, 
 /* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them while workers go on. No
  * task may be reading. Returns the number of tables that the system refused to lock; their copies are slower. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
-
-/* Whether the dense features are locked in memory. */
-bool sl_shards_features_pinned(const struct sl_shards *shards);
-
-/* The dense features of a part in main memory. */
-static inline void *sl_shards_features(const struct sl_shards *shards, uint32_t part)
-{
-    return (char *)shards->table + (size_t)shards->part[part].first * shards->n_features * shards->row_element;
-}
 
 /* The targets of vertex `id`: width entries. */
 static inline const void *sl_shards_targets(const struct sl_shards *shards, sl_vertex id)
