@@ -82,7 +82,7 @@ static void rows(void **state)
             for (int k = 0; k < 2; k++) {
                 const bool *held = k == 0 ? NULL : some;
                 struct sl_feature_source s;
-                expect_ok(sl_feature_source_open(&m.dataset, &m.partition, dtype, held, &s));
+                expect_ok(sl_feature_source_open(&m.dataset, &m.partition, dtype, true, held, &s));
                 assert_false(sl_feature_source_empty(&s));
                 assert_int_equal(s.dtype, dtype);
                 assert_int_equal(sl_feature_source_bytes(&s), N * s.n_columns * sl_dtype_size(dtype));
@@ -102,7 +102,7 @@ static void handles(void **state)
     struct sl_feature_source s;
     (void)state;
     make(false, &m);
-    expect_ok(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_REAL, NULL, &s));
+    expect_ok(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_REAL, true, NULL, &s));
     for (uint32_t q = 0; q < N_PARTS; q++) {
         uint32_t n = m.partition.first[q + 1] - m.partition.first[q];
         struct sl_split split = sl_split_rows(n, 4, 2);
@@ -150,7 +150,7 @@ static void lock(void **state)
     struct sl_feature_source s;
     (void)state;
     make(false, &m);
-    expect_ok(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_REAL, NULL, &s));
+    expect_ok(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_REAL, true, NULL, &s));
     assert_false(s.pinned || sl_feature_source_reached(&s));
     refuses = refuse_all;
     assert_false(sl_feature_source_pin(&s));
@@ -173,7 +173,7 @@ static void no_memory(void **state)
     make(false, &m);
     long live = sl_memory_live();
     sl_memory_ration(0);
-    assert_int_equal(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_BF16, NULL, &s), SL_ENOMEM);
+    assert_int_equal(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_BF16, true, NULL, &s), SL_ENOMEM);
     sl_memory_ration(-1);
     assert_true(sl_feature_source_empty(&s) && sl_memory_live() == live);
     unmake(&m);

@@ -4,6 +4,8 @@
  * Copies the features in part order. */
 #include "runtime/store/feature_source.h"
 
+#include <string.h>
+
 #include "runtime/machine/gpus.h"
 #include "support/convert.h"
 #include "support/memory.h"
@@ -23,6 +25,14 @@ struct copy {
     uint64_t first; /* new id */
 };
 
+/* The dtype of stored entries. */
+static enum sl_dtype stored_dtype(const struct sl_features *from, enum sl_dtype row_dtype, bool narrow)
+{
+    enum sl_dtype dtype = sl_features_dtype(from);
+    bool is_narrow = dtype != SL_DTYPE_F32 && sl_dtype_size(dtype) < sl_dtype_size(row_dtype);
+    return narrow && is_narrow ? dtype : row_dtype;
+}
+
 static void put(enum sl_dtype dtype, void *row, uint32_t column, float value)
 {
     if (dtype == SL_DTYPE_BF16) {
@@ -35,7 +45,9 @@ static void put(enum sl_dtype dtype, void *row, uint32_t column, float value)
 static void copy_dense_row(const struct sl_column *from, uint32_t id, enum sl_dtype dtype, void *to)
 {
     const void *row = sl_column_row(from, id);
-    if (dtype == SL_DTYPE_BF16) {
+    if (dtype == from->dtype) {
+        memcpy(to, row, sl_column_bytes_of(from, 1));
+    } else if (dtype == SL_DTYPE_BF16) {
         sl_convert_to_bf16(from->dtype, from->scale, from->width, row, to);
     } else {
         sl_convert_to_reals(from->dtype, from->scale, from->width, row, to);
@@ -72,15 +84,18 @@ static void copy_part(const struct sl_dataset *dataset, const struct sl_partitio
 }
 
 enum sl_status sl_feature_source_open(const struct sl_dataset *dataset, const struct sl_partition *partition,
-                                      enum sl_dtype dtype, const bool *held, struct sl_feature_source *out)
+                                      enum sl_dtype row_dtype, bool narrow, const bool *held,
+                                      struct sl_feature_source *out)
 {
-    struct sl_feature_source source = {.dtype = dtype,
+    struct sl_feature_source source = {.dtype = stored_dtype(&dataset->features, row_dtype, narrow),
+                                       .row_dtype = row_dtype,
+                                       .scale = dataset->features.dense.scale,
                                        .n_columns = dataset->features.n_columns,
                                        .n_parts = partition->n_parts,
                                        .n_rows = dataset->features.n_rows,
                                        .first = partition->first};
     size_t n = (size_t)source.n_rows * source.n_columns + 1;
-    size_t element = sl_dtype_size(dtype);
+    size_t element = sl_dtype_size(source.dtype);
     /* enough for lockable pages of its own; untouched pages cost nothing */
     size_t least = SL_OWN_PAGES_BYTES / element;
     *out = (struct sl_feature_source){0};

@@ -17,8 +17,10 @@
 
 /* Empty if features are sparse. */
 struct sl_feature_source {
-    enum sl_dtype dtype; /* of the stored entries */
-    uint32_t n_columns;  /* F */
+    enum sl_dtype dtype;     /* of the stored entries */
+    enum sl_dtype row_dtype; /* of the rows that layers read: SL_DTYPE_REAL or SL_DTYPE_BF16 */
+    float scale;             /* of stored int8: a feature is scale * entry */
+    uint32_t n_columns;      /* F */
     uint32_t n_parts;
     uint32_t n_rows;       /* of all parts */
     const uint32_t *first; /* borrowed, n_parts + 1: a part's first new id */
@@ -26,11 +28,13 @@ struct sl_feature_source {
     void *memory;          /* private: [n_rows x F], by new id */
 };
 
-/* Copy the dataset's features in part order, as entries of `dtype`: SL_DTYPE_REAL or SL_DTYPE_BF16, to which they are
- * rounded. held: NULL, or only the parts q with held[q] are copied; the memory of all other parts is never touched. The
+/* Copy the dataset's features in part order. row_dtype: of the rows that layers read. The entries are stored in this
+ * dtype, to which they are rounded. narrow: if the dataset's dtype takes fewer bytes, store its entries as they are; a
+ * gather converts them (codelets/gather.h). held: NULL, or only the parts q with held[q] are copied; the memory of all other parts is never touched. The
  * partition must outlive the source; the dataset need not. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_feature_source_open(const struct sl_dataset *dataset, const struct sl_partition *partition,
-                                      enum sl_dtype dtype, const bool *held, struct sl_feature_source *out);
+                                      enum sl_dtype row_dtype, bool narrow, const bool *held,
+                                      struct sl_feature_source *out);
 
 /* Free. An empty struct is allowed. */
 void sl_feature_source_close(struct sl_feature_source *source);
@@ -38,6 +42,12 @@ void sl_feature_source_close(struct sl_feature_source *source);
 static inline bool sl_feature_source_empty(const struct sl_feature_source *source)
 {
     return source->memory == NULL;
+}
+
+/* Whether layers can read stored rows in place. False: rows must be gathered, which converts them. */
+static inline bool sl_feature_source_in_place(const struct sl_feature_source *source)
+{
+    return source->dtype == source->row_dtype;
 }
 
 /* Bytes of a row, and of all rows. */
@@ -67,7 +77,8 @@ static inline void *sl_feature_table(const struct sl_feature_source *source, uin
 enum sl_status sl_feature_table_register(const struct sl_feature_source *source, uint32_t part,
                                          starpu_data_handle_t *out);
 
-/* Register a part's table as chunks, which read the rows in place. SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
+/* Register a part's table as chunks, which read the rows in place. sl_feature_source_in_place holds. SL_EINVAL,
+ * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_feature_rows_register(const struct sl_feature_source *source, uint32_t part,
                                         const struct sl_split *split, struct sl_rows *out);
 

@@ -86,16 +86,19 @@ static enum sl_dtype dtype_of(size_t element)
     return element == sizeof(sl_bf16) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
-static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition, bool dense,
-                                  const bool *held, struct sl_shards *out)
+static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
+                                  enum sl_feature_form form, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
-    out->is_sparse = dataset->features.dense.data == NULL && !dense;
+    out->is_sparse = dataset->features.dense.data == NULL && form != SL_FEATURES_DENSE;
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st, sl_feature_source_open(dataset, partition, dtype_of(out->row_element), held, &out->features), done);
+        SL_TRY(st,
+               sl_feature_source_open(dataset, partition, dtype_of(out->row_element), form != SL_FEATURES_WIDE, held,
+                                      &out->features),
+               done);
     }
     SL_TRY(st,
            sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
@@ -204,8 +207,8 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     return register_features(out, q, held);
 }
 
-enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              size_t row_element, const bool *held, struct sl_shards *out)
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                              enum sl_feature_form form, size_t row_element, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
@@ -218,7 +221,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->n_train = dataset->train.n;
     out->n_valid = dataset->valid.n;
     out->n_test = dataset->test.n;
-    SL_TRY(st, copy_tables(dataset, partition, dense, held, out), undo);
+    SL_TRY(st, copy_tables(dataset, partition, form, held, out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
     out->dataset_ids = readable(partition->dataset_ids, n, 4);
     out->new_ids = readable(partition->new_ids, n, 4);

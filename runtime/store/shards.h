@@ -77,14 +77,19 @@ struct sl_shards {
     bool pinned[SL_SHARD_TABLES];
 };
 
-/* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense`
- * is false. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+enum sl_feature_form {
+    SL_FEATURES_AS_THEY_ARE, /* sparse features stay sparse, narrow features stay narrow */
+    SL_FEATURES_DENSE,       /* sparse features become dense */
+    SL_FEATURES_WIDE         /* narrow features are stored in the rows' dtype, so that all readers read them in place */
+};
+
+/* Copy the dataset in part order and register it. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
  * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
  * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
  * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
  * entries (the message says to use more PEs). SL_ENOMEM. */
-enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              size_t row_element, const bool *held, struct sl_shards *out);
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                              enum sl_feature_form form, size_t row_element, const bool *held, struct sl_shards *out);
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
  * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
