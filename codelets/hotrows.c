@@ -125,7 +125,7 @@ static struct sl_hotrows hotrows_of(void *slot_of, void *slots, void *rows)
                                .slot_of = sl_buffer_data(slot_of),
                                .slot = sl_buffer_data(slots),
                                .rows = sl_buffer_data(rows),
-                               .is_bf16 = sl_buffer_is_bf16(rows)};
+                               .is_bf16 = (sl_buffer_dtype(rows) == SL_DTYPE_BF16)};
 }
 
 static enum sl_status fill_cpu_task(void *buffers[], const void *cl_arg)

@@ -51,7 +51,7 @@ static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_halo *halo = lp->pass->shards->halo;
     const struct sl_halo_layer layer = {
-        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .element = lp->pass->shards->row_element};
+        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .dtype = lp->pass->shards->row_dtype};
     uint32_t slice = lp->columns.first / layer.width;
     enum sl_status st = SL_OK;
     if (halo != NULL) {
@@ -138,7 +138,7 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     if (shards->is_sparse) {
         return SL_OK;
     }
-    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
+    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_dtype, sl_shards_features(shards, q),
                                  &pe->features);
 }
 

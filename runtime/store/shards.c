@@ -80,9 +80,9 @@ static bool holds(const bool *held, uint32_t q)
 }
 
 static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
-                            size_t element, void *table)
+                            enum sl_dtype dtype, void *table)
 {
-    bool rounds = element == sizeof(sl_bf16);
+    bool rounds = dtype == SL_DTYPE_BF16;
     struct dense_copy copy = {.from = &dataset->features,
                               .partition = partition,
                               .table = rounds ? NULL : table,
@@ -95,16 +95,17 @@ static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_pa
     }
 }
 
-static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct sl_partition *partition, size_t element,
-                                 const bool *held, void **out)
+static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct sl_partition *partition,
+                                 enum sl_dtype dtype, const bool *held, void **out)
 {
     size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
+    size_t element = sl_dtype_size(dtype);
     size_t least =
         SL_OWN_PAGES_BYTES / element; /* enough for lockable pages of its own; untouched pages cost nothing */
     enum sl_status st = sl_alloc_zero(n > least ? n : least, element, "features in part order", out);
     for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
         if (holds(held, q)) {
-            copy_dense_part(dataset, partition, q, element, *out);
+            copy_dense_part(dataset, partition, q, dtype, *out);
         }
     }
     return st;
@@ -177,7 +178,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st, copy_dense(dataset, partition, out->row_element, held, &out->table), done);
+        SL_TRY(st, copy_dense(dataset, partition, out->row_dtype, held, &out->table), done);
     }
     SL_TRY(st,
            sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
@@ -246,7 +247,8 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
         st = check_size("feature entries", q, (uint64_t)n * out->n_features);
         if (st == SL_OK) {
             starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM, (uintptr_t)sl_shards_features(out, q),
-                                        out->n_features, out->n_features, n == 0 ? 1 : n, out->row_element);
+                                        out->n_features, out->n_features, n == 0 ? 1 : n,
+                                        sl_dtype_size(out->row_dtype));
             starpu_data_set_sequential_consistency_flag(part->features, 0);
         }
         return st;
@@ -293,12 +295,12 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
 }
 
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              size_t row_element, const bool *held, struct sl_shards *out)
+                              enum sl_dtype row_dtype, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     *out = (struct sl_shards){
-        .n_parts = partition->n_parts, .n_vertices = n, .row_element = row_element, .partition = partition};
+        .n_parts = partition->n_parts, .n_vertices = n, .row_dtype = row_dtype, .partition = partition};
     out->n_features = dataset->features.n_columns;
     out->n_outputs = sl_targets_outputs(&dataset->targets);
     out->targets = dataset->targets;
@@ -369,7 +371,7 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     size_t n = s->part[q].end - first;
     uint64_t edge = graph->offsets[first];
     size_t n_edges = graph->offsets[first + n] - edge;
-    size_t row_bytes = s->table != NULL ? s->n_features * s->row_element : 0;
+    size_t row_bytes = s->table != NULL ? sl_shards_feature_bytes(s) : 0;
     uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
     size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
     places[0] = (struct sl_memory_range){graph->offsets + first, n * sizeof *graph->offsets, node};
@@ -413,7 +415,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
     size_t n = s->n_vertices;
     size_t n_values = s->is_sparse ? s->sparse_first[s->n_parts] : 0;
     const struct table list[SL_SHARD_TABLES] = {
-        {s->table, n * s->n_features * s->row_element},
+        {s->table, n * sl_shards_feature_bytes(s)},
         {s->sparse_offsets, (n + s->n_parts) * sizeof *s->sparse_offsets},
         {s->sparse_columns, n_values * sizeof *s->sparse_columns},
         {s->sparse_values, n_values * sizeof *s->sparse_values},

@@ -37,8 +37,8 @@ struct sl_shards {
     uint32_t n_features, n_outputs;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
-    /* Bytes of a number of dense features and of rows computed from them (--precision). */
-    size_t row_element;
+    /* The dtype of dense features and of rows computed from them (--precision). */
+    enum sl_dtype row_dtype;
     struct sl_shard *part;
     /* uint32 [N]: dataset id of each new id. */
     starpu_data_handle_t dataset_ids;
@@ -77,13 +77,13 @@ struct sl_shards {
 };
 
 /* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense`
- * is false. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+ * is false. row_dtype: of dense features and rows; SL_DTYPE_REAL or SL_DTYPE_BF16. held:
  * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
  * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
  * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
  * entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              size_t row_element, const bool *held, struct sl_shards *out);
+                              enum sl_dtype row_dtype, const bool *held, struct sl_shards *out);
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
  * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
@@ -102,10 +102,16 @@ uint32_t sl_shards_pin(struct sl_shards *shards);
 /* Whether the dense features are locked in memory. */
 bool sl_shards_features_pinned(const struct sl_shards *shards);
 
+/* Bytes of a vertex's dense features. */
+static inline size_t sl_shards_feature_bytes(const struct sl_shards *shards)
+{
+    return sl_dtype_bytes(shards->row_dtype, shards->n_features);
+}
+
 /* The dense features of a part in main memory. */
 static inline void *sl_shards_features(const struct sl_shards *shards, uint32_t part)
 {
-    return (char *)shards->table + (size_t)shards->part[part].first * shards->n_features * shards->row_element;
+    return (char *)shards->table + (size_t)shards->part[part].first * sl_shards_feature_bytes(shards);
 }
 
 /* The targets of vertex `id`: width entries. */

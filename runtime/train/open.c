@@ -464,7 +464,7 @@ static enum sl_status open_shards(struct sl_session *t)
     } else if (s->recompute && s->pes > s->ways) {
         SL_TRY(st, check_chunks(t), done);
     }
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_dtype(s), held, &t->shards), done);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
     if (sl_model_reads_factors(s)) {
