@@ -139,12 +139,25 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
+/* Bytes of the weights of n edges in a table that the run needs only for sums. */
+static double weight_bytes(const struct sl_settings *s, double n)
+{
+    return s->edge_weights == SL_EDGE_WEIGHTS_FACTOR ? n * sizeof(float) : 0;
+}
+
+/* The same of the whole graph: as loaded, or, if `used`, as the parts have it. */
+static double graph_weight_bytes(const struct sl_settings *s, const struct sl_dataset *dataset, bool used)
+{
+    bool there = dataset->graph.weights.data != NULL && (!used || s->edge_weights != SL_EDGE_WEIGHTS_NONE);
+    return there ? (double)dataset->graph.n_edges * sizeof(float) : 0;
+}
+
 static double sample_bytes(const struct sl_settings *s, const struct sl_reach *b, double n)
 {
     double groups = (double)s->pes / s->group_size;
     double ids = b->vertices[0] * 16;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
-        ids += b->vertices[hop + 1] * 16 + b->edges[hop] * 8;
+        ids += b->vertices[hop + 1] * 16 + b->edges[hop] * 8 + 2 * weight_bytes(s, b->edges[hop]);
     }
     return groups * s->depth * (ids + 4 * n) + s->depth * (double)s->pes * n * 0.2; /* 4 n: positions in the frontier */
 }
@@ -213,6 +226,7 @@ static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *
     double inner = s->recompute && s->pes > s->ways ? 1 - run->boundary
                                                     : 0; /* vertices with no neighbour in other chunks: own lists */
     return (12 + 4 * inner) * (double)dataset->graph.n_edges +
+           (1 + inner) * weight_bytes(s, (double)dataset->graph.n_edges) +
            (16 + (inner > 0 ? 8 : 0)) * (double)dataset->graph.n_vertices + n_chunks * n_chunks + TASK_BYTES * tasks;
 }
 
@@ -297,8 +311,9 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
     size_t row = sl_dtype_size(sl_settings_row_dtype(s));
     struct sl_memory_terms terms = {
-        .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
-        .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights +
+        .loaded = (uint64_t)(graph + graph_weight_bytes(s, dataset, false) +
+                             feature_bytes(f, n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
+        .data = (uint64_t)(graph + graph_weight_bytes(s, dataset, true) + feature_bytes(f, n, sparse, row) + weights +
                            (sparse ? 0 : feature_caches(s, n, f->n_columns))),
         .model = (uint64_t)model_bytes(s, &model),
         .partials = (uint64_t)partial_bytes(s, &model, n),
@@ -487,7 +502,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double n = dataset->graph.n_vertices;
     bool sparse;
     struct sl_model model = outline_model(settings, dataset, &sparse);
-    double edges = sizeof(sl_vertex) * (double)dataset->graph.n_edges;
+    double edges = sizeof(sl_vertex) * (double)dataset->graph.n_edges + graph_weight_bytes(settings, dataset, true);
     double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
     double caches = sparse ? 0 : feature_caches(settings, n, dataset->features.n_columns);
     double all = (double)t.data - caches;
