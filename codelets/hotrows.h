@@ -19,6 +19,7 @@
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H
 
+#include "support/dtype.h"
 #include "support/real.h"
 #include "tasks/task.h"
 
@@ -38,11 +39,9 @@ struct sl_hotrows {
     uint32_t n_columns;
     uint32_t *slot_of; /* [n_part], by local id */
     struct sl_hot_slot *slot;
-    sl_real *rows; /* S x F */
-    /* 1: cache and table have bf16 rows. uint32_t and `unused` avoid padding, because tools check kernel arguments
-     * word by word. */
-    uint32_t is_bf16;
-    uint32_t unused;
+    sl_real *rows;       /* S x F */
+    enum sl_dtype dtype; /* of the rows of cache and table */
+    uint32_t unused;     /* no padding: tools check kernel arguments word by word */
 };
 
 /* Use of a cache so far. */

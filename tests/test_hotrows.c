@@ -209,7 +209,7 @@ static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, 
     struct case_ c = make_case(n_part, n_slots);
     if (n_columns > 0) {
         c.hot.n_columns = n_columns;
-        c.hot.is_bf16 = 1;
+        c.hot.dtype = SL_DTYPE_BF16;
     }
     struct sl_hotrows hot = c.hot;
     size_t row_bytes = n_columns > 0 ? n_columns * sizeof(sl_bf16) : COLUMNS * sizeof(sl_real);
