@@ -19,7 +19,6 @@
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H
 
-#include "support/dtype.h"
 #include "support/real.h"
 #include "tasks/task.h"
 
@@ -39,9 +38,11 @@ struct sl_hotrows {
     uint32_t n_columns;
     uint32_t *slot_of; /* [n_part], by local id */
     struct sl_hot_slot *slot;
-    sl_real *rows;       /* S x F */
-    enum sl_dtype dtype; /* of the rows of cache and table */
-    uint32_t unused;     /* no padding: tools check kernel arguments word by word */
+    sl_real *rows; /* S x F of the table's dtype */
+    /* Bytes of an entry of cache and table: rows are only copied here. uint32_t and `unused` avoid padding, because
+     * tools check kernel arguments word by word. */
+    uint32_t element;
+    uint32_t unused;
 };
 
 /* Use of a cache so far. */

@@ -350,7 +350,7 @@ void sl_dtype_count(struct sl_dtype_tally *tally, starpu_data_handle_t handle)
     tally->n_others += dtype != tally->dtype;
 }
 
-static size_t buffer_element(void *buffer)
+size_t sl_buffer_element(void *buffer)
 {
     switch (buffer_kind(buffer)) {
     case STARPU_MATRIX_INTERFACE_ID: return STARPU_MATRIX_GET_ELEMSIZE(buffer);
@@ -361,7 +361,7 @@ static size_t buffer_element(void *buffer)
 
 enum sl_dtype sl_buffer_dtype(void *buffer)
 {
-    return dtype_of(buffer_element(buffer));
+    return dtype_of(sl_buffer_element(buffer));
 }
 
 void sl_entries_widen(enum sl_dtype dtype, size_t n, const void *rows, sl_real *to)
@@ -398,7 +398,7 @@ uint32_t sl_buffer_columns(void *buffer)
 
 void *sl_buffer_row(void *buffer, uint32_t row)
 {
-    return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * buffer_element(buffer);
+    return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * sl_buffer_element(buffer);
 }
 
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)

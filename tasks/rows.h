@@ -144,7 +144,8 @@ size_t sl_handle_element(starpu_data_handle_t handle);
 enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle);
 enum sl_dtype sl_buffer_dtype(void *buffer);
 
-/* Data, rows and columns of a buffer, inside a task. */
+/* Bytes of one element, data, rows and columns of a buffer, inside a task. */
+size_t sl_buffer_element(void *buffer);
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
