@@ -36,8 +36,7 @@ static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
     const uint32_t *counts = s->pe[p].counts;
     uint64_t n;
     if (!s->shards->is_sparse) {
-        return (uint64_t)counts[sl_counts_rows(s->plan->n_layers)] *
-               sl_dtype_bytes(s->shards->row_dtype, s->shards->n_features);
+        return (uint64_t)counts[sl_counts_rows(s->plan->n_layers)] * sl_feature_row_bytes(&s->shards->features);
     }
     memcpy(&n, counts + sl_counts_nonzeros(s->plan->n_layers, s->plan->n_parts), sizeof n);
     return n * (sizeof(float) + sizeof(uint32_t));
