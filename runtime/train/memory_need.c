@@ -59,7 +59,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
 {
     struct basis b = {.settings = s,
                       .run = run,
-                      .sparse = dataset->features.dense == NULL,
+                      .sparse = dataset->features.dense.data == NULL,
                       .pipe = s->schedule == SL_SCHEDULE_PIPE,
                       .stored = sl_settings_row_element(s),
                       .n = dataset->graph.n_vertices,
@@ -380,14 +380,14 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     double graph = graph_bytes(dataset);
     double weights = if_so(sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
     double data = feature_bytes(f, b.n, b.sparse, b.stored) + feature_caches(&b, f->n_columns);
-    struct sl_memory_terms terms = {.loaded =
-                                        (uint64_t)(graph + feature_bytes(f, b.n, f->dense == NULL, sizeof(sl_real))),
-                                    .data = (uint64_t)(graph + data + weights),
-                                    .model = (uint64_t)model_bytes(&b),
-                                    .partials = (uint64_t)partial_bytes(&b),
-                                    .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
-                                    .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
-                                    .factors = (uint64_t)factor_bytes(&b, &training)};
+    struct sl_memory_terms terms = {
+        .loaded = (uint64_t)(graph + feature_bytes(f, b.n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
+        .data = (uint64_t)(graph + data + weights),
+        .model = (uint64_t)model_bytes(&b),
+        .partials = (uint64_t)partial_bytes(&b),
+        .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
+        .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
+        .factors = (uint64_t)factor_bytes(&b, &training)};
     term_rows(&b, &training, &terms);
     return terms;
 }
@@ -558,10 +558,11 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 static struct sl_dataset outline_of(const struct sl_shards *shards)
 {
     static float some;
-    return (struct sl_dataset){.graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
-                               .train = {.n = shards->n_train},
-                               .features = {.n_columns = shards->n_features, .dense = shards->is_sparse ? NULL : &some},
-                               .targets = shards->targets};
+    return (struct sl_dataset){
+        .graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
+        .train = {.n = shards->n_train},
+        .features = {.n_columns = shards->n_features, .dense.data = shards->is_sparse ? NULL : &some},
+        .targets = shards->targets};
 }
 
 /* Edges, targets and split of n_parts of G parts, and the ids of all vertices in both orders. */
