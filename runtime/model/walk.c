@@ -11,27 +11,13 @@
 
 /* ---- blocks ---- */
 
-static double block_bytes(unsigned class)
-{
-    return (double)(8 + class % 8) * exp2((int)(class / 8) - 3);
-}
+#define HANDLE_BYTES 4096 /* StarPU's record of a handle */
 
 double sl_blocks_bytes(const struct sl_blocks *blocks)
 {
     double bytes = 0;
     for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
-        bytes += blocks->n[c] * block_bytes(c);
-    }
-    return bytes;
-}
-
-#define HANDLE_BYTES 4096 /* StarPU's record of a handle */
-
-double sl_blocks_with_handles(const struct sl_blocks *blocks)
-{
-    double bytes = sl_blocks_bytes(blocks);
-    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
-        bytes += blocks->n[c] * HANDLE_BYTES;
+        bytes += blocks->n[c] * ((double)(8 + c % 8) * exp2((int)(c / 8) - 3) + HANDLE_BYTES);
     }
     return bytes;
 }
@@ -84,11 +70,15 @@ static void add_rows(const struct sl_walk *w, uint32_t level, uint32_t by, doubl
 
 /* ---- the life of rows ---- */
 
-/* Where a slot is: before, in, or after its backward pass through a layer. */
-struct place {
-    uint32_t layer;
-    enum { FORWARD, PARKED, BACKWARD, PASSED } at;
+/* The times of a slot in a pass of L layers: i in layer i's forward pass, L between the passes, 2 L - i in layer i's
+ * backward pass, 2 L + 1 afterwards. */
+struct life {
+    uint32_t first, last; /* alive from .. to */
+    uint32_t again, end;  /* and once more, if the backward pass computes the rows again */
+    double share;         /* of the slot's rows that are alive at a time */
 };
+
+#define NEVER UINT32_MAX
 
 static const struct sl_layer_order *order_of(const struct sl_walk *w, uint32_t i)
 {
@@ -106,90 +96,12 @@ static bool waits(const struct sl_walk *w, uint32_t i, int role)
 {
     const struct sl_layer_order *order = order_of(w, i);
     enum sl_role sum = order->row[SL_ROWS_T].width > 0 ? SL_ROWS_T : SL_ROWS_Z;
-    return travels(w, i, role) ||
-           (sl_layer_aggregates(&w->model->layer[i]) && order->project_first && role == (int)sum);
+    bool begun = sl_layer_aggregates(&w->model->layer[i]) && order->project_first && role == (int)sum;
+    return travels(w, i, role) || begun;
 }
 
-/* Whether the backward pass computes the rows again, unless the segment of layer i is in hand. */
-static bool computed_again(const struct sl_walk *w, uint32_t i, int role, const struct place *place)
-{
-    bool ends = i + 1 == w->model->n_layers || (i + 1) % w->segment == 0;
-    bool here = place->at == BACKWARD && place->layer / w->segment == i / w->segment;
-    bool output = role == SL_ROWS_H && (ends || (i == 0 && w->model->layer[1].kind->reads_first));
-    return !here && !output;
-}
-
-/* Whether rows of the forward pass are alive after their layer, until its backward pass. */
-static bool stays(const struct sl_walk *w, uint32_t i, int role, const struct place *place)
-{
-    bool history = w->n_slots > 1 && !w->packs; /* other slots read travelling rows in place, in later epochs, too */
-    bool sent =
-        travels(w, i, role) || (role == SL_ROWS_H && i + 1 < w->model->n_layers && travels(w, i + 1, SL_ROWS_INPUT));
-    if (history && sent) {
-        return true;
-    }
-    bool behind = place->at == PASSED ||
-                  (place->at == BACKWARD && (i > place->layer || (i == place->layer && role == SL_ROWS_H)));
-    if (behind || order_of(w, i)->row[role].end == SL_UNTIL_FORWARD) {
-        return false;
-    }
-    return w->segment == 0 || !computed_again(w, i, role, place);
-}
-
-/* The fraction of the chunks that are in progress at a time. */
-static double in_hand(const struct sl_walk *w, uint32_t i, int role)
-{
-    return fmin(1, w->in_hand / (w->n_pes / w->n_slots * w->split[order_of(w, i)->row[role].level].n_chunks));
-}
-
-/* Rows of layer i while layer `at` runs forward. In an evaluation rows pass from sum to sum chunk by chunk. Whole are
- * the rows that sums wait for, of this layer and the next, and inputs that are read again after the sum. */
-static double forward_share(const struct sl_walk *w, uint32_t i, int role, uint32_t at)
-{
-    const struct sl_layer *layer = &w->model->layer[i];
-    const struct sl_layer *next = i + 1 < w->model->n_layers ? layer + 1 : NULL;
-    bool whole = w->training || (layer->last && role == SL_ROWS_Z);
-    bool here = at == i;
-    if (waits(w, i, role)) {
-        return at == i || at + 1 == i;
-    }
-    if (layer->kind->reads_first && role == SL_ROWS_SUM && at < i) {
-        return 1; /* start values from the first layer's output: free workers compute them early, for all layers */
-    }
-    if (role == SL_ROWS_H && next != NULL) {
-        here = at == i || at == i + 1 || (i == 0 && next->kind->reads_first);
-        whole = whole || waits(w, i + 1, SL_ROWS_INPUT) || next->activates_input || next->residual || at > i + 1;
-    }
-    if (here) {
-        return whole ? 1 : in_hand(w, i, role);
-    }
-    return 0;
-}
-
-/* Gradients of layer i: at its backward pass and, if other slots read them, after it. The gradient of the output
- * exists while the layer above runs; later it dies chunk by chunk. */
-static double backward_share(const struct sl_walk *w, uint32_t i, int role, const struct place *place)
-{
-    const struct sl_layer *layer = &w->model->layer[i];
-    const bool aggregates = sl_layer_aggregates(layer);
-    bool read_later = w->n_slots > 1 && !w->packs && aggregates &&
-                      role == (w->rounds ? SL_ROWS_GBACK : (int)layer->training.returning);
-    if ((role == SL_ROWS_GBACK && !w->rounds) || place->at < BACKWARD) {
-        return place->at == PARKED && layer->last && role == SL_ROWS_GZ;
-    }
-    if (place->at == PASSED || i > place->layer) {
-        return read_later;
-    }
-    if (role == SL_ROWS_GINITIAL || (role == SL_ROWS_GH && i + 1 == place->layer)) {
-        return true;
-    }
-    if (i == place->layer && layer->training.row[role].end == SL_UNTIL_CHUNK) {
-        return role == SL_ROWS_GH ? 0 : in_hand(w, i, role); /* GH is dead when the input's gradient is made */
-    }
-    return i == place->layer;
-}
-
-/* Whether the first layer's sums need no weight. Such sums are computed as soon as the features are gathered. */
+/* Whether the first layer's sums need no weight. Such sums are computed as soon as the features are gathered, and
+ * are counted with the features. */
 static bool sums_ahead(const struct sl_walk *w, uint32_t i, int role)
 {
     const struct sl_layer *layer = &w->model->layer[i];
@@ -197,24 +109,98 @@ static bool sums_ahead(const struct sl_walk *w, uint32_t i, int role)
            !layer->training.project_first && !layer->activates_input && !layer->learns_epsilon;
 }
 
-/* The fraction of a slot's rows that are alive. */
-static double alive_share(const struct sl_walk *w, uint32_t i, int role, const struct place *place)
+/* The part of a slot's chunks that is in progress at a time. */
+static double in_hand(const struct sl_walk *w, const struct sl_layer_row *row)
 {
-    if (sums_ahead(w, i, role)) {
-        return 0; /* counted with the features */
+    return fmin(1, w->in_hand / (w->n_pes / w->n_slots * w->split[row->level].n_chunks));
+}
+
+/* The gradient of the output exists while the layer above runs. If it dies chunk by chunk, it is dead when the
+ * gradient of the input is made. Gradients that other slots read stay. */
+static void gradient_life(const struct sl_walk *w, uint32_t i, int role, struct life *life)
+{
+    const struct sl_layer *layer = &w->model->layer[i];
+    const struct sl_layer_row *row = &layer->training.row[role];
+    const uint32_t n = w->model->n_layers;
+    const bool by_chunk = row->end == SL_UNTIL_CHUNK;
+    bool returns = sl_layer_aggregates(layer) && role == (w->rounds ? SL_ROWS_GBACK : (int)layer->training.returning);
+    life->first = life->last = 2 * n - i;
+    if (role == SL_ROWS_GH) {
+        life->first--;
+        life->last -= by_chunk;
+    } else if (role == SL_ROWS_GINITIAL) {
+        life->first = n + 1;
+    } else if (role == SL_ROWS_GZ && layer->last) {
+        life->first = n;
+    } else if (by_chunk) {
+        life->share = in_hand(w, row);
+    } else if (role == SL_ROWS_GBACK && !w->rounds) {
+        life->share = 0;
     }
+    if (returns && w->in_place) {
+        life->last = NEVER;
+    }
+}
+
+/* In an evaluation rows pass from sum to sum chunk by chunk. Whole are the rows that sums wait for, and inputs that are
+ * read again after the sum. */
+static void evaluated_life(const struct sl_walk *w, uint32_t i, int role, struct life *life)
+{
+    const struct sl_layer *layer = &w->model->layer[i];
+    const struct sl_layer *next = i + 1 < w->model->n_layers ? layer + 1 : NULL;
+    bool whole = waits(w, i, role) || (layer->last && role == SL_ROWS_Z) || life->first < i;
+    if (role == SL_ROWS_H && next != NULL) {
+        bool read_again = i == 0 && next->kind->reads_first;
+        whole = whole || waits(w, i + 1, SL_ROWS_INPUT) || next->activates_input || next->residual || read_again;
+        life->last = read_again ? w->model->n_layers : life->last;
+    }
+    life->share = whole ? 1 : in_hand(w, &layer->evaluation.row[role]);
+}
+
+/* Rows of the forward pass that the backward pass reads. With segments only outputs that end a segment stay, and the
+ * first output if all layers read it. */
+static void trained_life(const struct sl_walk *w, uint32_t i, int role, struct life *life)
+{
+    const uint32_t n = w->model->n_layers;
+    const bool output = role == SL_ROWS_H && i + 1 < n;
+    const uint32_t dies = 2 * n - i - output;
+    bool read_later = order_of(w, i)->row[role].end != SL_UNTIL_FORWARD;
+    bool stays =
+        w->segment == 0 || (output && ((i + 1) % w->segment == 0 || (i == 0 && w->model->layer[1].kind->reads_first)));
+    if (read_later && stays) {
+        life->last = dies;
+    } else if (read_later) {
+        life->again = 2 * n - sl_min_u32(n - 1, i / w->segment * w->segment + w->segment - 1);
+        life->end = dies;
+    }
+    if (w->in_place && (travels(w, i, role) || (output && travels(w, i + 1, SL_ROWS_INPUT)))) {
+        life->last = NEVER;
+    }
+}
+
+static struct life life_of(const struct sl_walk *w, uint32_t i, int role)
+{
+    const struct sl_layer *layer = &w->model->layer[i];
+    struct life life = {.first = i - (i > 0 && waits(w, i, role)), .last = i, .again = NEVER, .share = 1};
     if (role >= SL_ROWS_GH) {
-        return w->training ? backward_share(w, i, role, place) : 0;
+        gradient_life(w, i, role, &life);
+        return life;
     }
-    double share = place->at == FORWARD ? forward_share(w, i, role, place->layer) : 0;
-    bool after = place->at != FORWARD || i < place->layer;
-    if (w->training && after && stays(w, i, role, place)) {
-        share = 1;
+    if (role == SL_ROWS_SUM && layer->kind->reads_first) {
+        life.first = 0; /* start values from the first layer's output: free workers compute them early */
     }
-    return share;
+    life.last += role == SL_ROWS_H && i + 1 < w->model->n_layers;
+    if (w->training) {
+        trained_life(w, i, role, &life);
+    } else {
+        evaluated_life(w, i, role, &life);
+    }
+    return life;
 }
 
 /* ---- moments ---- */
+
+#define ALWAYS UINT32_MAX /* all rows, at whatever time */
 
 static void add_role(const struct sl_walk *w, uint32_t i, int role, double share, bool kept, struct sl_blocks *to)
 {
@@ -223,25 +209,18 @@ static void add_role(const struct sl_walk *w, uint32_t i, int role, double share
     add_rows(w, row->level, row->level, bytes, share, kept, to);
 }
 
-/* Add the rows of n slots at a place. */
-static void add_slots(const struct sl_walk *w, const struct place *place, double n, struct sl_blocks *to)
+/* Add the rows of n slots at a time. */
+static void add_slots(const struct sl_walk *w, uint32_t time, double n, bool kept, struct sl_blocks *to)
 {
     for (uint32_t i = 0; n > 0 && i < w->model->n_layers; i++) {
-        for (int role = 0; role < SL_N_ROLES; role++) {
-            double share = alive_share(w, i, role, place) * n / w->n_slots;
-            if (share > 0) {
-                add_role(w, i, role, share, false, to);
+        for (int role = 0; role < (w->training ? SL_N_ROLES : SL_ROWS_GH); role++) {
+            const struct life life = life_of(w, i, role);
+            bool alive = (life.first <= time && time <= life.last) || (life.again <= time && time <= life.end);
+            double share = time == ALWAYS && life.share > 0 ? 1 : life.share * alive;
+            if (!sums_ahead(w, i, role)) {
+                add_role(w, i, role, share * n / w->n_slots, kept, to);
             }
         }
-    }
-}
-
-static void add_packed(const struct sl_walk *w, struct sl_blocks *to)
-{
-    for (uint32_t i = 0; w->packs && i < w->model->n_layers; i++) {
-        const struct sl_layer *layer = &w->model->layer[i];
-        double bytes = layer->training.travels * (double)w->stored;
-        add_rows(w, layer->from, layer->from, sl_layer_aggregates(layer) ? bytes : 0, w->n_packed, false, to);
     }
 }
 
@@ -254,45 +233,36 @@ static void add_ahead(const struct sl_walk *w, bool kept, double n, struct sl_bl
     }
 }
 
-/* The backward passes of n_back slots. A slot follows the slot before it by a layer, or by a segment. */
-static void walk_back(const struct sl_walk *w, struct sl_blocks *pool)
+static void add_packed(const struct sl_walk *w, struct sl_blocks *to)
 {
-    const uint32_t n_layers = w->model->n_layers;
-    const uint32_t lag = w->segment > 0 ? w->segment : 1;
-    const uint32_t n_back = (uint32_t)fmin(w->n_back, w->n_slots);
-    for (uint32_t t = 0; t < n_layers + (n_back - 1) * lag; t++) {
-        const struct place parked = {0, PARKED};
-        struct sl_blocks alive = {{0}};
-        add_slots(w, &parked, w->n_slots - n_back, &alive);
-        for (uint32_t k = 0; k < n_back; k++) {
-            uint32_t done = t - sl_min_u32(t, k * lag);
-            struct place place = {n_layers - 1 - sl_min_u32(done, n_layers - 1), BACKWARD};
-            if (t < k * lag || done >= n_layers) {
-                place.at = done >= n_layers ? PASSED : PARKED;
-            }
-            add_slots(w, &place, 1, &alive);
-        }
-        add_packed(w, &alive);
-        serve(&alive, w->near, pool);
+    for (uint32_t i = 0; w->n_packed > 0 && i < w->model->n_layers; i++) {
+        const struct sl_layer *layer = &w->model->layer[i];
+        double bytes = layer->training.travels * (double)w->stored;
+        add_rows(w, layer->from, layer->from, sl_layer_aggregates(layer) ? bytes : 0, w->n_packed, false, to);
     }
 }
 
+/* The last slot runs forward while all others are between the passes. Then n_back slots run backward. A slot follows
+ * the slot before it by a layer, or by a segment. */
 void sl_walk(const struct sl_walk *w, struct sl_blocks *pool)
 {
-    const struct place parked = {0, PARKED};
-    for (uint32_t i = 0; i < w->model->n_layers; i++) {
-        const struct place place = {i, FORWARD};
+    const uint32_t n = w->model->n_layers;
+    const uint32_t n_back = (uint32_t)fmin(w->n_back, w->n_slots);
+    const uint32_t lag = sl_max_u32(1, w->segment);
+    const uint32_t end = w->training ? 2 * n + (n_back - 1) * lag : n - 1;
+    for (uint32_t t = 0; t <= end; t++) {
         struct sl_blocks alive = {{0}};
-        add_slots(w, &parked, w->training ? w->n_slots - 1 : 0, &alive);
-        add_slots(w, &place, 1, &alive);
+        add_slots(w, n, w->n_slots - n_back, false, &alive);
+        for (uint32_t k = 0; k < n_back; k++) {
+            uint32_t at = t - sl_min_u32(t, k * lag);
+            at = k > 0 ? sl_max_u32(at, n) : at;
+            add_slots(w, sl_min_u32(at, 2 * n + 1), 1, false, &alive);
+        }
         add_packed(w, &alive);
-        if (i == 0 && !w->training && travels(w, 0, SL_ROWS_INPUT)) {
+        if (t == 0 && !w->training && travels(w, 0, SL_ROWS_INPUT)) {
             add_ahead(w, false, 1, &alive);
         }
         serve(&alive, w->near, pool);
-    }
-    if (w->training) {
-        walk_back(w, pool);
     }
     add_ahead(w, false, w->ahead, pool);
 }
@@ -300,22 +270,12 @@ void sl_walk(const struct sl_walk *w, struct sl_blocks *pool)
 void sl_walk_kept(const struct sl_walk *w, struct sl_blocks *out)
 {
     add_ahead(w, true, w->ring, out);
-    for (uint32_t i = 0; i < w->model->n_layers; i++) {
-        for (int role = 0; role < SL_N_ROLES; role++) {
-            bool there = (role != SL_ROWS_GBACK || w->rounds) && !sums_ahead(w, i, role);
-            add_role(w, i, role, there ? w->ring : 0, true, out);
-        }
-    }
+    add_slots(w, ALWAYS, w->n_slots * w->ring, true, out);
 }
 
 void sl_walk_whole(const struct sl_walk *w, struct sl_blocks *pool)
 {
     struct sl_blocks alive = {{0}};
-    for (uint32_t i = 0; i < w->model->n_layers; i++) {
-        for (int role = 0; role < SL_N_ROLES; role++) {
-            bool there = role != SL_ROWS_GBACK || w->rounds;
-            add_role(w, i, role, there ? 1 / w->n_pes : 0, false, &alive);
-        }
-    }
+    add_slots(w, ALWAYS, w->n_slots / w->n_pes, false, &alive);
     serve(&alive, w->near, pool);
 }

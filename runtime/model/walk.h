@@ -45,8 +45,8 @@ struct sl_walk {
     double n_slots, n_back;
     /* Layers of a segment that the backward pass computes again. 0: all rows stay. */
     uint32_t segment;
-    /* Other slots read packed rows: n_packed copies of the travelling rows, only of vertices on a boundary. */
-    bool packs;
+    /* Slots read rows of other slots: in place, or as n_packed copies of the travelling rows. */
+    bool in_place;
     double n_packed;
     /* Gradients that other chunks read are rounded first (SL_ROWS_GBACK). */
     bool rounds;
@@ -63,8 +63,7 @@ void sl_walk_kept(const struct sl_walk *walk, struct sl_blocks *out);
 /* All rows of one PE at a time: a backward pass that releases no rows. */
 void sl_walk_whole(const struct sl_walk *walk, struct sl_blocks *pool);
 
-/* Bytes of the blocks; bytes with StarPU's records of the handles. */
+/* Bytes of the blocks, with StarPU's records of their handles. */
 double sl_blocks_bytes(const struct sl_blocks *blocks);
-double sl_blocks_with_handles(const struct sl_blocks *blocks);
 
 #endif

@@ -26,7 +26,7 @@
 #define UNEVEN 1.05       /* a PE's rows relative to the average of its group: the balance of parts */
 #define CHUNKS_AT_WORK 2  /* of a worker: the current one and the next */
 /* Margins over the rows of a walk: tasks of several layers are in progress at a time. */
-#define STEP_SPARE 0.12
+#define STEP_SPARE 0.10
 #define KEPT_SPARE 0.3 /* a handle that needs more memory takes a new block */
 #define PIPE_SPARE 0.03
 #define EVALUATION_SPARE 0.15
@@ -139,8 +139,8 @@ static struct sl_walk walk_pipe(const struct basis *b)
                            .n_slots = n_slots,
                            .n_back = 2,
                            .segment = s->recompute ? (uint32_t)ceil(n_layers / n_segments) : 0,
-                           .packs = packs,
-                           .n_packed = b->run->boundary * (s->epochs >= s->history_every ? 2 : 1),
+                           .in_place = n_slots > 1 && !packs,
+                           .n_packed = if_so(packs, b->run->boundary * (s->epochs >= s->history_every ? 2 : 1)),
                            .rounds = bf16,
                            .near = packs || bf16};
     split_levels(sl_split_rows(whole(b->n / s->pes), 1, 0), &walk);
@@ -151,7 +151,8 @@ static struct sl_walk walk_pipe(const struct basis *b)
 static struct sl_walk walk_evaluation(const struct basis *b, uint32_t shift, double in_hand)
 {
     const uint32_t n_parts = b->settings->group_size;
-    struct sl_walk walk = {.model = &b->model, .stored = b->stored, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1};
+    struct sl_walk walk = {
+        .model = &b->model, .stored = b->stored, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1, .n_back = 1};
     split_levels(sl_split_rows(whole(b->n / n_parts), SL_MAX_FULL_CHUNKS / n_parts, shift), &walk);
     return walk;
 }
@@ -202,18 +203,6 @@ static double partial_bytes(const struct basis *b)
     return CLASS_SHARE * (chunks + if_so(s->norm == SL_NORM_BATCH, kept * groups * b->model.n_layers));
 }
 
-/* Requested rows between the PEs of a group in a hop. Crossing edges with the same source request one row.
- * With METIS at most half of the edges cross, except in graphs without community structure. */
-static double asked_rows(const struct basis *basis, const struct sl_layer *layer)
-{
-    const struct sl_settings *s = basis->settings;
-    const struct sl_reach *b = &basis->run->reach;
-    double of_others = 1 - 1.0 / s->group_size;
-    double crossing = b->edges[layer->level] * of_others;
-    double there = b->vertices[layer->from] * of_others; /* on other PEs, per PE */
-    return there > 0 ? s->group_size * there * -expm1(-crossing / (s->group_size * there)) : 0;
-}
-
 /* Buffers for exchanging rows and row gradients. Each ring slot keeps one matrix per hop and pair of PEs, with a
  * quarter to spare. A matrix above SL_KEPT_BYTES is released with its layer instead. With more PEs than workers, some
  * PEs reach the next layer early, so two layers overlap. Teams (sl_steps_team) keep all matrices, also from a team to
@@ -221,6 +210,8 @@ static double asked_rows(const struct basis *basis, const struct sl_layer *layer
 static double exchange_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
+    const struct sl_reach *reach = &b->run->reach;
+    double of_others = 1 - 1.0 / s->group_size;
     double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles per matrix (struct sl_slot_pe) */
     double teams = ceil((double)s->group_size / b->run->team);
     double handles = b->run->team > 1 ? teams * teams : s->group_size * (s->group_size - 1.0);
@@ -233,7 +224,11 @@ static double exchange_bytes(const struct basis *b)
         if (!sl_layer_aggregates(layer)) {
             continue;
         }
-        double bytes = asked_rows(b, layer) * layer->training.travels * (double)b->stored;
+        /* Crossing edges with the same source request one row. */
+        double there = fmax(1, reach->vertices[layer->from] * of_others); /* source rows on other PEs, per PE */
+        double crossing = reach->edges[layer->level] * of_others;
+        double asked = s->group_size * there * -expm1(-crossing / (s->group_size * there));
+        double bytes = asked * layer->training.travels * (double)b->stored;
         bool goes = b->run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double most = fmax(1.25 * bytes, handles * SL_POOL_SMALLEST_BYTES);
         passing = fmax(passing, if_so(goes, bytes) + if_so(goes && s->pes > b->run->n_workers, before));
@@ -286,21 +281,6 @@ static double factor_bytes(const struct basis *b, const struct sl_walk *training
     return if_so(s->precision == SL_PRECISION_BF16, n_rounding * most * FACTOR_BYTES);
 }
 
-/* Tasks per chunk and layer: two products, or a product and a sum's start value; the sum; the activation. */
-#define EVALUATION_TASKS 4
-#define BUFFER_BYTES 200 /* of a task's records, per buffer: a sum reads chunks of all parts */
-
-static double record_bytes(const struct basis *b, const struct sl_walk *evaluation)
-{
-    double n = evaluation->n_pes * evaluation->split[0].n_chunks;
-    double bytes = 0;
-    for (uint32_t i = 0; i < b->model.n_layers; i++) {
-        bool sums = sl_layer_aggregates(&b->model.layer[i]);
-        bytes += n * (EVALUATION_TASKS * TASK_BYTES + if_so(sums, n * BUFFER_BYTES));
-    }
-    return bytes;
-}
-
 /* Bytes of a number of all rows that travel in training, of all layers. */
 static double travelling_bytes(const struct basis *b)
 {
@@ -319,11 +299,15 @@ static double history_bytes(const struct basis *b)
     return if_so(there, (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b));
 }
 
+#define EVALUATION_TASKS 4 /* of a chunk and layer: two products, or a product and a start value; sum; activation */
+#define BUFFER_BYTES 200   /* of a task's records, per buffer: a sum reads chunks of all parts */
+
 /* Rows of training and of an evaluation. An evaluation uses the free blocks of training. */
 static void term_rows(const struct basis *b, const struct sl_walk *training, struct sl_memory_terms *terms)
 {
     const struct sl_settings *s = b->settings;
     struct sl_walk evaluation = walk_evaluation(b, SL_EVALUATE_SHIFT, CHUNKS_AT_WORK * (double)b->run->n_workers);
+    double n_chunks = evaluation.n_pes * evaluation.split[0].n_chunks;
     struct sl_blocks kept = {{0}};
     struct sl_blocks pool = {{0}};
     struct sl_blocks alone = {{0}};
@@ -333,16 +317,17 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
         sl_walk_whole(training, &pool); /* sl_pipe_time */
     }
     sl_walk(training, &pool);
-    double passing = sl_blocks_with_handles(&pool);
+    double passing = sl_blocks_bytes(&pool);
     double spare = (b->pipe ? PIPE_SPARE : STEP_SPARE + MIXED_SHARE * fmax(0, in_flight - 2)) * passing;
-    terms->rows = (uint64_t)((b->pipe ? 1 : 1 + KEPT_SPARE) * sl_blocks_with_handles(&kept) + passing + spare);
+    terms->rows = (uint64_t)((b->pipe ? 1 : 1 + KEPT_SPARE) * sl_blocks_bytes(&kept) + passing + spare);
     evaluation.near = training->near;
     sl_walk(&evaluation, &alone);
-    terms->evaluation = (uint64_t)((1 + EVALUATION_SPARE) * sl_blocks_with_handles(&alone));
+    terms->evaluation = (uint64_t)((1 + EVALUATION_SPARE) * sl_blocks_bytes(&alone));
     sl_walk(&evaluation, &pool);
-    terms->beside = (uint64_t)fmax(0, sl_blocks_with_handles(&pool) - passing);
+    terms->beside = (uint64_t)fmax(0, sl_blocks_bytes(&pool) - passing);
     terms->history = (uint64_t)history_bytes(b);
-    terms->records = (uint64_t)record_bytes(b, &evaluation);
+    terms->records =
+        (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
 /* Bytes of the features. element: bytes of a dense entry. */
@@ -600,8 +585,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     sl_walk(&step, &rows);
     evaluation.feature_bytes = step.feature_bytes; /* features of all parts */
     sl_walk(&evaluation, &evaluated);
-    double stepping =
-        share * (sl_blocks_with_handles(&kept) + sl_blocks_with_handles(&rows) + copies * exchange_bytes(&b));
+    double stepping = share * (sl_blocks_bytes(&kept) + sl_blocks_bytes(&rows) + copies * exchange_bytes(&b));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * stepping);
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
                                 .evaluation = (uint64_t)(CLASS_SHARE * (parts + sl_blocks_bytes(&evaluated))) +
