@@ -581,7 +581,7 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
                                            const struct sl_sources *x, void *m)
 {
     const uint32_t n_columns = sl_buffer_columns(m);
-    if (sl_buffer_is_bf16(m)) {
+    if (sl_buffer_dtype(m) == SL_DTYPE_BF16) {
         return forward_rounded(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
     if (args->sources.dtype == SL_DTYPE_BF16) {
@@ -614,7 +614,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *matrix = buffers[to->rows.buffer];
-        if (sl_buffer_is_bf16(matrix)) {
+        if (sl_buffer_dtype(matrix) == SL_DTYPE_BF16) {
             st = backward_rounded(&block, to, sl_buffer_columns(matrix), &gm, sl_slice_data(buffers, &to->rows));
         } else {
             sl_aggregate_backward_cpu(&block, to->t0, to->rows.n_rows, sl_buffer_columns(matrix), &gm,
@@ -627,7 +627,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,
                              const struct sl_gradient *g)
 {
-    if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
+    if (sent->n_rows > 0 && (sl_buffer_dtype(buffers[sent->buffer]) == SL_DTYPE_BF16)) {
         sl_accumulate_sent_bf16_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
     } else {
         sl_accumulate_sent_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
@@ -681,7 +681,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
     enum sl_status st = SL_OK;
-    if (sl_buffer_is_bf16(buffers[FULL_M])) {
+    if (sl_buffer_dtype(buffers[FULL_M]) == SL_DTYPE_BF16) {
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
     } else {
@@ -914,7 +914,7 @@ static struct weight_args add_factors(struct sl_task *task, const struct sl_edge
 /* Sums may be bf16 only if the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
-    if (dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)) {
+    if (dtype == SL_DTYPE_BF16 || !(sl_handle_dtype(m) == SL_DTYPE_BF16)) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);

@@ -382,7 +382,7 @@ static enum sl_status pull_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_pull_lists lists = lists_of(buffers, args);
     const uint32_t n_columns = sl_buffer_columns(buffers[OUT]);
     find_parts(buffers, args, &parts);
-    if (sl_buffer_is_bf16(buffers[OUT])) {
+    if (sl_buffer_dtype(buffers[OUT]) == SL_DTYPE_BF16) {
         sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     } else if (args->dtype == SL_DTYPE_BF16) {
         sl_pull_bf16_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
@@ -434,14 +434,14 @@ static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_hand
     uint32_t n_bf16 = 0;
     for (uint32_t q = 0; q < pull->n_parts; q++) {
         n += reads_part(pull, q);
-        n_bf16 += reads_part(pull, q) && sl_handle_is_bf16(pull->rows[q]);
+        n_bf16 += reads_part(pull, q) && (sl_handle_dtype(pull->rows[q]) == SL_DTYPE_BF16);
     }
-    *dtype = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    if (n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))) {
+    *dtype = n_bf16 > 0 || (n == 0 && (sl_handle_dtype(out) == SL_DTYPE_BF16)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+    if (n_bf16 == n || (n_bf16 == 0 && !(sl_handle_dtype(out) == SL_DTYPE_BF16))) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision",
-                   n_bf16, n, sl_handle_is_bf16(out) ? "bf16" : "float");
+                   n_bf16, n, (sl_handle_dtype(out) == SL_DTYPE_BF16) ? "bf16" : "float");
 }
 
 static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)

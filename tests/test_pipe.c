@@ -38,7 +38,7 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->partition.n_pieces = n_chunks;
     b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
     memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
-    expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
+    expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_dtype(s), NULL, &b->shards));
     expect_ok(sl_shards_weigh(dataset, sl_model_kind(s->model)->layer->sum->factor, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
@@ -171,7 +171,7 @@ static void expect_history(json_t *wanted, struct bench *b, uint32_t layer)
         }
         assert_int_equal(rows->split.n_chunks, 1);
         assert_int_equal(starpu_data_acquire(rows->chunk[0], STARPU_R), 0);
-        assert_int_equal(sl_handle_element(rows->chunk[0]), sl_settings_row_element(&b->settings));
+        assert_int_equal(sl_handle_dtype(rows->chunk[0]), sl_settings_row_dtype(&b->settings));
         enum sl_dtype of = precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
         const void *x = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t c = 0; c < rows->n_columns; c++) {

@@ -205,7 +205,7 @@ static struct life life_of(const struct sl_walk *w, uint32_t i, int role)
 static void add_role(const struct sl_walk *w, uint32_t i, int role, double share, bool kept, struct sl_blocks *to)
 {
     const struct sl_layer_row *row = &order_of(w, i)->row[role];
-    double bytes = row->width * (double)sl_row_bytes(row->dtype, w->stored);
+    double bytes = row->width * (double)sl_dtype_size(row->dtype);
     add_rows(w, row->level, row->level, bytes, share, kept, to);
 }
 

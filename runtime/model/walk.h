@@ -20,7 +20,7 @@ struct sl_blocks {
 /* How a pass runs. The walks of steps, of graph chunks and of evaluations differ only here. */
 struct sl_walk {
     const struct sl_model *model;
-    /* Bytes of a number of SL_ROW_STORED. */
+    /* Bytes of a number in travelling rows. */
     size_t stored;
     /* A backward pass follows. Otherwise: the layers' evaluation order. */
     bool training;

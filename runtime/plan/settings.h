@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "support/bf16.h"
+#include "support/dtype.h"
 #include "support/option.h"
 
 #define SL_MAX_LAYERS 64
@@ -157,10 +157,10 @@ enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
  * the message names the option, its value, and valid values. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
 
-/* Bytes of a number in rows of --precision. */
-static inline size_t sl_settings_row_element(const struct sl_settings *settings)
+/* The dtype of rows (--precision): dense features, and the rows that products or other PEs read. */
+static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *settings)
 {
-    return settings->precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
+    return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
 /* Read --trace-steps, counted from 0 over the whole run. True if the option was given and is valid. */

@@ -81,11 +81,6 @@ static void copy_targets(const struct sl_dataset *dataset, const struct sl_parti
     }
 }
 
-static enum sl_dtype dtype_of(size_t element)
-{
-    return element == sizeof(sl_bf16) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-}
-
 static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   enum sl_feature_form form, const bool *held, struct sl_shards *out)
 {
@@ -95,10 +90,10 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st,
-               sl_feature_source_open(dataset, partition, dtype_of(out->row_element), form != SL_FEATURES_WIDE, held,
-                                      &out->features),
-               done);
+        SL_TRY(
+            st,
+            sl_feature_source_open(dataset, partition, out->row_dtype, form != SL_FEATURES_WIDE, held, &out->features),
+            done);
     }
     SL_TRY(st,
            sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
@@ -208,12 +203,13 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
 }
 
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                              enum sl_feature_form form, size_t row_element, const bool *held, struct sl_shards *out)
+                              enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
+                              struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     *out = (struct sl_shards){
-        .n_parts = partition->n_parts, .n_vertices = n, .row_element = row_element, .partition = partition};
+        .n_parts = partition->n_parts, .n_vertices = n, .row_dtype = row_dtype, .partition = partition};
     out->n_features = dataset->features.n_columns;
     out->n_outputs = sl_targets_outputs(&dataset->targets);
     out->targets = dataset->targets;

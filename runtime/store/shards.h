@@ -38,8 +38,8 @@ struct sl_shards {
     uint32_t n_features, n_outputs;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
-    /* Bytes of a number of dense features and of rows computed from them (--precision). */
-    size_t row_element;
+    /* The dtype of dense features and of rows computed from them (--precision). */
+    enum sl_dtype row_dtype;
     struct sl_shard *part;
     /* uint32 [N]: dataset id of each new id. */
     starpu_data_handle_t dataset_ids;
@@ -83,13 +83,14 @@ enum sl_feature_form {
     SL_FEATURES_WIDE         /* narrow features are stored in the rows' dtype, so that all readers read them in place */
 };
 
-/* Copy the dataset in part order and register it. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+/* Copy the dataset in part order and register it. row_dtype: of rows, SL_DTYPE_REAL or SL_DTYPE_BF16. held:
  * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
  * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
  * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
  * entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                              enum sl_feature_form form, size_t row_element, const bool *held, struct sl_shards *out);
+                              enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
+                              struct sl_shards *out);
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
  * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */

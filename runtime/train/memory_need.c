@@ -61,7 +61,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .run = run,
                       .sparse = dataset->features.dense.data == NULL,
                       .pipe = s->schedule == SL_SCHEDULE_PIPE,
-                      .stored = sl_settings_row_element(s),
+                      .stored = sl_dtype_size(sl_settings_row_dtype(s)),
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
                       .n_per_epoch = ceil(dataset->train.n / ((double)s->batch_size * s->pes))};
@@ -500,8 +500,7 @@ static double pipe_halo_bytes(const struct basis *b, const struct sl_plan *plan)
     double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
     double times = s->recompute || s->pes > s->ways ? 3 : 2;
     double ways = if_so(sl_plan_shares_ways(plan), times * travelling_bytes(b) * crew_share(s, plan));
-    double crossing =
-        (double)(sl_row_bytes(b->model.layer[0].training.row[SL_ROWS_H].dtype, b->stored) + sizeof(sl_real));
+    double crossing = (double)(sl_dtype_size(b->model.layer[0].training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
     double stages = if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
     return CLASS_SHARE * b->n * (ways + stages);
 }

@@ -471,7 +471,7 @@ static enum sl_status open_shards(struct sl_session *t)
     if (s->schedule == SL_SCHEDULE_PIPE && t->dataset->features.dense.data != NULL) {
         form = SL_FEATURES_WIDE;
     }
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_element(s), held, &t->shards), done);
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
     if (sl_model_reads_factors(s)) {
