@@ -16,6 +16,7 @@
 #include "runtime/model/walk.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/schedules.h"
 #include "support/minmax.h"
 #include "support/real.h"
 #include "tasks/ranks.h"
@@ -60,7 +61,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
     struct basis b = {.settings = s,
                       .run = run,
                       .sparse = dataset->features.dense.data == NULL,
-                      .pipe = s->schedule == SL_SCHEDULE_PIPE,
+                      .pipe = sl_schedule_of(s)->whole_graph,
                       .stored = sl_dtype_size(sl_settings_row_dtype(s)),
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
@@ -363,7 +364,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     const struct basis b = find_basis(s, dataset, run);
     const struct sl_walk training = b.pipe ? walk_pipe(&b) : walk_step(&b);
     double graph = graph_bytes(dataset);
-    double weights = if_so(sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
+    double weights = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
     double data = feature_bytes(f, b.n, b.sparse, b.stored) + feature_caches(&b, f->n_columns);
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, b.n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
