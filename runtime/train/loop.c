@@ -12,6 +12,7 @@
 #include "runtime/machine/watchdog.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/ranks.h"
+#include "runtime/train/schedules.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
@@ -295,7 +296,7 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
 /* Whether ranks agree to stop only when an epoch ends, because their steps have no common operation. */
 static bool agrees_late(const struct sl_session *t)
 {
-    return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
+    return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && sl_schedule_of(t->settings)->agrees_late);
 }
 
 /* Agree to stop if any rank was asked to. */
