@@ -83,6 +83,8 @@ struct sl_option_news {
     const char *help;    /* sentences without a final full stop */
     double min, max;     /* numbers and entries of lists; max 0: the largest of the type */
     bool common;         /* --help shows it */
+    bool of_model;       /* changes a model's scores: a saved model keeps it */
+    bool of_data;        /* selects the dataset: a session with a dataset of the program keeps the default */
 };
 
 /* The options of these settings, in the order of --help-all: index 0 and on. SL_ENOTFOUND: there is no option of this

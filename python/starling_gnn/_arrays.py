@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Arrays of numpy, scipy, PyTorch, pandas and DLPack as the library reads them, without a copy if types allow."""
+
+import numpy as np
+
+
+def is_sparse(value):
+    """Whether a value is a matrix or array of scipy.sparse."""
+    return hasattr(value, "tocsr") and hasattr(value, "nnz")
+
+
+def to_numpy(value, name):
+    """An array of numpy. Shares memory if it can."""
+    if isinstance(value, np.ndarray):
+        array = value
+    elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
+        tensor = value.detach().cpu()
+        if str(tensor.dtype) == "torch.bfloat16":
+            tensor = tensor.float()
+        array = tensor.numpy()
+    elif is_sparse(value):
+        array = value.toarray()
+    elif hasattr(value, "to_numpy"):
+        array = value.to_numpy()
+    elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        array = np.from_dlpack(value)
+    else:
+        array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: found {_kind(value, array)}, expected an array of numbers")
+    return array
+
+
+def _kind(value, array):
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return f"entries of type {array.dtype}"
+    return f"a {type(value).__name__}"
+
+
+def ids32(value, name, bound=2**32):
+    """uint32 ids, contiguous. int32 and uint32 are not copied. ValueError: an id is negative or too large."""
+    array = to_numpy(value, name)
+    if array.dtype.kind == "b":
+        raise TypeError(f"{name}: found booleans, expected vertex ids")
+    if array.dtype.kind == "f":
+        whole = array.astype(np.int64)
+        if not np.array_equal(whole, array):
+            raise TypeError(f"{name}: found {array.dtype} with fractions, expected whole vertex ids")
+        array = whole
+    if array.size and (array.min() < 0 or array.max() >= bound):
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise ValueError(f"{name}: found id {wrong}, expected ids of 0 .. {bound - 1}")
+    if array.dtype == np.int32:
+        array = array.view(np.uint32)
+    return np.ascontiguousarray(array, np.uint32)
+
+
+def offsets64(value):
+    """uint64 offsets, contiguous. int64 and uint64 are not copied."""
+    array = np.asarray(value)
+    if array.dtype == np.int64:
+        array = array.view(np.uint64)
+    return np.ascontiguousarray(array, np.uint64)
+
+
+def floats(value, name):
+    """float32, C order. Such arrays are not copied, even if read-only."""
+    array = to_numpy(value, name)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
+        with np.errstate(over="ignore"):
+            made = np.ascontiguousarray(array, np.float32)
+        if made.size and np.isfinite(array).all() and not np.isfinite(made).all():
+            raise ValueError(f"{name}: found a number of {np.abs(array).max():.3g}, expected numbers of float32")
+        return made
+    return np.ascontiguousarray(array, np.float32)
+
+
+def members(value, name, n_vertices):
+    """Vertex ids of a set of the split, given as a mask of n_vertices booleans or as ids."""
+    if value is None:
+        return np.empty(0, np.uint32)
+    array = to_numpy(value, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: found the shape {array.shape}, expected one dimension: a mask, or vertex ids")
+    if array.dtype.kind != "b":
+        return ids32(array, name, n_vertices)
+    if len(array) != n_vertices:
+        raise ValueError(f"{name}: found a mask of {len(array)} entries, expected {n_vertices}, one for each vertex")
+    return np.flatnonzero(array).astype(np.uint32)
+
+
+def targets(value, name="y"):
+    """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None."""
+    array = to_numpy(value, name)
+    if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
+        array = array[:, 0]
+    if array.ndim == 1 and array.dtype.kind in "biu":
+        if array.size and array.max() >= 2**31 - 1:
+            raise ValueError(f"{name}: found class {array.max()}, expected classes below {2**31 - 1}")
+        if array.size and array.dtype.kind == "i" and array.min() < -1:
+            array = np.where(array < 0, -1, array)  # PyTorch's loss ignores -100
+        return np.ascontiguousarray(array, np.int32), None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"{name}: found the shape {array.shape}, expected (N,) classes or (N, K) numbers")
+    return None, floats(array, name)
+
+
+def pointer(array):
+    """The address of an array's first entry; None: no entries."""
+    if array is None or array.size == 0:
+        return None
+    return array.ctypes.data
