@@ -95,8 +95,9 @@ struct settings {
          .kind = SL_OPTION_STRING,                                                                                     \
          .offset = FIELD(features),                                                                                    \
          .shown = "the dataset's own",                                                                                 \
-         .argument = "FILE",                                                                                           \
-         .help = "Feature file, relative to the dataset's folder"},                                                    \
+         .argument = "FILE|none|degree|onehot|random:N",                                                               \
+         .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). "       \
+                 "onehot: the vertex. random:N: N normal numbers"},                                                    \
         {.name = "directed",                                                                                           \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_FLAG,                                                                                       \
@@ -438,6 +439,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .data_path = settings->data_path,
                                        .split = settings->split,
                                        .features = settings->features,
+                                       .feature_seed = 1,
                                        .cache = settings->cache,
                                        .need = SL_RAW_FOR_LOOKS,
                                        .directed = settings->directed,
@@ -517,8 +519,8 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
            graph->n_vertices > 0 ? (double)graph->n_edges / graph->n_vertices : 0,
            (unsigned long long)statistics->max_in_degree);
     if (features->n_columns > 0) {
-        printf("features    %u, %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
-               features->offsets != NULL ? "CSR" : "dense",
+        printf("features    %u, %s %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
+               features->offsets != NULL ? "CSR" : "dense", sl_dtype_name(sl_features_dtype(features)),
                n_values > 0 ? 100 * (double)statistics->n_nonzeros / n_values : 0, (double)dataset->range.largest[0]);
     } else {
         printf("features    none\n");

@@ -10,12 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/convert.h"
 #include "support/file.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
-#define VERSION 4 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION 5 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
 #define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
@@ -61,12 +62,14 @@ struct header {
     uint32_t n_parts;
     uint32_t largest_column; /* struct sl_feature_range */
     float largest[2];
+    uint32_t dtype; /* enum sl_dtype, of dense features */
+    float scale;    /* of int8 */
     char name[64];
     char split[64];
     uint64_t header_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 48 + 128 + 8, "the header has no padding");
+_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 56 + 128 + 8, "the header has no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
@@ -203,7 +206,9 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     add(draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
     add(draft, SECTION_SOURCES, graph->sources, graph->n_edges, sizeof *graph->sources);
     if (features->offsets == NULL) {
-        add(draft, SECTION_DENSE, features->dense, n_dense, sizeof *features->dense);
+        header->dtype = features->dense.dtype;
+        header->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
+        add(draft, SECTION_DENSE, features->dense.data, n_dense, sl_dtype_size(features->dense.dtype));
     } else {
         add(draft, SECTION_FEATURE_OFFSETS, features->offsets, (uint64_t)features->n_rows + 1, sizeof(uint64_t));
         add(draft, SECTION_COLUMNS, features->columns, header->n_nonzeros, sizeof *features->columns);
@@ -243,6 +248,10 @@ static void hash_parts(const struct header *header, uint64_t out[SL_N_DATA_PARTS
                               sum_of(header, SECTION_TEST)};
     out[SL_DATA_GRAPH] = sl_checksum(0, graph, sizeof graph);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
+    if (header->dtype != SL_DTYPE_F32) {
+        uint64_t sum = sl_checksum(out[SL_DATA_FEATURES], &header->dtype, sizeof header->dtype);
+        out[SL_DATA_FEATURES] = sl_checksum(sum, &header->scale, sizeof header->scale);
+    }
     out[SL_DATA_LABELS] = sl_checksum(0, labels, sizeof labels);
     out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
 }
@@ -394,9 +403,16 @@ static bool read_features(const struct reading *file, struct sl_features *featur
     uint64_t n_nonzeros = header->n_nonzeros;
     struct sl_features read = {.n_rows = header->n_vertices, .n_columns = header->n_columns};
     if (header->offset[SECTION_DENSE] != 0) {
-        read.dense = (float *)section(file, SECTION_DENSE, n * header->n_columns, sizeof *read.dense);
+        enum sl_dtype dtype = (enum sl_dtype)header->dtype;
+        if (!sl_dtype_is_convertible(dtype) || !isfinite(header->scale)) {
+            return false;
+        }
+        void *dense = (void *)section(file, SECTION_DENSE, n * header->n_columns, sl_dtype_size(dtype));
+        read.dense = sl_column_take(dtype, n, header->n_columns, dense);
+        read.dense.hold = SL_HOLD_MAPPED;
+        read.dense.scale = header->scale;
         *features = read;
-        return read.dense != NULL;
+        return dense != NULL;
     }
     read.offsets = (uint64_t *)section(file, SECTION_FEATURE_OFFSETS, n + 1, sizeof *read.offsets);
     read.columns = (uint32_t *)section(file, SECTION_COLUMNS, n_nonzeros, sizeof *read.columns);

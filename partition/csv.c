@@ -445,7 +445,7 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
     const char *p = lines->text;
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        float *row = table->features.dense + (lines->first_line + i) * n;
+        float *row = sl_column_row(&table->features.dense, lines->first_line + i);
         const char *end = line_end(lines, p, &next);
         for (uint32_t c = 0; c < n; c++) {
             const char *start = p;
@@ -560,8 +560,13 @@ static enum sl_status start_features(struct feature_table *table, const struct s
                              &features->offsets);
     }
     char name[NAME_BYTES];
+    float *dense;
     name_block(table->path, "features", name);
-    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, name, &features->dense);
+    st = sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *dense, name, &dense);
+    if (st == SL_OK) {
+        features->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, dense);
+    }
+    return st;
 }
 
 static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
@@ -576,7 +581,7 @@ static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
             return st;
         }
     }
-    if (table->features.dense != NULL) {
+    if (table->features.dense.data != NULL) {
         return dense_lines(table, lines);
     }
     return csr_lines(table, lines);
@@ -614,7 +619,7 @@ static enum sl_status read_features(struct feature_table *table)
         return st;
     }
     if (!table->started) { /* no rows: an empty table is dense */
-        return sl_alloc(0, sizeof *table->features.dense, "features", &table->features.dense);
+        return sl_alloc(0, sizeof(float), "features", &table->features.dense.data);
     }
     if (table->features.offsets != NULL) {
         st = join_pieces(table);

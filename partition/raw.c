@@ -13,6 +13,7 @@
 
 #include "partition/csv.h"
 #include "partition/features.h"
+#include "partition/made_features.h"
 #include "partition/npy.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -169,7 +170,15 @@ static void suggest_features(const char *folder, char *out, size_t bytes)
 static enum sl_status find_features(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
     char **out = &files->paths[SL_RAW_FEATURES];
-    enum sl_status st;
+    struct sl_made_features made;
+    enum sl_status st = sl_made_features_parse(wanted, &made);
+    if (st != SL_OK) {
+        return st;
+    }
+    files->no_features = made.kind != SL_MADE_NOT;
+    if (files->no_features) {
+        return find_table(folder, "raw/node-feat", false, out);
+    }
     if (wanted != NULL) {
         st = find_one(folder, &wanted, 1, out);
     } else {
@@ -189,7 +198,8 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
     char suggestion[300];
     suggest_features(folder, suggestion, sizeof suggestion);
     return sl_fail(SL_EFILE,
-                   "%s: no features (raw/node-feat.csv.gz); name another file with --features %s; " SL_NO_FEATURES,
+                   "%s: no features (raw/node-feat.csv.gz); name another file with --features %s, or make "
+                   "features: --features " SL_FEATURE_WORDS,
                    folder, suggestion);
 }
 
@@ -486,7 +496,7 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
 static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *path = feature_file(files);
-    if (path == NULL) {
+    if (path == NULL || files->no_features) {
         return SL_OK;
     }
     if (is_binary(path)) {

@@ -66,10 +66,12 @@ struct sl_raw_files {
     enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
     char split[64];                /* "": none */
     char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
+    bool no_features;              /* a feature file, if any, only tells the number of vertices */
     char unused[160];              /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
-/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder. `split`
+/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a word
+ * of partition/made_features.h: then no features are read. `split`
  * NULL means the only split. SL_EFILE: a file is missing (message: the file; for features also a hint at
  * --features). SL_EINVAL: the split is missing, or `split` is NULL and there are several (message: the names).
  * SL_ENOMEM. On failure *out is empty. */

@@ -186,9 +186,9 @@ static void put_sparse_row(struct text *text, const struct sl_features *features
 
 static void put_dense_row(struct text *text, const struct sl_features *features, uint64_t row)
 {
-    const float *values = features->dense + row * features->n_columns;
+    float number;
     for (uint32_t c = 0; c < features->n_columns; c++) {
-        put_float(text, values[c]);
+        put_float(text, *sl_column_floats(&features->dense, row * features->n_columns + c, 1, &number));
         put_char(text, c + 1 < features->n_columns ? ',' : '\n');
     }
 }
@@ -197,7 +197,7 @@ static void put_features(struct text *text, const struct sl_raw *raw)
 {
     const struct sl_features *features = &raw->features;
     for (uint64_t row = 0; row < features->n_rows; row++) {
-        if (features->dense != NULL) {
+        if (features->dense.data != NULL) {
             put_dense_row(text, features, row);
         } else {
             put_sparse_row(text, features, row);

@@ -326,7 +326,7 @@ bool sl_handle_is_bf16(starpu_data_handle_t handle)
     return sl_handle_element(handle) == sizeof(sl_bf16);
 }
 
-static size_t buffer_element(void *buffer)
+size_t sl_buffer_element(void *buffer)
 {
     switch (buffer_kind(buffer)) {
     case STARPU_MATRIX_INTERFACE_ID: return STARPU_MATRIX_GET_ELEMSIZE(buffer);
@@ -337,7 +337,7 @@ static size_t buffer_element(void *buffer)
 
 bool sl_buffer_is_bf16(void *buffer)
 {
-    return buffer_element(buffer) == sizeof(sl_bf16);
+    return sl_buffer_element(buffer) == sizeof(sl_bf16);
 }
 
 void *sl_buffer_data(void *buffer)
@@ -369,7 +369,7 @@ void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
     if (slice->buffer == 0) {
         return NULL;
     }
-    size_t offset = (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
+    size_t offset = (size_t)slice->row0 * sl_buffer_columns(buffer) * sl_buffer_element(buffer);
     return (char *)sl_buffer_data(buffer) + offset;
 }
 

@@ -142,7 +142,8 @@ size_t sl_handle_element(starpu_data_handle_t handle);
 bool sl_handle_is_bf16(starpu_data_handle_t handle);
 bool sl_buffer_is_bf16(void *buffer);
 
-/* Data, rows and columns of a buffer, inside a task. */
+/* Bytes of one element, data, rows and columns of a buffer, inside a task. */
+size_t sl_buffer_element(void *buffer);
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);

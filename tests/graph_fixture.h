@@ -171,10 +171,11 @@ static MAYBE_UNUSED float feature_of(const struct graph_shape *shape, const stru
 static MAYBE_UNUSED void make_dense_features(const struct graph_shape *shape, struct sl_dataset *dataset)
 {
     struct sl_features *x = &dataset->features;
-    x->dense = need_owned((size_t)x->n_rows * x->n_columns, sizeof *x->dense);
+    float *dense = need_owned((size_t)x->n_rows * x->n_columns, sizeof *dense);
+    x->dense = sl_column_take(SL_DTYPE_F32, x->n_rows, x->n_columns, dense);
     for (uint32_t v = 0; v < x->n_rows; v++) {
         for (uint32_t j = 0; j < x->n_columns; j++) {
-            x->dense[(size_t)v * x->n_columns + j] = feature_of(shape, dataset, v, j);
+            dense[(size_t)v * x->n_columns + j] = feature_of(shape, dataset, v, j);
         }
     }
 }

@@ -161,7 +161,8 @@ static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
     *out = (struct sl_dataset){.name = "reference", .split = "all"};
     graph_of(root, n, &out->graph);
     out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
-    out->features.dense = need_owned((size_t)n * n_features, sizeof(float));
+    out->features.dense =
+        sl_column_take(SL_DTYPE_F32, n, n_features, need_owned((size_t)n * n_features, sizeof(float)));
     out->targets = (struct sl_targets){.n_rows = n, .width = 1};
     out->targets.classes = need_owned(n, sizeof *out->targets.classes);
     for (uint32_t v = 0; v < n; v++) {

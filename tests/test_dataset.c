@@ -40,7 +40,7 @@ static void loads_the_small_one(void **state)
     assert_memory_equal(d.train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
     assert_int_equal(d.valid.ids[0], 1);
     assert_int_equal(d.test.ids[1], 5);
-    assert_true(d.features.dense[2] == 0.5f && d.features.dense[11] == 2);
+    assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[11] == 2);
     struct sl_statistics statistics;
     assert_survives_no_memory(sl_statistics_count(&d, &statistics));
     assert_int_equal(statistics.max_in_degree, 2);
@@ -60,7 +60,8 @@ static void loads_the_small_one(void **state)
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 4);
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){0, 1, 3, 4}), 4 * sizeof(sl_vertex));
-    assert_true(d.features.dense[0] == (float)(1.0 / 3) && d.features.dense[8] == 0 && d.features.dense[10] == -2);
+    assert_true(sl_features_floats(&d.features)[0] == (float)(1.0 / 3) && sl_features_floats(&d.features)[8] == 0 &&
+                sl_features_floats(&d.features)[10] == -2);
     sl_dataset_free(&d);
 }
 
@@ -275,7 +276,7 @@ static void counts_by_itself(void **state)
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     sl_dataset_free(&d);
     assert_int_equal(remove(in_folder("small/raw/node-feat.csv.gz")), 0);
-    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "one-hot ids");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "--features degree, onehot or random:64");
     options.need = SL_RAW_FOR_LOOKS;
     assert_like_small(&options); /* by the labels */
     assert_int_equal(remove(in_folder("small/raw/node-label.csv.gz")), 0);
@@ -413,7 +414,7 @@ static void chooses_the_features(void **state)
     options.features = "derived/node-feat-x.csv";
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.features.n_columns, 1);
-    assert_true(d.features.dense[5] == 6);
+    assert_true(sl_features_floats(&d.features)[5] == 6);
     sl_dataset_free(&d);
     options.features = "derived/y.csv";
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "--features is relative to the dataset's folder");
@@ -608,7 +609,7 @@ static void writes_what_it_reads(void **state)
                          .n_edges = 3,
                          .from = from,
                          .to = to,
-                         .features = {.n_rows = 4, .n_columns = 3, .dense = values},
+                         .features = {.n_rows = 4, .n_columns = 3, .dense = sl_column_take(SL_DTYPE_F32, 4, 3, values)},
                          .targets = {.n_rows = 4, .width = 1, .n_classes = 3, .classes = labels},
                          .split = "s",
                          .train = {1, ids},
@@ -623,7 +624,7 @@ static void writes_what_it_reads(void **state)
     assert_int_equal(read.n_edges, 3);
     assert_memory_equal(read.from, from, sizeof from);
     assert_memory_equal(read.to, to, sizeof to);
-    assert_memory_equal(read.features.dense, values, sizeof values);
+    assert_memory_equal(read.features.dense.data, values, sizeof values);
     assert_memory_equal(read.targets.classes, labels, sizeof labels);
     assert_string_equal(read.split, "s");
     assert_int_equal(read.test.ids[0], 3);
@@ -659,7 +660,7 @@ static void writes_datasets(void **state)
             assert_int_equal(b.features.offsets[6], 2);
             assert_true(b.features.values[1] == 2.5f && b.features.columns[0] == 11);
         } else {
-            assert_memory_equal(a.features.dense, b.features.dense, 12 * sizeof(float));
+            assert_memory_equal(a.features.dense.data, b.features.dense.data, 12 * sizeof(float));
         }
         assert_memory_equal(a.targets.classes, b.targets.classes, 6 * sizeof(int32_t));
         sl_dataset_free(&a);

@@ -302,7 +302,7 @@ static void test_unlocked_table(void **state)
     run_here.gpu_bytes = 100 * GB;
     struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
     uint64_t others = sl_memory_need_gpu_work(&settings, &shards, &run_here);
-    assert_false(sl_shards_features_pinned(&shards)); /* nobody asked */
+    assert_false(shards.features.pinned); /* nobody asked */
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
     expect_message(sl_message(), "--feature-cache: expected", "ulimit -l");
     expect_message(sl_message(), "container", "--feature-cache 0");

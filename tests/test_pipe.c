@@ -119,12 +119,12 @@ static void put_table(json_t *root, struct bench *b)
     uint32_t n = b->shards.n_features;
     for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
         for (uint32_t c = 0; c < n; c++) {
-            size_t at = (size_t)b->partition.new_ids[v] * n + c;
+            void *row = sl_feature_row(&b->shards.features, b->partition.new_ids[v]);
             sl_real value = (sl_real)number(json_array_get(member(root, "features"), v), c);
             if (precision == SL_PRECISION_BF16) {
-                ((sl_bf16 *)b->shards.table)[at] = sl_bf16_of(value);
+                ((sl_bf16 *)row)[c] = sl_bf16_of(value);
             } else {
-                ((sl_real *)b->shards.table)[at] = value;
+                ((sl_real *)row)[c] = value;
             }
         }
     }

@@ -16,12 +16,12 @@ static void put_features(json_t *root, struct world *w)
 {
     for (uint32_t v = 0; v < w->shards.n_vertices; v++) {
         for (uint32_t c = 0; c < w->shards.n_features; c++) {
-            size_t at = (size_t)w->partition->new_ids[v] * w->shards.n_features + c;
+            void *row = sl_feature_row(&w->shards.features, w->partition->new_ids[v]);
             sl_real value = (sl_real)number(json_array_get(member(root, "features"), v), c);
             if (precision == SL_PRECISION_BF16) {
-                ((sl_bf16 *)w->shards.table)[at] = sl_bf16_of(value);
+                ((sl_bf16 *)row)[c] = sl_bf16_of(value);
             } else {
-                ((sl_real *)w->shards.table)[at] = value;
+                ((sl_real *)row)[c] = value;
             }
         }
     }

@@ -255,7 +255,8 @@ static uint64_t feature_bytes(struct world *w, const struct sl_features *f, uint
         uint32_t n;
         sl_vertex *ids = frontier_of(w, step, p, w->plan.n_layers, &n);
         for (uint32_t i = 0; i < n; i++) {
-            bytes += f->dense != NULL ? 4 * (uint64_t)f->n_columns : 8 * (f->offsets[ids[i] + 1] - f->offsets[ids[i]]);
+            bytes +=
+                f->dense.data != NULL ? 4 * (uint64_t)f->n_columns : 8 * (f->offsets[ids[i] + 1] - f->offsets[ids[i]]);
         }
         free(ids);
     }

@@ -4,6 +4,7 @@
  * A forward pass over whole parts, and its block source. */
 #include "runtime/full/full.h"
 
+#include "codelets/gather.h"
 #include "runtime/full/halo.h"
 #include "runtime/model/run.h"
 #include "runtime/model/sums.h"
@@ -126,7 +127,26 @@ static const struct sl_block_source all_edges = {
 
 /* ---- the pass ---- */
 
-/* The first layer reads the dense feature table in place. */
+/* Copy narrow features into rows. */
+static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_rows *out)
+{
+    const struct sl_shards *shards = pass->shards;
+    const struct sl_split *split = &pass->pe[q].split[0];
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_task_args head = {.run = pass->run, .stage = pass->stage, .pe = q};
+    struct sl_feature_handles features = {.table = part->features,
+                                          .dtype = shards->features.dtype,
+                                          .scale = shards->features.scale,
+                                          .first = part->first,
+                                          .frontier = shards->ids};
+    enum sl_status st = sl_rows_register(split, shards->n_features, shards->row_element, out);
+    for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
+        st = sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]);
+    }
+    return st;
+}
+
+/* The first layer reads the dense feature table in place, unless the table is narrow. */
 static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
 {
     const struct sl_shards *shards = pass->shards;
@@ -138,8 +158,10 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     if (shards->is_sparse) {
         return SL_OK;
     }
-    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
-                                 &pe->features);
+    if (!sl_feature_source_in_place(&shards->features)) {
+        return widen(pass, q, &pe->features);
+    }
+    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
 }
 
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,

@@ -25,7 +25,8 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
 
 bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 {
-    return s->model->layer[0].training.in_place && sl_feature_cache_of(&s->cache, p) == NULL;
+    return s->model->layer[0].training.in_place && sl_feature_source_in_place(&s->shards->features) &&
+           sl_feature_cache_of(&s->cache, p) == NULL;
 }
 
 /* ---- clearing up ---- */

@@ -336,8 +336,7 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
     if (shards->is_sparse) {
         return SL_OK;
     }
-    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
-                                 &pe->features);
+    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
 }
 
 static enum sl_status open_partials(struct sl_pipe *p)

@@ -88,7 +88,9 @@ static const struct sl_option options[] = {
      .help = "Split into training, validation and test vertices",
      .change = DATA, .spread = OWN, .of_data = true, .peers = "split-name"},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
-     .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder",
+     .shown = "the dataset's own", .argument = "FILE|degree|onehot|random:N",
+     .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). onehot: the "
+             "vertex. random:N: N normal numbers of --seed and the vertex",
      .change = DATA, .spread = OWN, .of_data = true},
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
      .help = "Keep the edges of the file. By default the reverse of each edge is added",

@@ -35,7 +35,7 @@
 static struct sl_model outline_model(const struct sl_settings *s, const struct sl_dataset *dataset, bool *sparse_out)
 {
     struct sl_model model;
-    *sparse_out = dataset->features.dense == NULL;
+    *sparse_out = dataset->features.dense.data == NULL;
     sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), *sparse_out, &model);
     if (*sparse_out && model.layer[0].residual) {
         *sparse_out = false;
@@ -297,7 +297,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
-        .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
+        .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
         .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights +
                            (sparse ? 0 : feature_caches(s, n, f->n_columns))),
         .model = (uint64_t)model_bytes(s, &model),
@@ -516,10 +516,11 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 static struct sl_dataset outline_of(const struct sl_shards *shards)
 {
     static float some;
-    return (struct sl_dataset){.graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
-                               .train = {.n = shards->n_train},
-                               .features = {.n_columns = shards->n_features, .dense = shards->is_sparse ? NULL : &some},
-                               .targets = shards->targets};
+    return (struct sl_dataset){
+        .graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
+        .train = {.n = shards->n_train},
+        .features = {.n_columns = shards->n_features, .dense.data = shards->is_sparse ? NULL : &some},
+        .targets = shards->targets};
 }
 
 /* Edges, targets and split of n_parts of G parts, and the ids of all vertices in both orders. */

@@ -97,6 +97,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .split = s->split,
                                        .usual_split = usual_split[0] != '\0' ? usual_split : NULL,
                                        .features = s->features,
+                                       .feature_seed = s->seed,
                                        .cache = s->cache,
                                        .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
@@ -485,7 +486,7 @@ done:
 static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
-    bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
+    enum sl_feature_form form = SL_FEATURES_AS_THEY_ARE;
     bool held_here[SL_MAX_PES];
     const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
     enum sl_status st;
@@ -500,7 +501,13 @@ static enum sl_status open_shards(struct sl_session *t)
     } else if (s->recompute && s->pes > s->ways) {
         SL_TRY(st, check_chunks(t), done);
     }
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
+    if (s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns) {
+        form = SL_FEATURES_DENSE;
+    }
+    if (s->schedule == SL_SCHEDULE_PIPE && t->dataset->features.dense.data != NULL) {
+        form = SL_FEATURES_WIDE;
+    }
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_element(s), held, &t->shards), done);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
     if (sl_model_reads_factors(s)) {

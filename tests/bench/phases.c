@@ -234,16 +234,20 @@ enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint3
 
 static bool dense_features; /* --dense-features */
 
-enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                     size_t row_element, const bool *held, struct sl_shards *out);
-enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                     size_t row_element, const bool *held, struct sl_shards *out);
+enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                                     enum sl_feature_form form, size_t row_element, const bool *held,
+                                     struct sl_shards *out);
+enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                                     enum sl_feature_form form, size_t row_element, const bool *held,
+                                     struct sl_shards *out);
 
-enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                     size_t row_element, const bool *held, struct sl_shards *out)
+enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                                     enum sl_feature_form form, size_t row_element, const bool *held,
+                                     struct sl_shards *out)
 {
     enter("tables in part order");
-    enum sl_status st = __real_sl_shards_open(dataset, partition, dense || dense_features, row_element, held, out);
+    enum sl_status st =
+        __real_sl_shards_open(dataset, partition, dense_features ? SL_FEATURES_DENSE : form, row_element, held, out);
     leave();
     return st;
 }
