@@ -76,6 +76,52 @@ def floats(value, name):
     return np.ascontiguousarray(array, np.float32)
 
 
+class Features:
+    """Features as the library borrows them: `shape`, and the members of struct sl_arrays. Keeps the arrays alive."""
+
+    def __init__(self, x):
+        if x is None:
+            raise TypeError("x: found None, expected features (N, F); without any, numpy.eye(N) or the degrees may do")
+        self.members = {}
+        if is_sparse(x):
+            self._sparse(x)
+        else:
+            self._dense(x)
+        if len(self.shape) != 2:
+            raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
+
+    def _dense(self, x):
+        dtype = b"float32"
+        if str(getattr(x, "dtype", "")) == "torch.bfloat16":
+            import torch
+
+            array, dtype = x.detach().cpu().contiguous().view(torch.int16).numpy(), b"bfloat16"
+        else:
+            array = to_numpy(x, "x")
+            if array.dtype == np.float16 or array.dtype == np.int8:
+                array, dtype = np.ascontiguousarray(array), array.dtype.name.encode()
+            else:
+                array = floats(array, "x")
+        self.array = array
+        self.shape = array.shape
+        self.members = dict(features=pointer(array), feature_dtype=dtype)
+
+    def _sparse(self, x):
+        matrix = x.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        offsets = offsets64(matrix.indptr)
+        columns = ids32(matrix.indices, "x")
+        values = floats(matrix.data, "x")
+        self.array = (offsets, columns, values)
+        self.shape = matrix.shape
+        nothing = np.zeros(1, np.float32)
+        self.array += (nothing,)
+        self.members = dict(feature_offsets=pointer(offsets), feature_columns=pointer(columns) or pointer(nothing),
+                            feature_values=pointer(values) or pointer(nothing))
+
+
 def members(value, name, n_vertices):
     """Vertex ids of a set of the split, given as a mask of n_vertices booleans or as ids."""
     if value is None:

@@ -20,7 +20,8 @@ class Graph:
     edge_index : array (2, E), pair of arrays (E,), or scipy.sparse matrix (N, N)
         Edges from edge_index[0] to edge_index[1]; entry [i, j] of a matrix is the edge from i to j.
     x : array (N, F)
-        Features: float32 in C order is not copied, even if read-only. Other types are converted. scipy.sparse is taken.
+        Features: float32, float16, bfloat16 (PyTorch) and int8 in C order are not copied, even if read-only. Nor is a
+        scipy.sparse CSR matrix of float32. Other types are converted to float32.
     y : integers (N,) or (N, 1); or numbers (N,) or (N, K)
         Classes from 0, negative if unknown. Floating point: numbers to predict, NaN if unknown. Numbers 0 and 1 alone
         are label sets; integers or booleans (N, K) are such sets.
@@ -35,8 +36,8 @@ class Graph:
     name : str
         In metrics and files.
 
-    Arrays may be of numpy, scipy.sparse, PyTorch, pandas or DLPack. The graph keeps references to `x` only. Do not
-    change `x` while the graph is in use.
+    Arrays may be of numpy, scipy.sparse, PyTorch, pandas or DLPack. The graph keeps a reference to `x`. Do not change
+    `x` while the graph is in use.
 
     >>> import numpy as np, starling_gnn as sl
     >>> edge_index = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -49,8 +50,9 @@ class Graph:
                  n_classes=0, name="arrays"):
         self._handle = None
         self._source = None
-        self.x = _features(x)
-        n, n_features = self.x.shape
+        self.x = x
+        self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
+        n, n_features = self._features.shape
         labels, targets = _arrays.targets(y)
         found = len(labels if labels is not None else targets)
         if found != n:
@@ -70,7 +72,7 @@ class Graph:
             offsets=_arrays.pointer(offsets),
             directed=bool(directed),
             n_features=n_features,
-            features=_arrays.pointer(self.x),
+            **self._features.members,
             n_classes=n_classes,
             labels=_arrays.pointer(labels),
             n_train=len(self.train),
@@ -165,15 +167,6 @@ class Graph:
         if weight is not None:
             found["edge_weight"] = np.array([graph.edges[edge][weight] for edge in edges], np.float32)
         return cls(**{**found, **keywords})
-
-
-def _features(x):
-    if x is None:
-        raise TypeError("x: found None, expected features (N, F); without any, numpy.eye(N) or the degrees may do")
-    array = _arrays.floats(x, "x")
-    if array.ndim != 2:
-        raise ValueError(f"x: found the shape {array.shape}, expected (N, F)")
-    return array
 
 
 def _edges(edge_index, n):

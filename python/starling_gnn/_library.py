@@ -122,8 +122,16 @@ def _open():
 lib = _open()
 
 
-class Arrays(C.Structure):
+class _Sized(C.Structure):
+    """A struct whose first member is its size."""
+
+    def __init__(self, **values):
+        super().__init__(size=C.sizeof(type(self)), **values)
+
+
+class Arrays(_Sized):
     _fields_ = [
+        ("size", C.c_size_t),
         ("name", C.c_char_p),
         ("n_vertices", C.c_uint32),
         ("n_edges", C.c_uint64),
@@ -133,6 +141,11 @@ class Arrays(C.Structure):
         ("directed", C.c_bool),
         ("n_features", C.c_uint32),
         ("features", C.c_void_p),
+        ("feature_dtype", C.c_char_p),
+        ("feature_scale", C.c_float),
+        ("feature_offsets", C.c_void_p),
+        ("feature_columns", C.c_void_p),
+        ("feature_values", C.c_void_p),
         ("n_classes", C.c_uint32),
         ("labels", C.c_void_p),
         ("n_train", C.c_uint32),
@@ -144,13 +157,6 @@ class Arrays(C.Structure):
         ("n_targets", C.c_uint32),
         ("targets", C.c_void_p),
     ]
-
-
-class _Sized(C.Structure):
-    """A struct whose first member is its size."""
-
-    def __init__(self, **values):
-        super().__init__(size=C.sizeof(type(self)), **values)
 
 
 class DatasetSizes(_Sized):

@@ -97,7 +97,7 @@ class Data(unittest.TestCase):
         read_only = x.copy()
         read_only.flags.writeable = False
         self.same(x=read_only)
-        self.assertIs(graph(x=read_only).x, read_only)  # not copied
+        self.assertIs(graph(x=read_only)._features.array, read_only)  # not copied
         self.same(x=x.astype(np.float64))
         self.same(x=np.asfortranarray(x))
         wide = np.zeros((2 * N, 2 * F), np.float32)
@@ -105,6 +105,11 @@ class Data(unittest.TestCase):
         self.same(x=wide[::2, ::2])
         self.same(x=x.tolist())
         self.same(x=memoryview(x))
+        self.same(x=x.astype(np.float64).tolist())
+        narrow = x.astype(np.float16)
+        self.assertEqual(losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.astype(np.float32)), **SMALL)))
+        whole = (x * 50).astype(np.int8)
+        self.assertEqual(losses(sl.train(graph(x=whole), **SMALL)), losses(sl.train(graph(x=whole.astype(np.float32)), **SMALL)))
         before = x.copy()
         sl.train(graph(x=x), **SMALL)
         np.testing.assert_array_equal(x, before)
@@ -134,6 +139,11 @@ class Data(unittest.TestCase):
         for form in (matrix, matrix.tocsr(), matrix.tocsc(), sparse.csr_array(matrix)):
             self.same(edge_index=form)
         self.same(x=sparse.csr_matrix(x))
+        rare = np.where(np.random.default_rng(1).random((N, 50)) < 0.05, 1, 0).astype(np.float32)
+        dense = losses(sl.train(graph(x=rare), **SMALL))
+        unsorted = sparse.csr_matrix(rare)[:, ::-1][:, ::-1]
+        for form in (sparse.csr_matrix(rare), sparse.coo_matrix(rare), sparse.csc_array(rare), unsorted):
+            self.assertEqual(losses(sl.train(graph(x=form), **SMALL)), dense)
 
     @unittest.skipUnless(has("torch"), "there is no torch")
     def test_torch(self):
@@ -143,6 +153,10 @@ class Data(unittest.TestCase):
         mask = torch.zeros(N, dtype=torch.bool)
         mask[torch.from_numpy(sets["train"])] = True
         self.same(edge_index=torch.from_numpy(edges), x=torch.from_numpy(x).requires_grad_(), y=torch.from_numpy(y), train=mask)
+
+        for kind in (torch.bfloat16, torch.float16):
+            narrow = torch.from_numpy(x).to(kind)
+            self.assertEqual(losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.float()), **SMALL)))
 
         class Data:
             edge_index, val_mask, test_mask = torch.from_numpy(edges), None, None
