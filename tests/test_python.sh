@@ -9,11 +9,13 @@ set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 
-python=${PYTHON:-python3}
+# The first Python with numpy.
+python=
+for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
+    "$candidate" -c 'import sys, numpy; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && python=$candidate && break
+done
+[[ -n $python ]] || skip "there is no python3 of version 3.9 with numpy (Debian: python3-numpy)"
 library=$top_builddir/.libs/libstarling.so
-command -v "$python" >/dev/null || skip "there is no python3"
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || skip "$python is older than 3.9"
-"$python" -c 'import numpy' 2>/dev/null || skip "there is no numpy for $python"
 [[ -f $library ]] || skip "there is no shared library"
 
 export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data
