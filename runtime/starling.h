@@ -116,7 +116,8 @@ struct sl_dataset_sizes {
     uint32_t n_features;
     uint32_t n_outputs; /* classes, labels or numbers */
     bool has_classes;   /* the targets are classes; false: label sets or numbers */
-    bool synthetic;     /* a generator made it */
+    bool has_edge_weights;
+    bool synthetic; /* a generator made it */
     uint32_t n_train, n_valid, n_test;
 };
 

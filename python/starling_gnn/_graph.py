@@ -27,8 +27,9 @@ class Graph:
         are label sets; integers or booleans (N, K) are such sets.
     train, valid, test : mask (N,) of booleans, or vertex ids
         The split. A vertex is in one set at the most.
-    edge_weight : array (E,)
-        Weights of the edges, 0 or more. None: all are 1. A scipy.sparse matrix does not give weights by itself.
+    edge_weight : array (E,), or True
+        Weights of the edges, 0 or more, for train(edge_weights="factor") or "probability". None: all are 1. True: the
+        entries of the scipy.sparse matrix. Weights of duplicate edges add up.
     directed : bool
         False: the reverse of every edge is added.
     n_classes : int
@@ -61,7 +62,7 @@ class Graph:
         self.train = _arrays.members(train, "train", n)
         self.valid = _arrays.members(valid, "valid", n)
         self.test = _arrays.members(test, "test", n)
-        sources, destinations, offsets = _edges(edge_index, n)
+        sources, destinations, offsets, weights = _edges(edge_index, edge_weight, n)
         nothing = np.zeros(1, np.uint32)  # the library wants an address even of no edges
         arrays = Arrays(
             name=name.encode(),
@@ -83,9 +84,8 @@ class Graph:
             test=_arrays.pointer(self.test),
             n_targets=0 if targets is None else targets.shape[1],
             targets=_arrays.pointer(targets),
+            edge_weights=_arrays.pointer(weights),
         )
-        if edge_weight is not None:
-            raise NotImplementedError("edge_weight: this version of the library has no weights of edges")
         handle = C.c_void_p()
         check(lib.sl_dataset_new(C.byref(arrays), C.byref(handle)))
         self._handle = handle
@@ -100,6 +100,7 @@ class Graph:
         self.n_features = sizes.n_features
         self.n_outputs = sizes.n_outputs
         self.has_classes = sizes.has_classes
+        self.has_edge_weights = sizes.has_edge_weights
         self.synthetic = sizes.synthetic
         self._n_split = (sizes.n_train, sizes.n_valid, sizes.n_test)
 
@@ -169,16 +170,23 @@ class Graph:
         return cls(**{**found, **keywords})
 
 
-def _edges(edge_index, n):
-    """(sources, destinations, offsets): destinations or offsets are None."""
+def _edges(edge_index, edge_weight, n):
+    """(sources, destinations, offsets, weights): destinations or offsets are None, and weights may be."""
+    weights = edge_weight
     if _arrays.is_sparse(edge_index):
         if edge_index.shape != (n, n):
             raise ValueError(f"edge_index: found a matrix {edge_index.shape}, expected {(n, n)}, as x has {n} rows")
+        if edge_weight is not None and edge_weight is not True:
+            raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
         if edge_index.format in ("csc", "csr"):
             matrix = edge_index.tocsc()
-            return _arrays.ids32(matrix.indices, "edge_index"), None, _arrays.offsets64(matrix.indptr)
+            weights = _arrays.floats(matrix.data, "edge_weight") if edge_weight else None
+            return _arrays.ids32(matrix.indices, "edge_index"), None, _arrays.offsets64(matrix.indptr), weights
         matrix = edge_index.tocoo()
         edge_index = (matrix.row, matrix.col)
+        weights = matrix.data if edge_weight else None
+    elif isinstance(edge_weight, bool):
+        raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
     if isinstance(edge_index, (tuple, list)) and len(edge_index) == 2:
         pair = edge_index
     else:
@@ -191,7 +199,13 @@ def _edges(edge_index, n):
     if sources.shape != destinations.shape or sources.ndim != 1:
         raise ValueError(f"edge_index: found arrays of the shapes {sources.shape} and {destinations.shape}, expected "
                          "two of one length")
-    return sources, destinations, None
+    if weights is not None:
+        weights = _arrays.floats(weights, "edge_weight")
+        if weights.ndim == 2 and weights.shape[1] == 1:
+            weights = weights[:, 0]
+        if weights.shape != sources.shape:
+            raise ValueError(f"edge_weight: found the shape {weights.shape}, expected {sources.shape}, one for each edge")
+    return sources, destinations, None, weights
 
 
 def load(dataset, **options):

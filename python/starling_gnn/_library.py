@@ -156,6 +156,7 @@ class Arrays(_Sized):
         ("test", C.c_void_p),
         ("n_targets", C.c_uint32),
         ("targets", C.c_void_p),
+        ("edge_weights", C.c_void_p),
     ]
 
 
@@ -169,6 +170,7 @@ class DatasetSizes(_Sized):
         ("n_features", C.c_uint32),
         ("n_outputs", C.c_uint32),
         ("has_classes", C.c_bool),
+        ("has_edge_weights", C.c_bool),
         ("synthetic", C.c_bool),
         ("n_train", C.c_uint32),
         ("n_valid", C.c_uint32),
@@ -376,9 +378,14 @@ class Settings:
             delete(self.handle)
 
 
+def in_keywords(text):
+    """A line of the library, with options written as keywords."""
+    return re.sub(r"--([a-z][a-z-]*)", _keyword_of, text.decode(errors="replace"))
+
+
 def message():
     """The thread's last message, with options written as keywords."""
-    return re.sub(r"--([a-z][a-z-]*)", _keyword_of, lib.sl_message().decode(errors="replace"))
+    return in_keywords(lib.sl_message())
 
 
 _all_keywords = {}

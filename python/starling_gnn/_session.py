@@ -27,6 +27,7 @@ from ._library import (
     StarlingWarning,
     Weight,
     check,
+    in_keywords,
     lib,
 )
 
@@ -296,7 +297,7 @@ os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def _notice(kind, line):
-    text = line.decode(errors="replace")
+    text = in_keywords(line)
     if kind != 0:
         return
     for job in list(_threads):

@@ -204,9 +204,34 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no attribute 'z'"):
             sl.Graph.from_networkx(made, x="z", **named)
 
+    def test_edge_weights(self):
+        edges = arrays()[0]
+        weights = np.random.default_rng(3).random(edges.shape[1]).astype(np.float32) + 0.1
+        options = {**SMALL, "model": "gcn", "edge_weights": "factor"}
+        made = graph(edge_weight=weights)
+        self.assertTrue(made.has_edge_weights and not graph().has_edge_weights)
+        expected = losses(sl.train(made, **options))
+        self.assertNotEqual(expected, losses(sl.train(graph(), **{**SMALL, "model": "gcn"})))
+        self.assertEqual(losses(sl.train(graph(edge_weight=weights.astype(float).tolist()), **options)), expected)
+        self.assertEqual(losses(sl.train(graph(edge_weight=weights[:, None]), **options)), expected)
+        with self.assertWarnsRegex(sl.StarlingWarning, "edge_weights factor"):
+            sl.train(made, **SMALL)
+        with self.assertRaisesRegex(sl.InvalidArgumentError, "weights of its edges"):
+            sl.train(graph(), **options)
+        if has("scipy"):
+            import scipy.sparse as sparse
+
+            matrix = sparse.coo_matrix((weights, tuple(edges)), shape=(N, N))
+            self.assertEqual(losses(sl.train(graph(edge_index=matrix, edge_weight=True), **options)), expected)
+            for form in (matrix.tocsr(), matrix.tocsc()):
+                np.testing.assert_allclose(losses(sl.train(graph(edge_index=form, edge_weight=True), **options)), expected, rtol=1e-4)
+
     def test_wrong_arrays(self):
         edges, x, y, sets = arrays()
         for changes, error, text in [
+            (dict(edge_weight=[1.0]), ValueError, "edge_weight: found the shape"),
+            (dict(edge_weight=-np.ones(3 * N)), sl.InvalidArgumentError, "weight"),
+            (dict(edge_weight=True), ValueError, "True goes with a sparse matrix"),
             (dict(x=None), TypeError, "x: found None"),
             (dict(x="features"), TypeError, "x: found"),
             (dict(x=object()), TypeError, "x: found"),
