@@ -297,6 +297,15 @@ class Training(unittest.TestCase):
             self.assertEqual(failed, 0)
             self.assertGreater(tried, 2)
 
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
+    def test_first_example(self):
+        """The first example of the guide: cora, mean of three seeds."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../doc/guide/python.md")) as file:
+            code = file.read().split("```python show\n")[1].split("```")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            mean = float(in_python(code, timeout=300, env=dict(STARLING_DATA=DATA, XDG_CACHE_HOME=folder)).split()[-1])
+        self.assertAlmostEqual(mean, 0.81, delta=0.007)
+
     def test_results(self):
         run = sl.train(graph(), **SMALL)
         self.assertEqual([record.epoch for record in run.records], [1, 2, 3, 4])
