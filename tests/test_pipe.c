@@ -38,7 +38,8 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->partition.n_pieces = n_chunks;
     b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
     memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
-    expect_ok(sl_shards_open(dataset, &b->partition, SL_FEATURES_AS_THEY_ARE, sl_settings_row_dtype(s), NULL, &b->shards));
+    expect_ok(
+        sl_shards_open(dataset, &b->partition, SL_FEATURES_AS_THEY_ARE, sl_settings_row_dtype(s), NULL, &b->shards));
     b->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
     expect_ok(sl_shards_weigh(dataset, sl_model_kind(s->model)->layer->sum->factor, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
