@@ -21,7 +21,6 @@
 #include "support/real.h"
 #include "tasks/ranks.h"
 
-#define EDGE_BYTES 4      /* of the loaded graph and of the parts; edge weights are to be added here */
 #define HANDLE_BYTES 4096 /* StarPU's record of a handle */
 #define TASK_BYTES 5000   /* StarPU's records of a task, its handles and its arguments */
 #define CLASS_SHARE 1.125 /* sizes are rounded up by at most an eighth */
@@ -44,6 +43,12 @@ static double if_so(bool condition, double number)
     return condition ? number : 0;
 }
 
+/* Bytes of an edge in the loaded graph and in the parts. */
+static double edge_bytes(const struct sl_graph *graph)
+{
+    return sizeof(sl_vertex) + if_so(sl_graph_weights(graph) != NULL, sizeof(float));
+}
+
 /* The inputs of all terms. */
 struct basis {
     const struct sl_settings *settings;
@@ -52,6 +57,7 @@ struct basis {
     bool sparse, pipe;
     size_t stored;      /* bytes of a number in rows of --precision */
     double n, n_edges;  /* vertices and edges of the graph */
+    double edge;        /* edge_bytes */
     double n_per_epoch; /* steps */
 };
 
@@ -66,6 +72,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .stored = sl_dtype_size(sl_settings_row_dtype(s)),
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
+                      .edge = edge_bytes(&dataset->graph),
                       .n_per_epoch = ceil(dataset->train.n / ((double)s->batch_size * s->pes))};
     uint32_t n_outputs = sl_targets_outputs(&dataset->targets);
     sl_model_shape(s, dataset->features.n_columns, n_outputs, b.sparse, &b.model);
@@ -244,7 +251,7 @@ static double sample_bytes(const struct basis *b)
     const struct sl_settings *s = b->settings;
     double ids = b->run->reach.vertices[0] * 16;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
-        ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * 8;
+        ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * (4 + b->edge);
     }
     return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2);
 }
@@ -256,7 +263,7 @@ static double pipe_tables(const struct basis *b)
     const struct sl_settings *s = b->settings;
     double tasks = sl_pipe_tasks(s->layers, s->ways, b->run->n_workers);
     double inner = if_so(s->recompute && s->pes > s->ways, 1 - b->run->boundary);
-    return (12 + 4 * inner) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + (double)s->pes * s->pes +
+    return (8 + b->edge + 4 * inner) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + (double)s->pes * s->pes +
            TASK_BYTES * tasks;
 }
 
@@ -345,7 +352,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     const struct sl_walk training = b.pipe ? walk_pipe(&b) : walk_step(&b);
     /* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
     double further = 2 * fmax(0, (double)dataset->targets.width - 1) * SL_TARGET_BYTES;
-    double graph = EDGE_BYTES * b.n_edges + (38 + further) * b.n;
+    double graph = b.edge * b.n_edges + (38 + further) * b.n;
     double factors = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
     size_t loaded = sl_dtype_size(f->dense.dtype);
     bool narrow = !b.pipe && f->dense.dtype != SL_DTYPE_F32 && loaded < b.stored; /* runtime/store/feature_source.h */
@@ -484,7 +491,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
     struct rank_shares s = find_shares(&b, plan, partition);
     double steps = s.steps * (b.pipe ? crew_share(settings, plan) * plan->n_crews : 1);
-    double edges = EDGE_BYTES * b.n_edges;
+    double edges = b.edge * b.n_edges;
     double caches = feature_caches(&b);
     double all = (double)t.data - caches;
     double weights = (b.pipe ? 6 : if_so(sl_model_reads_factors(settings), 4)) * b.n * sizeof(sl_real);
@@ -523,7 +530,8 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     double n = shards->n_vertices;
     double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
     double targets = SL_TARGET_BYTES * (double)shards->targets.width * n;
-    double parts = 9 * n + targets + EDGE_BYTES * (double)shards->partition->graph.n_edges + sparse;
+    double parts =
+        9 * n + targets + edge_bytes(&shards->partition->graph) * (double)shards->partition->graph.n_edges + sparse;
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
