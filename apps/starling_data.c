@@ -3,6 +3,8 @@
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; plot runs; project runs
  * onto clusters. One function per command; partition/ and apps/report/ do the work. */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +99,9 @@ struct settings {
          .kind = SL_OPTION_STRING,                                                                                     \
          .offset = FIELD(features),                                                                                    \
          .shown = "the dataset's own",                                                                                 \
-         .argument = "FILE",                                                                                           \
-         .help = "Feature file, relative to the dataset's folder"},                                                    \
+         .argument = "FILE|none|degree|onehot|random:N",                                                               \
+         .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). "       \
+                 "onehot: the vertex. random:N: N normal numbers"},                                                    \
         {.name = "directed",                                                                                           \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_FLAG,                                                                                       \
@@ -466,6 +469,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .data_path = settings->data_path,
                                        .split = settings->split,
                                        .features = settings->features,
+                                       .feature_seed = 1,
                                        .cache = settings->cache,
                                        .need = SL_RAW_FOR_LOOKS,
                                        .directed = settings->directed,
@@ -532,6 +536,23 @@ static void print_targets(const struct sl_dataset *dataset, const struct sl_stat
     }
 }
 
+static void print_weights(const struct sl_graph *graph)
+{
+    const float *weights = sl_graph_weights(graph);
+    float least = FLT_MAX;
+    float most = 0;
+    double sum = 0;
+    for (uint64_t e = 0; weights != NULL && e < graph->n_edges; e++) {
+        least = fminf(least, weights[e]);
+        most = fmaxf(most, weights[e]);
+        sum += (double)weights[e];
+    }
+    if (weights != NULL && graph->n_edges > 0) {
+        printf("weights     of edges: %.3g to %.3g, mean %.3g\n", (double)least, (double)most,
+               sum / (double)graph->n_edges);
+    }
+}
+
 static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
     const struct sl_graph *graph = &dataset->graph;
@@ -541,12 +562,13 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
     printf("vertices    %u, %u of them without an in-edge\n", graph->n_vertices, statistics->n_isolated);
     printf("edges       %llu directed, %llu of them self loops\n", (unsigned long long)graph->n_edges,
            (unsigned long long)statistics->n_self_loops);
+    print_weights(graph);
     printf("in-degree   mean %.2f, largest %llu\n",
            graph->n_vertices > 0 ? (double)graph->n_edges / graph->n_vertices : 0,
            (unsigned long long)statistics->max_in_degree);
     if (features->n_columns > 0) {
-        printf("features    %u, %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
-               features->offsets != NULL ? "CSR" : "dense",
+        printf("features    %u, %s %s, %.2f %% non-zero, largest magnitude %.3g\n", features->n_columns,
+               features->offsets != NULL ? "CSR" : "dense", sl_dtype_name(sl_features_dtype(features)),
                n_values > 0 ? 100 * (double)statistics->n_nonzeros / n_values : 0, (double)dataset->range.largest[0]);
     } else {
         printf("features    none\n");

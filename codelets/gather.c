@@ -4,9 +4,8 @@
  * Copy feature rows from the part's table, and apply input dropout on the way. */
 #include "codelets/gather.h"
 
-#include <string.h>
-
 #include "codelets/dropout.h"
+#include "support/convert.h"
 #include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
@@ -28,12 +27,37 @@ static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8
 
 #define AHEAD 12 /* rows prefetched ahead of the copy */
 
-SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
+/* Requested row i in the table's dtype. */
+SL_INLINE const void *row_of(const struct sl_feature_rows *from, uint32_t i)
 {
     uint32_t vertex = from->ids[i] - from->first;
     uint32_t slot = from->hot == NULL ? SL_NONE : from->hot->slot_of[vertex];
-    return slot == SL_NONE ? from->table + (size_t)vertex * from->n_columns
-                           : from->hot->rows + (size_t)slot * from->n_columns;
+    size_t bytes = sl_dtype_bytes(from->dtype, from->n_columns);
+    return slot == SL_NONE ? (const char *)from->table + vertex * bytes : (const char *)from->hot->rows + slot * bytes;
+}
+
+/* n entries of requested row i from column c, as sl_real. Entries of another dtype are converted into `block`. */
+SL_INLINE const sl_real *reals_of(const struct sl_feature_rows *from, uint32_t i, uint32_t c, uint32_t n,
+                                  sl_real *block)
+{
+    const char *row = row_of(from, i);
+    if (from->dtype == SL_DTYPE_REAL) {
+        return (const sl_real *)(const void *)row + c;
+    }
+    sl_convert_to_reals(from->dtype, from->scale, n, row + sl_dtype_bytes(from->dtype, c), block);
+    return block;
+}
+
+/* The same as bf16. */
+static inline const sl_bf16 *bf16s_of(const struct sl_feature_rows *from, uint32_t i, uint32_t c, uint32_t n,
+                                      sl_bf16 *block)
+{
+    const char *row = row_of(from, i);
+    if (from->dtype == SL_DTYPE_BF16) {
+        return (const sl_bf16 *)(const void *)row + c;
+    }
+    sl_convert_to_bf16(from->dtype, from->scale, n, row + sl_dtype_bytes(from->dtype, c), block);
+    return block;
 }
 
 /* Columns of the block that begins at column c. */
@@ -56,6 +80,7 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
 {
     _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
     sl_vertex vertices[SL_DROPOUT_ROWS];
+    sl_real block[SL_DROPOUT_BLOCK];
     sl_real scale = (sl_real)sl_dropout_scale(from->threshold);
     for (uint32_t r = 0; r < n_rows; r++) {
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
@@ -64,19 +89,10 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
         uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
-            mask_row(n, row_of(from, i0 + r) + c, keep + r * sl_dropout_stride(n), scale,
+            mask_row(n, reals_of(from, i0 + r, c, n, block), keep + r * sl_dropout_stride(n), scale,
                      x_out + (size_t)(i0 + r) * from->n_columns + c);
         }
     }
-}
-
-/* Requested row i, in bf16. */
-static inline const sl_bf16 *bf16_row_of(const struct sl_feature_rows *from, uint32_t i)
-{
-    uint32_t vertex = from->ids[i] - from->first;
-    uint32_t slot = from->hot == NULL ? SL_NONE : from->hot->slot_of[vertex];
-    const void *rows = slot == SL_NONE ? from->table : from->hot->rows;
-    return (const sl_bf16 *)rows + (size_t)(slot == SL_NONE ? vertex : slot) * from->n_columns;
 }
 
 /* As mask_rows. */
@@ -85,6 +101,7 @@ static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i
     _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
     sl_vertex vertices[SL_DROPOUT_ROWS];
     sl_real wide[SL_DROPOUT_BLOCK];
+    sl_bf16 block[SL_DROPOUT_BLOCK];
     sl_real scale = (sl_real)sl_dropout_scale(from->threshold);
     for (uint32_t r = 0; r < n_rows; r++) {
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
@@ -93,7 +110,7 @@ static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i
         uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
-            sl_bf16_widen(n, bf16_row_of(from, i0 + r) + c, wide);
+            sl_bf16_widen(n, bf16s_of(from, i0 + r, c, n, block), wide);
             for (uint32_t k = 0; k < n; k++) {
                 wide[k] *= (sl_real)keep[r * sl_dropout_stride(n) + k] * scale;
             }
@@ -102,20 +119,26 @@ static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i
     }
 }
 
+/* Prefetch the rows that follow rows i .. i + n - 1. */
+SL_INLINE void fetch_ahead(const struct sl_feature_rows *rows, uint32_t n_rows, uint32_t i, uint32_t n)
+{
+    size_t bytes = sl_dtype_bytes(rows->dtype, rows->n_columns);
+    for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
+        sl_row_fetch(row_of(rows, a), bytes);
+    }
+}
+
 void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out)
 {
     const uint32_t n_columns = rows->n_columns;
-    const size_t bytes = n_columns * sizeof *x_out;
     uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = sl_min_u32(n_rows - i, together);
-        for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
-            sl_row_fetch(bf16_row_of(rows, a), bytes);
-        }
+        fetch_ahead(rows, n_rows, i, n);
         if (rows->threshold > 0) {
             mask_bf16_rows(rows, i, n, x_out);
         } else {
-            memcpy(x_out + (size_t)i * n_columns, bf16_row_of(rows, i), bytes);
+            sl_convert_to_bf16(rows->dtype, rows->scale, n_columns, row_of(rows, i), x_out + (size_t)i * n_columns);
         }
     }
 }
@@ -125,14 +148,15 @@ SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows
     const uint32_t n_columns = rows->n_columns;
     uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
+        sl_real *x = x_out + (size_t)i * n_columns;
         uint32_t n = sl_min_u32(n_rows - i, together);
-        for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
-            sl_row_fetch(row_of(rows, a), n_columns * sizeof *x_out);
-        }
+        fetch_ahead(rows, n_rows, i, n);
         if (rows->threshold > 0) {
             mask_rows(rows, i, n, x_out);
+        } else if (rows->dtype == SL_DTYPE_REAL) {
+            copy_row(n_columns, row_of(rows, i), x);
         } else {
-            copy_row(n_columns, row_of(rows, i), x_out + (size_t)i * n_columns);
+            sl_convert_to_reals(rows->dtype, rows->scale, n_columns, row_of(rows, i), x);
         }
     }
 }
@@ -146,6 +170,8 @@ struct gather_args {
     uint32_t row0;
     uint32_t first;
     bool is_cached;
+    enum sl_dtype dtype; /* of the table */
+    float scale;
 };
 
 /* ---- implementations ---- */
@@ -158,6 +184,8 @@ static struct sl_feature_rows task_rows(void *buffers[], const struct gather_arg
 {
     void **next = buffers + DATASET_IDS;
     struct sl_feature_rows rows = {.n_columns = sl_buffer_columns(buffers[X]),
+                                   .dtype = args->dtype,
+                                   .scale = args->scale,
                                    .table = sl_buffer_data(buffers[TABLE]),
                                    .first = args->first,
                                    .ids = (const sl_vertex *)sl_buffer_data(buffers[FRONTIER]) + args->row0,
@@ -179,7 +207,7 @@ static enum sl_status gather_cpu_task(void *buffers[], const void *cl_arg)
     const struct gather_args *args = cl_arg;
     struct sl_hotrows cache;
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    if (sl_buffer_is_bf16(buffers[X])) {
+    if (sl_buffer_dtype(buffers[X]) == SL_DTYPE_BF16) {
         sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
     } else {
         sl_gather_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
@@ -231,7 +259,13 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     const struct sl_hotrows_handles *hot = features->hot;
     starpu_data_handle_t table = features->table;
     starpu_data_handle_t frontier = features->frontier;
-    struct gather_args args = {.head = *head, .row0 = row0, .first = features->first, .is_cached = hot != NULL};
+    struct gather_args args = {.head = *head,
+                               .row0 = row0,
+                               .first = features->first,
+                               .is_cached = hot != NULL,
+                               .dtype = features->dtype,
+                               .scale = features->scale};
+    size_t element = sl_dtype_size(features->dtype);
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(x);
     uint32_t n_columns = sl_handle_columns(x);
@@ -244,10 +278,9 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
         return sl_fail(SL_EINVAL, "sl_gather: a cache of rows of width %u for %u vertices, table [%u x %u]",
                        sl_handle_columns(hot->rows), sl_handle_columns(hot->slot_of), sl_handle_rows(table), n_columns);
     }
-    if (sl_handle_element(table) != sl_handle_element(x) ||
-        (hot != NULL && sl_handle_element(hot->rows) != sl_handle_element(x))) {
-        return sl_fail(SL_EINVAL, "sl_gather: X of numbers of %zu bytes from a table of such of %zu",
-                       sl_handle_element(x), sl_handle_element(table));
+    if (sl_handle_element(table) != element || (hot != NULL && sl_handle_element(hot->rows) != element)) {
+        return sl_fail(SL_EINVAL, "sl_gather: a table of %s with numbers of %zu bytes", sl_dtype_name(features->dtype),
+                       sl_handle_element(table));
     }
     enum sl_status st = sl_dropout_check("sl_gather", features->dropout, &args.threshold);
     if (st != SL_OK) {
@@ -255,7 +288,7 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     }
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    args.head.work = (uint64_t)n_rows * n_columns * 2 * sl_handle_element(x);
+    args.head.work = (uint64_t)n_rows * n_columns * (element + sl_handle_element(x));
     sl_task_begin(&task, hot == NULL ? &gather_op : &gather_hot_op);
     sl_task_add(&task, FRONTIER, frontier, STARPU_R);
     sl_task_add(&task, TABLE, table, STARPU_R);

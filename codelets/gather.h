@@ -6,8 +6,11 @@
  * the frontier (runtime/minibatch/steps.h).
  *   before: codelets/exchange.h (merge) gives the frontier      after: pack, aggregate, dense of the first layer
  *
- *   X[i] = table[frontier[row0 + i] - first] * mask; with input dropout, mask depends on (step, hop = L, vertex,
+ *   X[i] = number(table[frontier[row0 + i] - first]) * mask; with input dropout, mask depends on (step, hop = L, vertex,
  * column)
+ *
+ * The table may be narrower than X: float16, bfloat16, or int8 with a scale. number(entry) is then the entry in X's
+ * dtype. X has the bits that a table of the same numbers in X's dtype gives.
  *
  * With a cache of hot rows (codelets/hotrows.h) the table stays in main memory. Rows in the cache are read from the
  * cache.
@@ -27,8 +30,10 @@
 /* Feature rows of a part, by vertex. */
 struct sl_feature_rows {
     uint32_t n_columns;
-    const sl_real *table;         /* rows of the part; row 0 is id `first` */
+    enum sl_dtype dtype;          /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
+    const void *table;            /* rows of the part; row 0 is id `first` */
     uint32_t first;               /* the part's first id */
+    float scale;                  /* of int8 */
     const sl_vertex *ids;         /* renumbered ids of the requested rows */
     const struct sl_hotrows *hot; /* NULL, or the part's cache */
     uint32_t threshold;           /* of input dropout (codelets/dropout.h); 0: none */
@@ -36,15 +41,15 @@ struct sl_feature_rows {
     const sl_vertex *dataset_ids; /* all vertices; read if threshold > 0 */
 };
 
-/* x_out [n_rows x n_columns]. */
+/* x_out [n_rows x n_columns]. A narrow entry is widened on the way. */
 void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out);
 
-/* The same if the table, the cache and X are bf16. With dropout an entry is scaled in float, then rounded. */
+/* The same if X is bf16. An entry is rounded to bf16; with dropout it is then scaled in float, and rounded again. */
 void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out);
 
 #ifdef SL_CUDA
 /* The same on the stream's device. Structs are the host's, pointers are to device memory. With a cache, the table is in
- * pinned main memory. dtype: of the table, the cache and X. SL_ECUDA. */
+ * pinned main memory. dtype: of X. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
                                           enum sl_dtype dtype, void *x_out);
 #endif
@@ -52,6 +57,8 @@ SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_f
 /* Features of a frontier as handles. */
 struct sl_feature_handles {
     starpu_data_handle_t table;           /* rows of the part */
+    enum sl_dtype dtype;                  /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
+    float scale;                          /* of int8 */
     uint32_t first;                       /* the part's first id */
     starpu_data_handle_t frontier;        /* ids, at least row0 + rows of x */
     const struct sl_hotrows_handles *hot; /* NULL, or the part's cache */
@@ -60,7 +67,7 @@ struct sl_feature_handles {
     starpu_data_handle_t dataset_ids; /* all vertices; read only if dropout > 0 */
 };
 
-/* Gather frontier rows row0 .. into chunk x, which has the table's dtype. head->hop is L. Local, one thread submits.
+/* Gather frontier rows row0 .. into chunk x of sl_real or bf16. head->hop is L. Local, one thread submits.
  * SL_EINVAL: shapes do not fit. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
                                 uint32_t row0, starpu_data_handle_t x);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Feature rows, one warp per row. With dropout a lane takes eight columns, which share one draw. Without dropout the
- * rows are copied in the widest units that fit. */
+ * Feature rows, one warp per row. With dropout, or if the table has another dtype than X, a lane takes eight columns,
+ * which share one draw. All other rows are copied in the widest units that fit. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
+#include "support/convert.h"
 
 /* Rows of a part: from the cache if the cache has the row, else from the table. slot_of NULL: no cache. T: a number, or
  * a unit of bytes. */
@@ -35,20 +36,53 @@ static __global__ void copy_rows(uint32_t n_rows, row_source<T> source, uint32_t
     }
 }
 
-template <typename E>
-static __global__ void mask_rows(struct sl_feature_rows rows, uint32_t n_rows, row_source<E> source, E *x)
+/* Entries of narrow tables. */
+struct f16_entry {
+    sl_f16 bits;
+};
+struct i8_entry {
+    int8_t whole;
+};
+
+static __device__ float number(sl_real x, float)
+{
+    return x;
+}
+static __device__ float number(sl_bf16 x, float)
+{
+    return sl_wide(x);
+}
+static __device__ float number(f16_entry x, float)
+{
+    return sl_f16_float(x.bits);
+}
+static __device__ float number(i8_entry x, float scale)
+{
+    return sl_i8_float(x.whole, scale);
+}
+
+/* Convert entries F to E. With dropout the converted entry is masked. */
+template <typename F, typename E>
+static __global__ void convert_rows(struct sl_feature_rows rows, uint32_t n_rows, row_source<F> source, E *x)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(rows.threshold);
     const uint32_t n_columns = source.n_columns;
     const uint32_t n_groups = (n_columns + 7) / 8;
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        const E *from = source.row(rows.ids[i] - rows.first);
+        const F *from = source.row(rows.ids[i] - rows.first);
         E *to = x + i * n_columns;
         for (uint32_t g = sl_lane(); g < n_groups; g += SL_WARP) {
             uint16_t bits[8];
-            sl_dropout_bits(&rows.draw, rows.dataset_ids[rows.ids[i]], g, bits);
+            if (rows.threshold > 0) {
+                sl_dropout_bits(&rows.draw, rows.dataset_ids[rows.ids[i]], g, bits);
+            }
             for (uint32_t k = 0; k < 8 && 8 * g + k < n_columns; k++) {
-                sl_store(sl_wide(from[8 * g + k]) * ((sl_real)(bits[k] >= rows.threshold) * scale), to + 8 * g + k);
+                E entry;
+                sl_store(number(from[8 * g + k], rows.scale), &entry);
+                if (rows.threshold > 0) {
+                    sl_store(sl_wide(entry) * ((sl_real)(bits[k] >= rows.threshold) * scale), &entry);
+                }
+                to[8 * g + k] = entry;
             }
         }
     }
@@ -66,15 +100,27 @@ template <typename T> static row_source<T> source_of(const struct feature_tables
     return {(const T *)from.table, (const T *)from.hot, from.slot_of, (uint32_t)(row_bytes / sizeof(T))};
 }
 
-template <typename E>
-static enum sl_status start_masked(cudaStream_t stream, struct sl_feature_rows rows, uint32_t n_rows,
-                                   const struct feature_tables &from, void *x)
+template <typename F, typename E>
+static enum sl_status start_converted(cudaStream_t stream, struct sl_feature_rows rows, uint32_t n_rows,
+                                      const struct feature_tables &from, void *x)
 {
-    const size_t row_bytes = rows.n_columns * sizeof(E);
+    const size_t row_bytes = rows.n_columns * sizeof(F);
     rows.table = nullptr; /* host addresses: the kernel uses `source` */
     rows.hot = nullptr;
-    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), mask_rows<E>, rows, n_rows,
-                    source_of<E>(from, row_bytes), (E *)x);
+    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), convert_rows<F, E>, rows, n_rows,
+                    source_of<F>(from, row_bytes), (E *)x);
+}
+
+template <typename E>
+static enum sl_status start_table(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
+                                  const struct feature_tables &from, void *x)
+{
+    switch (rows->dtype) {
+    case SL_DTYPE_BF16: return start_converted<sl_bf16, E>(stream, *rows, n_rows, from, x);
+    case SL_DTYPE_F16: return start_converted<f16_entry, E>(stream, *rows, n_rows, from, x);
+    case SL_DTYPE_I8: return start_converted<i8_entry, E>(stream, *rows, n_rows, from, x);
+    default: return start_converted<sl_real, E>(stream, *rows, n_rows, from, x);
+    }
 }
 
 template <typename T>
@@ -91,17 +137,14 @@ enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows 
     struct feature_tables from = {rows->table, nullptr, nullptr};
     if (rows->hot != nullptr) {
         const sl_real *mapped;
-        enum sl_status st = sl_mapped(rows->table, "sl_gather", &mapped);
+        enum sl_status st = sl_mapped((const sl_real *)rows->table, "sl_gather", &mapped);
         if (st != SL_OK) {
             return st;
         }
         from = {mapped, rows->hot->rows, rows->hot->slot_of};
     }
-    if (rows->threshold > 0) {
-        if (dtype == SL_DTYPE_BF16) {
-            return start_masked<sl_bf16>(stream, *rows, n_rows, from, x_out);
-        }
-        return start_masked<sl_real>(stream, *rows, n_rows, from, x_out);
+    if (rows->threshold > 0 || rows->dtype != dtype) {
+        return sl_by_dtype(dtype, [&](auto e) { return start_table<decltype(e)>(stream, rows, n_rows, from, x_out); });
     }
     const size_t row_bytes = sl_dtype_bytes(dtype, rows->n_columns);
     switch (sl_copy_unit(row_bytes | (uintptr_t)from.table | (uintptr_t)from.hot | (uintptr_t)x_out)) {

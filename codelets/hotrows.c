@@ -14,7 +14,7 @@
 
 static inline void load_row(const struct sl_hotrows *hot, uint32_t s, uint32_t vertex, const sl_real *table)
 {
-    size_t bytes = hot->n_columns * (hot->is_bf16 ? sizeof(sl_bf16) : sizeof *table);
+    size_t bytes = (size_t)hot->n_columns * hot->element;
     memcpy((char *)hot->rows + s * bytes, (const char *)table + vertex * bytes, bytes);
 }
 
@@ -125,7 +125,7 @@ static struct sl_hotrows hotrows_of(void *slot_of, void *slots, void *rows)
                                .slot_of = sl_buffer_data(slot_of),
                                .slot = sl_buffer_data(slots),
                                .rows = sl_buffer_data(rows),
-                               .is_bf16 = sl_buffer_is_bf16(rows)};
+                               .element = (uint32_t)sl_buffer_element(rows)};
 }
 
 static enum sl_status fill_cpu_task(void *buffers[], const void *cl_arg)

@@ -38,10 +38,10 @@ struct sl_hotrows {
     uint32_t n_columns;
     uint32_t *slot_of; /* [n_part], by local id */
     struct sl_hot_slot *slot;
-    sl_real *rows; /* S x F */
-    /* 1: cache and table have bf16 rows. uint32_t and `unused` avoid padding, because tools check kernel arguments
-     * word by word. */
-    uint32_t is_bf16;
+    sl_real *rows; /* S x F of the table's dtype */
+    /* Bytes of an entry of cache and table: rows are only copied here. uint32_t and `unused` avoid padding, because
+     * tools check kernel arguments word by word. */
+    uint32_t element;
     uint32_t unused;
 };
 

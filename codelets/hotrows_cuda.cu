@@ -17,14 +17,14 @@ static __global__ void clear_slots(struct sl_hotrows hot)
     }
 }
 
-/* The cache as kernels see it. If alignment allows, a bf16 row is copied as half as many floats. */
+/* The cache as kernels see it. If alignment allows, a narrow row is copied as fewer floats. */
 static struct sl_hotrows in_units(const struct sl_hotrows *hot, const void *table)
 {
-    const size_t row_bytes = hot->n_columns * sizeof(sl_bf16);
+    const size_t row_bytes = (size_t)hot->n_columns * hot->element;
     struct sl_hotrows units = *hot;
-    if (hot->is_bf16 && sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)hot->rows) >= sizeof(float)) {
+    if (sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)hot->rows) >= sizeof(float)) {
         units.n_columns = (uint32_t)(row_bytes / sizeof(float));
-        units.is_bf16 = 0;
+        units.element = sizeof(float);
     }
     return units;
 }
@@ -41,10 +41,10 @@ static __device__ void load_row(const struct sl_hotrows &hot, uint32_t s, uint32
 {
     const size_t from = (size_t)vertex * hot.n_columns;
     const size_t to = (size_t)s * hot.n_columns;
-    if (hot.is_bf16) {
-        copy_row(hot.n_columns, (const sl_bf16 *)table + from, (sl_bf16 *)hot.rows + to);
-    } else {
-        copy_row(hot.n_columns, table + from, hot.rows + to);
+    switch (hot.element) {
+    case 1: copy_row(hot.n_columns, (const uint8_t *)table + from, (uint8_t *)hot.rows + to); break;
+    case 2: copy_row(hot.n_columns, (const sl_bf16 *)table + from, (sl_bf16 *)hot.rows + to); break;
+    default: copy_row(hot.n_columns, table + from, hot.rows + to);
     }
 }
 

@@ -12,6 +12,8 @@
  *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
  *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint
  *
+ * With edge weights each term of an edge is multiplied by its weight. The term of d itself has weight 1.
+ *
  * f, list and s are as in codelets/aggregate.h. A sum runs along its list in order, in sl_real, so lists and factors
  * alone determine its bits. If x is bf16, the sum is still in sl_real. If out is bf16, the sum is rounded once, at
  * its end.
@@ -40,6 +42,7 @@ struct sl_pull_lists {
     const uint16_t *part_of;   /* [N], part of each vertex */
     const sl_vertex *first;    /* first id of each part */
     const sl_real *factors;    /* [N x 2] by id: f, list; unused with SL_PULL_MEAN */
+    const float *edge_weights; /* as `vertices`; NULL: 1 */
     enum sl_pull_weights weights;
     sl_real scale; /* s */
 };
@@ -50,15 +53,10 @@ struct sl_pull_parts {
     sl_real factor[SL_MAX_PES];
 };
 
-/* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. */
-void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns, int beta,
-                 sl_real *out);
-
-/* The same from bf16 rows, into sl_real or bf16. */
-void sl_pull_bf16_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
-                      int beta, sl_real *out);
-void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
-                         int beta, sl_bf16 *out);
+/* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. dtype: of the rows. out has the rows'
+ * dtype, or is sl_real. */
+void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                 uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device. dtype: of the rows; out_dtype: of out; out may be bf16 only if the rows are.
@@ -75,6 +73,7 @@ struct sl_pull {
     starpu_data_handle_t offsets, vertices; /* [n_part + 1] and [E_part], of the part */
     starpu_data_handle_t part_of, first;    /* of the graph, as in struct sl_pull_lists */
     starpu_data_handle_t factors;           /* [N x 2]; NULL with SL_PULL_MEAN */
+    starpu_data_handle_t edge_weights;      /* float [E_part], of the part; NULL: 1 */
     enum sl_pull_weights weights;
     double scale;
     sl_vertex first_id;

@@ -71,10 +71,12 @@ struct sl_source_handles {
     /* G slices; empty for own, and for an owner without sources. */
     const struct sl_slice *packed;
     const struct sl_edge_weights *weights; /* NULL: the mean */
+    /* float, by edge of the block (codelets/aggregate.h). NULL: 1. */
+    starpu_data_handle_t edge_weights;
 };
 
 /* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.
- * SL_EINVAL: some rows are bf16 and some are not. */
+ * SL_EINVAL: the rows have several dtypes. */
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
 enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
 

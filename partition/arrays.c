@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Datasets from arrays in memory: checks, then copies. Dense features stay in the caller's table. */
+ * Datasets from arrays in memory: checks, then copies. Features stay in the caller's arrays. */
 #include "partition/arrays.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "partition/dataset.h"
 #include "partition/features.h"
+#include "support/convert.h"
 #include "support/memory.h"
 #include "support/text.h"
 
@@ -42,9 +44,14 @@ static enum sl_status check_present(const struct sl_arrays *a)
         const char *name;
         bool is_missing;
     } arrays[] = {
-        {"sources", a->n_edges > 0 && a->sources == NULL},   {"features", a->features == NULL},
-        {"labels", a->labels == NULL && a->targets == NULL}, {"train", a->train == NULL},
-        {"valid", a->n_valid > 0 && a->valid == NULL},       {"test", a->n_test > 0 && a->test == NULL},
+        {"sources", a->n_edges > 0 && a->sources == NULL},
+        {"features", a->features == NULL && a->feature_offsets == NULL},
+        {"feature_columns", a->feature_offsets != NULL && a->feature_columns == NULL},
+        {"feature_values", a->feature_offsets != NULL && a->feature_values == NULL},
+        {"labels", a->labels == NULL && a->targets == NULL},
+        {"train", a->train == NULL},
+        {"valid", a->n_valid > 0 && a->valid == NULL},
+        {"test", a->n_test > 0 && a->test == NULL},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i].is_missing) {
@@ -58,13 +65,22 @@ static enum sl_status check_present(const struct sl_arrays *a)
     return SL_OK;
 }
 
+static enum sl_status check_ascending(const char *name, uint32_t n, const uint64_t *offsets)
+{
+    for (uint32_t v = 0; v < n; v++) {
+        if (offsets[v] > offsets[v + 1] || (v == 0 && offsets[0] != 0)) {
+            return sl_fail(SL_EINVAL, "arrays: %s[%u] is %llu and %s[%u] %llu; expected 0 first, ascending", name, v,
+                           (unsigned long long)offsets[v], name, v + 1, (unsigned long long)offsets[v + 1]);
+        }
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_offsets(const struct sl_arrays *a)
 {
-    for (uint32_t v = 0; v < a->n_vertices; v++) {
-        if (a->offsets[v] > a->offsets[v + 1] || (v == 0 && a->offsets[0] != 0)) {
-            return sl_fail(SL_EINVAL, "arrays: offsets[%u] is %llu and offsets[%u] %llu; expected 0 first, ascending",
-                           v, (unsigned long long)a->offsets[v], v + 1, (unsigned long long)a->offsets[v + 1]);
-        }
+    enum sl_status st = check_ascending("offsets", a->n_vertices, a->offsets);
+    if (st != SL_OK) {
+        return st;
     }
     if (a->offsets[a->n_vertices] != a->n_edges) {
         return sl_fail(SL_EINVAL, "arrays: offsets end at %llu; expected %llu, the number of edges",
@@ -97,16 +113,73 @@ static enum sl_status check_labels(const struct sl_arrays *a)
     return SL_OK;
 }
 
-static enum sl_status check_features(const struct sl_arrays *a)
+static enum sl_status check_sparse_row(const struct sl_arrays *a, uint32_t v)
 {
-    size_t n = (size_t)a->n_vertices * a->n_features;
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(a->features[i])) {
-            return sl_fail(SL_EINVAL, "arrays: feature %zu of vertex %zu is %g; expected a finite number",
-                           i % a->n_features, i / a->n_features, (double)a->features[i]);
+    for (uint64_t k = a->feature_offsets[v]; k < a->feature_offsets[v + 1]; k++) {
+        uint32_t column = a->feature_columns[k];
+        if (column >= a->n_features || (k > a->feature_offsets[v] && column <= a->feature_columns[k - 1])) {
+            return sl_fail(SL_EINVAL, "arrays: feature_columns[%llu] of vertex %u is %u; expected ascending, below %u",
+                           (unsigned long long)k, v, column, a->n_features);
+        }
+        if (!isfinite(a->feature_values[k])) {
+            return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number", column, v,
+                           (double)a->feature_values[k]);
         }
     }
     return SL_OK;
+}
+
+static enum sl_status check_sparse(const struct sl_arrays *a)
+{
+    enum sl_status st = check_ascending("feature_offsets", a->n_vertices, a->feature_offsets);
+    for (uint32_t v = 0; st == SL_OK && v < a->n_vertices; v++) {
+        st = check_sparse_row(a, v);
+    }
+    return st;
+}
+
+/* The caller's dense table. */
+static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *out)
+{
+    const char *name = sl_text_or(a->feature_dtype, "float32");
+    for (int i = 0; i < SL_N_DTYPES; i++) {
+        enum sl_dtype dtype = (enum sl_dtype)i;
+        if (sl_dtype_is_convertible(dtype) && strcmp(name, sl_dtype_name(dtype)) == 0) {
+            *out = sl_column_take(dtype, a->n_vertices, a->n_features, (void *)(uintptr_t)a->features);
+            out->hold = SL_HOLD_BORROWED;
+            out->scale = a->feature_scale != 0 ? a->feature_scale : 1;
+            return SL_OK;
+        }
+    }
+    return sl_fail(SL_EINVAL, "arrays: feature_dtype is '%.40s'; expected float32, float16, bfloat16 or int8", name);
+}
+
+static enum sl_status check_dense(const struct sl_arrays *a)
+{
+    struct sl_column dense;
+    float block[1];
+    enum sl_status st = find_dense(a, &dense);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t i = sl_column_first_infinite(&dense);
+    if (i < dense.n_rows * dense.width) {
+        return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number",
+                       (uint32_t)(i % a->n_features), (uint32_t)(i / a->n_features),
+                       (double)*sl_column_floats(&dense, i, 1, block));
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_features(const struct sl_arrays *a)
+{
+    if (a->features == NULL) {
+        return check_sparse(a);
+    }
+    if (a->feature_offsets != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: found both of features and feature_offsets; expected one of them");
+    }
+    return check_dense(a);
 }
 
 /* ---- parts ---- */
@@ -124,8 +197,9 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
             }
         }
     }
-    st = sl_graph_build(a->n_vertices, a->n_edges, a->sources, destinations != NULL ? destinations : a->destinations,
-                        !a->directed, out);
+    st = sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources,
+                                 destinations != NULL ? destinations : a->destinations, a->edge_weights, !a->directed,
+                                 out);
 done:
     sl_free(destinations);
     return st;
@@ -192,22 +266,22 @@ done:
     return st;
 }
 
-/* Borrow the caller's table. If few values are non-zero, make a CSR copy instead. */
+/* Borrow the caller's arrays. If their form does not suit the number of non-zeros, a copy of the other form replaces
+ * them. */
 static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset *out)
 {
-    size_t n = (size_t)a->n_vertices * a->n_features;
     struct sl_features *features = &out->features;
-    enum sl_status st;
-    *features = (struct sl_features){
-        .n_rows = a->n_vertices, .n_columns = a->n_features, .dense = (float *)(uintptr_t)a->features};
-    out->lent = a->features;
-    SL_TRY(st, sl_features_measure(features, &out->range), done);
-    if (!sl_features_sparse(sl_features_nonzeros(features), a->n_vertices, a->n_features)) {
-        return SL_OK;
+    enum sl_status st = SL_OK;
+    *features = (struct sl_features){.n_rows = a->n_vertices, .n_columns = a->n_features};
+    if (a->features != NULL) {
+        SL_TRY(st, find_dense(a, &features->dense), done);
+    } else {
+        features->hold = SL_HOLD_BORROWED;
+        features->offsets = (uint64_t *)(uintptr_t)a->feature_offsets;
+        features->columns = (uint32_t *)(uintptr_t)a->feature_columns;
+        features->values = (float *)(uintptr_t)a->feature_values;
     }
-    features->dense = NULL;
-    SL_TRY(st, sl_alloc(n, sizeof *features->dense, "features", &features->dense), done);
-    memcpy(features->dense, a->features, n * sizeof *features->dense);
+    SL_TRY(st, sl_features_measure(features, &out->range), done);
     st = sl_features_settle(features);
 done:
     return st;
@@ -253,13 +327,28 @@ done:
     return st;
 }
 
+/* The members that the caller's struct has; the other members are absent. */
+static enum sl_status copy_arrays(const struct sl_arrays *from, struct sl_arrays *out)
+{
+    const size_t least = offsetof(struct sl_arrays, targets) + sizeof from->targets; /* the struct's first form */
+    if (from->size < least || from->size > sizeof *from) {
+        return sl_fail(SL_EINVAL, "arrays: size is %zu; expected %zu, sizeof(struct sl_arrays) of this library",
+                       from->size, sizeof *from);
+    }
+    *out = (struct sl_arrays){0};
+    memcpy(out, from, from->size);
+    return SL_OK;
+}
+
 enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out)
 {
     struct sl_dataset *dataset;
+    struct sl_arrays copy;
     enum sl_status st;
     *out = NULL;
+    SL_TRY(st, copy_arrays(arrays, &copy), done);
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
-    SL_TRY(st, fill(arrays, dataset), undo);
+    SL_TRY(st, fill(&copy, dataset), undo);
     *out = dataset;
     return SL_OK;
 undo:

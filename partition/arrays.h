@@ -7,6 +7,7 @@
 #define SL_PARTITION_ARRAYS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "support/status.h"
@@ -15,10 +16,13 @@
 extern "C" {
 #endif
 
-/* A graph with features, labels and a split. Edges come in one of two forms: a list (sources and destinations), or
+/* A graph with features, labels and a split. The library reads the members up to `size`, so the struct may grow. A
+ * member that is 0 or NULL is absent.
+ * Edges come in one of two forms: a list (sources and destinations), or
  * in-neighbours by row (offsets and sources). In the second form the in-neighbours of vertex v are
  * sources[offsets[v]] .. sources[offsets[v + 1] - 1]. Set destinations or offsets, and leave the other NULL. */
 struct sl_arrays {
+    size_t size;      /* sizeof(struct sl_arrays), set by the caller */
     const char *name; /* at most 63 bytes; NULL: "arrays" */
     uint32_t n_vertices;
     uint64_t n_edges;
@@ -27,8 +31,16 @@ struct sl_arrays {
     const uint64_t *offsets;      /* n_vertices + 1, or NULL */
     bool directed;                /* false: add the reverse of every edge */
     uint32_t n_features;
-    const float *features; /* n_vertices x n_features, row-major, finite */
-    uint32_t n_classes;    /* below 2^31; 0: 1 + the largest label */
+    /* n_vertices x n_features numbers of feature_dtype, row-major, finite. NULL: features are CSR. */
+    const void *features;
+    const char *feature_dtype; /* "float32" (NULL), "float16", "bfloat16" or "int8" */
+    float feature_scale;       /* int8: a feature is scale * entry. 0: 1 */
+    /* CSR features: row v has the entries feature_offsets[v] .. feature_offsets[v + 1] - 1. Columns ascend in a row.
+     * Values are finite. */
+    const uint64_t *feature_offsets; /* n_vertices + 1 */
+    const uint32_t *feature_columns;
+    const float *feature_values;
+    uint32_t n_classes; /* below 2^31; 0: 1 + the largest label */
     /* n_vertices entries: a class of 0 .. n_classes - 1, or -1 if unknown. NULL: `targets` are set. */
     const int32_t *labels;
     /* The split. Each vertex of the lists has a label or a known target, and appears once in a single list. valid and
@@ -39,12 +51,16 @@ struct sl_arrays {
      * are label sets. */
     uint32_t n_targets;
     const float *targets;
+    /* n_edges weights in the order of the edges, finite, 0 or more; NULL: none. Weights of duplicate edges add up. A
+     * reverse edge that is not listed itself has the weight of its edge. */
+    const float *edge_weights;
 };
 
 struct sl_dataset;
 
-/* Check the arrays and make a dataset of them. The dataset borrows `features` until sl_dataset_delete, and never
- * writes to them. All remaining arrays are copied: without duplicate edges, with the split sorted. A dataset serves
+/* Check the arrays and make a dataset of them. The dataset borrows the feature arrays until sl_dataset_delete, and
+ * never writes to them. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense table of
+ * CSR features if more are. All remaining arrays are copied: without duplicate edges, with the split sorted. A dataset serves
  * any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry). SL_ENOMEM. On failure
  * *out is NULL. */
 SL_API enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out);

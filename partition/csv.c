@@ -194,6 +194,43 @@ fail:
     return st;
 }
 
+static enum sl_status weight_lines(void *context, const struct sl_lines *lines)
+{
+    float *weights = context;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        const char *end = line_end(lines, p, &next);
+        double value = -1;
+        bool is_number = p < end && sl_number_real(p, end, &value) == end;
+        float weight = (float)value;
+        if (!is_number || !sl_weight_is_valid(weight)) {
+            char expected[80];
+            snprintf(expected, sizeof expected, "the weight of edge %llu, a finite number of 0 or more",
+                     (unsigned long long)(lines->first_line + i));
+            return bad_line(lines, i, p, end, expected);
+        }
+        weights[lines->first_line + i] = weight;
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out)
+{
+    float *weights = NULL;
+    char name[NAME_BYTES];
+    enum sl_status st;
+    name_block(path, "edge weights", name);
+    SL_TRY(st, check_length(path, n_edges, sizeof "1\n" - 1), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *weights, name, &weights), fail);
+    SL_TRY(st, read_exactly(path, n_edges, weight_lines, weights), fail);
+    *out = weights;
+    return SL_OK;
+fail:
+    sl_free(weights);
+    return st;
+}
+
 /* Read the class at `p`; -1 if it is unknown. */
 static bool read_label(const char *p, const char *end, int32_t *out)
 {
@@ -445,7 +482,7 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
     const char *p = lines->text;
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        float *row = table->features.dense + (lines->first_line + i) * n;
+        float *row = sl_column_row(&table->features.dense, lines->first_line + i);
         const char *end = line_end(lines, p, &next);
         for (uint32_t c = 0; c < n; c++) {
             const char *start = p;
@@ -560,8 +597,13 @@ static enum sl_status start_features(struct feature_table *table, const struct s
                              &features->offsets);
     }
     char name[NAME_BYTES];
+    float *dense;
     name_block(table->path, "features", name);
-    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, name, &features->dense);
+    st = sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *dense, name, &dense);
+    if (st == SL_OK) {
+        features->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, dense);
+    }
+    return st;
 }
 
 static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
@@ -576,7 +618,7 @@ static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
             return st;
         }
     }
-    if (table->features.dense != NULL) {
+    if (table->features.dense.data != NULL) {
         return dense_lines(table, lines);
     }
     return csr_lines(table, lines);
@@ -614,7 +656,7 @@ static enum sl_status read_features(struct feature_table *table)
         return st;
     }
     if (!table->started) { /* no rows: an empty table is dense */
-        return sl_alloc(0, sizeof *table->features.dense, "features", &table->features.dense);
+        return sl_alloc(0, sizeof(float), "features", &table->features.dense.data);
     }
     if (table->features.offsets != NULL) {
         st = join_pieces(table);

@@ -44,7 +44,6 @@ void sl_dataset_free(struct sl_dataset *dataset)
     if (dataset->mapping != NULL) {
         munmap(dataset->mapping, dataset->mapping_bytes);
     } else {
-        dataset->features.dense = dataset->features.dense == dataset->lent ? NULL : dataset->features.dense;
         sl_graph_free(&dataset->graph);
         sl_features_free(&dataset->features);
         sl_targets_free(&dataset->targets);

@@ -42,7 +42,6 @@ struct sl_dataset {
     bool hashed;                    /* private: the reader of the cache file has set `hash` */
     uint64_t hash[SL_N_DATA_PARTS]; /* private */
     bool low_memory;                /* private: keep little of the map in memory (partition/load.h) */
-    const float *lent;              /* private: a dense table that belongs to the caller (partition/arrays.h) */
 };
 
 /* Release the pages of the cache file read so far. The system reads a page again if needed. Without low_memory: no

@@ -6,7 +6,9 @@
 
 #include <math.h>
 
+#include "support/convert.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define GRAIN 4096 /* rows that one thread normalizes at a time */
@@ -16,41 +18,50 @@ bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns
     return (double)n_nonzeros < 0.1 * (double)n_rows * (double)n_columns;
 }
 
-static uint64_t row_nonzeros(const float *row, uint32_t n)
+/* Entries of the block that begins at entry i of n. */
+static uint32_t block_size(uint64_t n, uint64_t i)
 {
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        count += row[i] != 0;
-    }
-    return count;
+    return (uint32_t)sl_min_u64(SL_COLUMN_BLOCK, n - i);
 }
 
 uint64_t sl_features_nonzeros(const struct sl_features *features)
 {
+    const struct sl_column *dense = &features->dense;
+    float block[SL_COLUMN_BLOCK];
+    uint64_t count = 0;
     if (features->offsets != NULL) {
         return features->offsets[features->n_rows];
     }
-    uint64_t count = 0;
-    if (features->dense == NULL) {
+    if (dense->data == NULL) {
         return 0;
     }
-    for (uint64_t r = 0; r < features->n_rows; r++) {
-        count += row_nonzeros(features->dense + r * features->n_columns, features->n_columns);
+    uint64_t n = (uint64_t)features->n_rows * features->n_columns;
+    for (uint64_t i = 0; i < n; i += SL_COLUMN_BLOCK) {
+        uint32_t size = block_size(n, i);
+        const float *x = sl_column_floats(dense, i, size, block);
+        for (uint32_t k = 0; k < size; k++) {
+            count += x[k] != 0;
+        }
     }
     return count;
 }
 
 static void fill_csr(const struct sl_features *dense, struct sl_features *csr)
 {
+    float block[SL_COLUMN_BLOCK];
+    uint64_t n_columns = dense->n_columns;
     uint64_t k = 0;
     for (uint64_t r = 0; r < dense->n_rows; r++) {
-        const float *row = dense->dense + r * dense->n_columns;
         csr->offsets[r] = k;
-        for (uint32_t c = 0; c < dense->n_columns; c++) {
-            if (row[c] != 0) {
-                csr->columns[k] = c;
-                csr->values[k] = row[c];
-                k++;
+        for (uint64_t c = 0; c < n_columns; c += SL_COLUMN_BLOCK) {
+            uint32_t size = block_size(n_columns, c);
+            const float *x = sl_column_floats(&dense->dense, r * n_columns + c, size, block);
+            for (uint32_t i = 0; i < size; i++) {
+                if (x[i] != 0) {
+                    csr->columns[k] = (uint32_t)(c + i);
+                    csr->values[k] = x[i];
+                    k++;
+                }
             }
         }
     }
@@ -73,17 +84,30 @@ fail:
     return st;
 }
 
+/* Allocate a dense table of float32. */
+static enum sl_status start_dense(const struct sl_features *features, struct sl_features *out)
+{
+    float *data;
+    size_t n = (size_t)features->n_rows * features->n_columns;
+    enum sl_status st = sl_alloc_zero(n, sizeof *data, "features", &data);
+    if (st == SL_OK) {
+        *out = (struct sl_features){.n_rows = features->n_rows, .n_columns = features->n_columns};
+        out->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, data);
+    }
+    return st;
+}
+
 static enum sl_status make_dense(struct sl_features *features)
 {
-    struct sl_features dense = {.n_rows = features->n_rows, .n_columns = features->n_columns};
-    size_t n = (size_t)dense.n_rows * dense.n_columns;
-    enum sl_status st = sl_alloc_zero(n, sizeof *dense.dense, "features", &dense.dense);
+    struct sl_features dense;
+    enum sl_status st = start_dense(features, &dense);
     if (st != SL_OK) {
         return st;
     }
+    float *to = dense.dense.data;
     for (uint64_t r = 0; r < dense.n_rows; r++) {
         for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
-            dense.dense[r * dense.n_columns + features->columns[k]] = features->values[k];
+            to[r * dense.n_columns + features->columns[k]] = features->values[k];
         }
     }
     sl_features_free(features);
@@ -95,13 +119,31 @@ enum sl_status sl_features_settle(struct sl_features *features)
 {
     uint64_t n_nonzeros = sl_features_nonzeros(features);
     bool sparse = sl_features_sparse(n_nonzeros, features->n_rows, features->n_columns);
-    if (sparse && features->dense != NULL) {
+    if (sparse && features->dense.data != NULL) {
         return make_csr(features, n_nonzeros);
     }
     if (!sparse && features->offsets != NULL) {
         return make_dense(features);
     }
     return SL_OK;
+}
+
+/* Replace a borrowed or narrow table, so that its floats may be changed. */
+static enum sl_status make_own(struct sl_features *features)
+{
+    struct sl_column *dense = &features->dense;
+    struct sl_features own;
+    enum sl_status st = SL_OK;
+    if (dense->data != NULL && (dense->hold != SL_HOLD_OWNED || dense->dtype != SL_DTYPE_F32)) {
+        st = start_dense(features, &own);
+        if (st == SL_OK) {
+            size_t n = (size_t)features->n_rows * features->n_columns;
+            sl_convert_to_floats(dense->dtype, dense->scale, n, dense->data, own.dense.data);
+            sl_features_free(features);
+            *features = own;
+        }
+    }
+    return st;
 }
 
 static void normalize_row(float *values, uint64_t n)
@@ -122,8 +164,8 @@ static void normalize_range(void *context, uint64_t begin, uint64_t end)
 {
     struct sl_features *features = context;
     for (uint64_t r = begin; r < end; r++) {
-        if (features->dense != NULL) {
-            normalize_row(features->dense + r * features->n_columns, features->n_columns);
+        if (features->dense.data != NULL) {
+            normalize_row(sl_column_row(&features->dense, r), features->n_columns);
         } else {
             uint64_t first = features->offsets[r];
             normalize_row(features->values + first, features->offsets[r + 1] - first);
@@ -131,19 +173,27 @@ static void normalize_range(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-void sl_features_normalize_rows(struct sl_features *features)
+enum sl_status sl_features_normalize_rows(struct sl_features *features)
 {
-    sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
+    enum sl_status st = make_own(features);
+    if (st == SL_OK) {
+        sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
+    }
+    return st;
 }
 
 /* Raise largest[c] to the magnitude of entry c of row r. */
 static void raise_by_row(const struct sl_features *features, uint64_t r, float *largest)
 {
     uint32_t n = features->n_columns;
-    if (features->dense != NULL) {
-        const float *row = features->dense + r * n;
-        for (uint32_t c = 0; c < n; c++) {
-            largest[c] = fmaxf(largest[c], fabsf(row[c]));
+    float block[SL_COLUMN_BLOCK];
+    if (features->dense.data != NULL) {
+        for (uint32_t c = 0; c < n; c += SL_COLUMN_BLOCK) {
+            uint32_t size = block_size(n, c);
+            const float *x = sl_column_floats(&features->dense, r * n + c, size, block);
+            for (uint32_t i = 0; i < size; i++) {
+                largest[c + i] = fmaxf(largest[c + i], fabsf(x[i]));
+            }
         }
         return;
     }
@@ -180,9 +230,11 @@ enum sl_status sl_features_measure(const struct sl_features *features, struct sl
 
 void sl_features_free(struct sl_features *features)
 {
-    sl_free(features->dense);
-    sl_free(features->offsets);
-    sl_free(features->columns);
-    sl_free(features->values);
+    sl_column_free(&features->dense);
+    if (features->hold == SL_HOLD_OWNED) {
+        sl_free(features->offsets);
+        sl_free(features->columns);
+        sl_free(features->values);
+    }
     *features = (struct sl_features){0};
 }

@@ -9,16 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "partition/column.h"
 #include "support/status.h"
 
-/* The features of n_rows vertices, n_columns each, as float whatever sl_real is. The table is dense, or CSR if under
- * 10 % of the values are non-zero. Either `dense` or `offsets` is NULL, never both. */
+/* The features of n_rows vertices, n_columns each. The table is dense, or CSR if under 10 % of the values are non-zero.
+ * Either `dense.data` or `offsets` is NULL, never both. */
 struct sl_features {
     uint32_t n_rows;
     uint32_t n_columns;
-    float *dense;      /* n_rows x n_columns, row-major */
-    uint64_t *offsets; /* n_rows + 1 */
-    uint32_t *columns; /* ascending within a row */
+    struct sl_column dense;   /* n_rows x n_columns of float32, float16, bfloat16 or int8, whatever sl_real is */
+    enum sl_column_hold hold; /* of the three arrays of CSR */
+    uint64_t *offsets;        /* n_rows + 1 */
+    uint32_t *columns;        /* ascending within a row */
     float *values;
 };
 
@@ -27,9 +29,6 @@ struct sl_feature_range {
     uint32_t column;
     float largest[2];
 };
-
-/* The end of a message about missing features. */
-#define SL_NO_FEATURES "without features of their own give vertices one-hot ids (numpy.eye) or their degrees"
 
 /* True if a table with n_nonzeros non-zeros belongs in CSR form: under 10 % of n_rows x n_columns. */
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns);
@@ -40,14 +39,28 @@ uint64_t sl_features_nonzeros(const struct sl_features *features);
 /* Convert a table to the form of sl_features_sparse, if its form is another. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_settle(struct sl_features *features);
 
+/* The dense table if it is float32. NULL: CSR, or another dtype. */
+static inline float *sl_features_floats(const struct sl_features *features)
+{
+    return features->dense.dtype == SL_DTYPE_F32 ? features->dense.data : NULL;
+}
+
+/* The dtype of the values; of a CSR table, float32. */
+static inline enum sl_dtype sl_features_dtype(const struct sl_features *features)
+{
+    return features->dense.data != NULL ? features->dense.dtype : SL_DTYPE_F32;
+}
+
 /* Divide each row by its sum if the sum is above 1. PyTorch Geometric's NormalizeFeatures does the same with features
- * that are not negative. A row of both signs may have a sum near zero; a division would let its values explode. */
-void sl_features_normalize_rows(struct sl_features *features);
+ * that are not negative. A row of both signs may have a sum near zero; a division would let its values explode. A
+ * borrowed or narrow dense table is replaced by an owned table of float32. The arrays of CSR must be owned. SL_ENOMEM:
+ * the table is unchanged. */
+enum sl_status sl_features_normalize_rows(struct sl_features *features);
 
 /* Find the largest magnitudes. SL_ENOMEM. */
 enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out);
 
-/* Release the arrays and empty the struct. An empty struct is allowed. */
+/* Release the owned arrays and empty the struct. An empty struct is allowed. */
 void sl_features_free(struct sl_features *features);
 
 #endif

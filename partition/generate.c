@@ -457,7 +457,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
         struct home home = find_home(world, world->places[v]);
         const float *class_centre = world->class_centres + home.class * n;
         const float *topic_centre = world->topic_centres + home.topic * n;
-        float *row = job->raw->features.dense + v * n;
+        float *row = sl_column_row(&job->raw->features.dense, v);
         for (size_t i = 0; i < n; i++) {
             row[i] = class_centre[i] + topic_centre[i];
         }
@@ -474,10 +474,12 @@ static enum sl_status make_dense(struct world *world, struct sl_raw *raw)
     struct job job = {.world = world, .raw = raw};
     uint32_t n_topics = world->topic_first[r->n_classes];
     size_t n = (size_t)r->n_vertices * r->n_features;
+    float *dense;
     enum sl_status st;
     SL_TRY(st, make_centres(r, CHOICE_CLASS_CENTRE, r->n_classes, CLASS_SIGNAL, &world->class_centres), done);
     SL_TRY(st, make_centres(r, CHOICE_TOPIC_CENTRE, n_topics, TOPIC_SIGNAL, &world->topic_centres), done);
-    SL_TRY(st, sl_alloc(n, sizeof(float), "features", &raw->features.dense), done);
+    SL_TRY(st, sl_alloc(n, sizeof *dense, "features", &dense), done);
+    raw->features.dense = sl_column_take(SL_DTYPE_F32, r->n_vertices, r->n_features, dense);
     raw->features.n_rows = r->n_vertices;
     raw->features.n_columns = r->n_features;
     sl_parallel_for(r->n_vertices, 512, make_dense_rows, &job);

@@ -14,6 +14,7 @@
 #include "partition/features.h"
 #include "partition/foreign.h"
 #include "partition/generate.h"
+#include "partition/made_features.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/nearest.h"
@@ -171,7 +172,8 @@ struct origin {
     char *folder; /* NULL: the generator */
     struct sl_raw_files files;
     struct sl_recipe recipe;
-    bool stand_in; /* the recipe's data replace a real dataset */
+    struct sl_made_features made; /* instead of the features of the files or the recipe */
+    bool stand_in;                /* the recipe's data replace a real dataset */
     char name[64];
     /* Checksum of the dataset's path and form. It is part of the cache file's name. */
     uint64_t identity;
@@ -199,6 +201,13 @@ static uint64_t sum_path(uint64_t sum, const char *path)
     return sum;
 }
 
+/* Add made features, if any. */
+static uint64_t sum_made(uint64_t sum, const struct sl_made_features *made, uint64_t seed)
+{
+    const uint64_t numbers[] = {(uint64_t)made->kind, made->n_columns, made->kind == SL_MADE_RANDOM ? seed : 0};
+    return made->kind != SL_MADE_NOT ? sl_checksum(sum, numbers, sizeof numbers) : sum;
+}
+
 static void identify_files(const struct sl_dataset_options *options, struct origin *origin)
 {
     const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
@@ -215,13 +224,13 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
         }
     }
     const char *features = origin->files.paths[SL_RAW_FEATURES];
-    if (features != NULL) {
+    if (origin->made.kind == SL_MADE_NOT && features != NULL) {
         sum = sum_path(sum, features);
     }
     if (options->targets == SL_TARGETS_NUMBERS) {
         sum = sum_text(sum, "numbers");
     }
-    origin->identity = sum;
+    origin->identity = sum_made(sum, &origin->made, options->feature_seed);
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
 }
 
@@ -241,7 +250,8 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
                                 r->seed};
     uint64_t sum = sl_checksum(2, numbers, sizeof numbers);
     sum = sl_checksum(sum, &r->homophily, sizeof r->homophily);
-    origin->identity = sum_text(sum_text(sum, r->name), r->split);
+    sum = sum_text(sum_text(sum, r->name), r->split);
+    origin->identity = sum_made(sum, &origin->made, options->feature_seed);
     origin->state = origin->identity;
 }
 
@@ -353,7 +363,7 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
     if (!sl_recipe_find(name, recipe)) {
         return refuse_missing(name, searched);
     }
-    if (options->features != NULL) {
+    if (options->features != NULL && origin->made.kind == SL_MADE_NOT) {
         return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name,
                        searched, options->features);
     }
@@ -432,6 +442,7 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     struct finding finding = {0};
     struct origin origin = {0};
     enum sl_status st;
+    SL_TRY(st, sl_made_features_parse(options->features, &origin.made), done);
     SL_TRY(st, data_path(options, &searched), done);
     SL_TRY(st, find_folder(dataset_of(options), searched, &finding), done);
     st = choose_origin(options, searched, &finding, &origin);
@@ -457,8 +468,10 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
             dataset_of(options), origin->name);
     }
     if (origin->files.unused[0] != '\0') {
-        sl_notify(SL_NOTICE_WARNING, "%s/%s: edge features and weights are not used", origin->folder,
-                  origin->files.unused);
+        sl_notify(
+            SL_NOTICE_WARNING,
+            "%s/%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, .npy)",
+            origin->folder, origin->files.unused);
     }
 }
 
@@ -534,12 +547,16 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     struct sl_feature_range range;
     enum sl_status st;
     if (normalize == SL_NORMALIZE_ROW) {
-        sl_features_normalize_rows(&raw->features);
+        SL_TRY(st, sl_features_normalize_rows(&raw->features), done);
     }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
-    SL_TRY(st, sl_graph_build(raw->n_vertices, raw->n_edges, raw->from, raw->to, !directed, &out->graph), done);
+    SL_TRY(st,
+           sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, !directed,
+                                   &out->graph),
+           done);
     sl_free(raw->from);
     sl_free(raw->to);
+    sl_column_free(&raw->weights);
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->split, sizeof out->split, "%s", raw->split);
     out->features = raw->features;
@@ -563,6 +580,27 @@ static enum sl_status read_or_generate(const struct origin *origin, struct sl_ra
     return sl_generate(&origin->recipe, out);
 }
 
+/* Make features of the graph, in place of the dataset's own. */
+static enum sl_status make_features(const struct sl_dataset_options *options, const struct sl_made_features *made,
+                                    struct sl_dataset *dataset)
+{
+    struct sl_features features = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_made_features_make(made, &dataset->graph, options->feature_seed, &features), done);
+    SL_TRY(st, sl_features_settle(&features), fail);
+    if (options->normalize == SL_NORMALIZE_ROW) {
+        SL_TRY(st, sl_features_normalize_rows(&features), fail);
+    }
+    SL_TRY(st, sl_features_measure(&features, &dataset->range), fail);
+    sl_features_free(&dataset->features);
+    dataset->features = features;
+    return SL_OK;
+fail:
+    sl_features_free(&features);
+done:
+    return st;
+}
+
 static enum sl_status load_uncached(const struct sl_dataset_options *options, const struct origin *origin,
                                     bool *whole_out, struct sl_dataset *out)
 {
@@ -575,13 +613,19 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
         sl_notify(SL_NOTICE_WARNING, "%s: %u vertices of the split '%s' have no label: they have no share in scores",
                   origin->name, raw.n_dropped, raw.split);
     }
-    *whole_out = raw.n_dropped == 0 && raw.features.n_rows == raw.n_vertices;
+    bool all_known = raw.n_dropped == 0;
     st = sl_dataset_make(origin->name, &raw, options->directed, options->normalize, out);
     sl_raw_free(&raw);
-    if (st == SL_OK) {
-        out->synthetic = origin->folder == NULL;
+    if (st == SL_OK && origin->made.kind != SL_MADE_NOT) {
+        st = make_features(options, &origin->made, out);
     }
-    return st;
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+        return st;
+    }
+    *whole_out = all_known && out->features.n_rows == out->graph.n_vertices;
+    out->synthetic = origin->folder == NULL;
+    return SL_OK;
 }
 
 static bool read_cache(const char *file, bool low_memory, uint64_t key, struct sl_dataset *out)
@@ -601,6 +645,10 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
     enum sl_status st = find_origin(options, &origin);
     if (st != SL_OK) {
         return st;
+    }
+    if (origin.made.kind == SL_MADE_NONE && options->need != SL_RAW_FOR_LOOKS) {
+        st = sl_fail(SL_EINVAL, "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
+        goto done;
     }
     tell(options, &origin);
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);

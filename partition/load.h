@@ -19,8 +19,10 @@ struct sl_dataset_options {
     const char *split; /* NULL: the dataset's only split */
     /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */
     const char *usual_split;
-    /* A file relative to the dataset's folder. NULL: raw/node-feat.csv.gz (or .npy, .npz). */
+    /* A file relative to the dataset's folder, or a word of partition/made_features.h. NULL: raw/node-feat.csv.gz (or
+     * .npy, .npz). */
     const char *features;
+    uint64_t feature_seed; /* of random features */
     /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
     const char *cache;
     enum sl_raw_need need; /* the tables that may be missing */

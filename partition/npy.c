@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "partition/features.h"
+#include "partition/made_features.h"
 #include "partition/number.h"
 #include "partition/zip.h"
 #include "support/file.h"
@@ -383,19 +384,48 @@ static void name_block(const char *path, const char *name, char out[NAME_BYTES])
     snprintf(out, NAME_BYTES, "%.400s: %s", path, name);
 }
 
+/* Copy items as they are, in row-major order. */
+static void to_items(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    const struct sl_npy *array = conversion->array;
+    unsigned char swap[8];
+    unsigned char *out = (unsigned char *)conversion->out + begin * array->item_bytes;
+    for (uint64_t i = begin; i < end; i++, out += array->item_bytes) {
+        if (array->kind == 'f' && !isfinite(sl_npy_real(array, i))) {
+            note_bad(conversion, i);
+            return;
+        }
+        memcpy(out, item_at(array, i, swap), array->item_bytes);
+    }
+}
+
+/* float16 and int8 are kept. All other types become float32. */
+static enum sl_dtype features_dtype(const struct sl_npy *array)
+{
+    if (array->kind == 'f' && array->item_bytes == 2) {
+        return SL_DTYPE_F16;
+    }
+    return array->kind == 'i' && array->item_bytes == 1 ? SL_DTYPE_I8 : SL_DTYPE_F32;
+}
+
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
                                        struct sl_features *out)
 {
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
     struct conversion conversion = {.array = array, .step = 1};
+    enum sl_dtype dtype = features_dtype(array);
     char block[NAME_BYTES];
     name_block(path, name, block);
-    enum sl_status st = sl_alloc(array->n_items, sizeof *features.dense, block, &features.dense);
+    enum sl_status st = sl_alloc(array->n_items, sl_dtype_size(dtype), block, &conversion.out);
     if (st != SL_OK) {
         return st;
     }
-    conversion.out = features.dense;
-    SL_TRY(st, convert(path, name, &conversion, array->n_items, to_floats, "a finite number"), fail);
+    features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
+    SL_TRY(st,
+           convert(path, name, &conversion, array->n_items, dtype == SL_DTYPE_F32 ? to_floats : to_items,
+                   "a finite number"),
+           fail);
     SL_TRY(st, sl_features_settle(&features), fail);
     *out = features;
     return SL_OK;
@@ -413,10 +443,10 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
         return st;
     }
     if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path,
-                     name, n_rows, MAX_COLUMNS, array.n_dimensions,
-                     (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
-                     array.n_dimensions == 2 && array.shape[1] == 0 ? "; " SL_NO_FEATURES : "");
+        st = sl_fail(
+            SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path, name,
+            n_rows, MAX_COLUMNS, array.n_dimensions, (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
+            array.n_dimensions == 2 && array.shape[1] == 0 ? "; or make features: --features " SL_FEATURE_WORDS : "");
     } else {
         st = convert_features(path, name, &array, out);
     }
@@ -625,6 +655,48 @@ static enum sl_status convert_edges(const char *path, const char *name, const st
         st = convert(path, name, &conversion, n, to_ids, expected);
     }
 done:
+    return st;
+}
+
+static void to_weights(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (!sl_weight_is_valid(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out)
+{
+    struct sl_npy array;
+    float *weights = NULL;
+    char block[NAME_BYTES];
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    struct conversion conversion = {.array = &array, .step = 1};
+    if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
+                     (unsigned long long)n_edges, (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    name_block(path, name, block);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *weights, block, &weights), free_array);
+    conversion.out = weights;
+    st = convert(path, name, &conversion, n_edges, to_weights, "the weight of an edge, a finite number of 0 or more");
+    if (st == SL_OK) {
+        *out = weights;
+    } else {
+        sl_free(weights);
+    }
+free_array:
+    sl_npy_free(&array);
     return st;
 }
 

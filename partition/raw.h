@@ -7,14 +7,15 @@
  *   raw/edge.csv.gz            source,destination
  *   raw/node-feat.csv.gz       the features of one vertex per line
  *   raw/node-label.csv.gz      the class of one vertex per line; or several numbers, nan if unknown
+ *   raw/edge-weight.csv.gz     the weight of one edge per line, in the order of the edges: finite, 0 or more
  *   raw/num-node-list.csv.gz   N
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
+ * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
  * 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape
  * (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index,
- * node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
+ * edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -58,6 +59,7 @@ enum sl_raw_file {
     SL_RAW_TRAIN,
     SL_RAW_VALID,
     SL_RAW_TEST,
+    SL_RAW_WEIGHTS, /* of the edges */
     SL_RAW_N_FILES
 };
 
@@ -66,10 +68,12 @@ struct sl_raw_files {
     enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
     char split[64];                /* "": none */
     char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
+    bool no_features;              /* a feature file, if any, only tells the number of vertices */
     char unused[160];              /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
-/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder. `split`
+/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a word
+ * of partition/made_features.h: then no features are read. `split`
  * NULL means the only split. SL_EFILE: a file is missing (message: the file; for features also a hint at
  * --features). SL_EINVAL: the split is missing, or `split` is NULL and there are several (message: the names).
  * SL_ENOMEM. On failure *out is empty. */

@@ -26,7 +26,8 @@ enum sl_purpose {
     SL_FOR_KAPPA = 5,          /* slowly changing variates of dependent minibatches */
     SL_FOR_GENERATOR = 6,      /* synthetic datasets */
     SL_FOR_GOSSIP = 7,         /* gossip positions: step = number of the shuffle, vertex = position */
-    SL_FOR_CHUNKS = 8          /* order of a way's chunks: step = epoch, vertex = way, draw = position */
+    SL_FOR_CHUNKS = 8,         /* order of a way's chunks: step = epoch, vertex = way, draw = position */
+    SL_FOR_FEATURES = 9        /* --features random: draw = column */
 };
 
 /* The part of a counter that many draws share. `step` counts over the whole run. */

@@ -61,13 +61,13 @@ struct sl_rows {
 
 /* Register one uninitialised matrix handle per chunk. StarPU allocates memory when a task writes the chunk, rounded
  * up to a size class of an eighth of a power of two. The last of several chunks gets as much memory as the others,
- * so that every step uses blocks of the same sizes. element: bytes of an element: sizeof(sl_real), sizeof(sl_bf16),
- * or 1 for gates. SL_EINVAL: a chunk has 0, 2^32 or more elements. SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
+ * so that every step uses blocks of the same sizes. Gates are SL_DTYPE_U8. SL_EINVAL: a chunk has 0, 2^32 or more elements. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                                struct sl_rows *out);
 
 /* The same over existing rows: memory [n_rows x n_columns] in main memory, which must outlive the handles. */
-enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, size_t element, void *memory,
-                                     struct sl_rows *out);
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                                     void *memory, struct sl_rows *out);
 
 /* Unregister all chunks, kept chunks too, and empty the struct. Does not wait: each chunk goes when the tasks
  * submitted so far have finished. An empty struct is allowed. */
@@ -75,7 +75,7 @@ void sl_rows_drop(struct sl_rows *rows);
 
 /* Register one uninitialised matrix handle [n_rows x n_columns], its memory rounded up to a size class. SL_EINVAL as
  * above. */
-enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out);
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype, starpu_data_handle_t *out);
 
 /* ---- reuse of matrices whose number of rows changes from step to step ----
  *
@@ -89,15 +89,17 @@ enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t el
 /* Give *handle n_rows rows; its columns stay as they were and its contents are lost. No task may use the handle.
  * NULL: register a new handle. If its memory is too small, the handle is registered anew, with an eighth to spare if
  * the result may be kept. SL_EINVAL as above; *handle is then NULL. */
-enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle);
+enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
+                                 starpu_data_handle_t *handle);
 
 /* Keep *handle for the next sl_matrix_reshape; the caller must first wait for the tasks submitted so far. A handle
  * with more than SL_KEPT_BYTES of memory is dropped instead. NULL is allowed. */
 void sl_matrix_keep(starpu_data_handle_t *handle);
 
-/* The same for rows, which are empty or were left by sl_rows_keep. n_columns and element must not change. Waits for
+/* The same for rows, which are empty or were left by sl_rows_keep. n_columns and dtype must not change. Waits for
  * tasks that use a kept chunk. SL_EINVAL as above, SL_ENOMEM, SL_ESTARPU; on failure no chunk is in use. */
-enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *rows);
+enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                               struct sl_rows *rows);
 
 /* Keep the chunks for the next sl_rows_reshape; chunks of more than SL_KEPT_BYTES are dropped. Empty rows are
  * allowed. */
@@ -137,15 +139,19 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle);
 /* Bytes of one element. */
 size_t sl_handle_element(starpu_data_handle_t handle);
 
-/* Whether the elements of a handle, or of a buffer inside a task, are bf16 (support/bf16.h): they have two
- * bytes. */
-bool sl_handle_is_bf16(starpu_data_handle_t handle);
-bool sl_buffer_is_bf16(void *buffer);
+/* dtype of the rows of a handle, at submission, or of a buffer inside a task. StarPU knows only the bytes of an
+ * element: 1 is SL_DTYPE_U8, 2 is SL_DTYPE_BF16. */
+enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle);
+enum sl_dtype sl_buffer_dtype(void *buffer);
 
-/* Data, rows and columns of a buffer, inside a task. */
+/* Bytes of one element, data, rows and columns of a buffer, inside a task. */
+size_t sl_buffer_element(void *buffer);
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
+
+/* Row `row` of a buffer, inside a task. */
+void *sl_buffer_row(void *buffer, uint32_t row);
 
 /* First row of a slice, inside a task; NULL if the slice is empty. */
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
@@ -173,12 +179,12 @@ static inline const sl_real *sl_view_row(const struct sl_view *view, uint32_t i,
     return view->chunk[r >> view->shift] + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
-/* The same if the chunks are bf16. */
-static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32_t i, uint32_t n_columns)
+/* The same for any dtype of the chunks. */
+SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
 {
     uint32_t r = view->index == NULL ? i : view->index[i];
-    const void *chunk = view->chunk[r >> view->shift];
-    return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
+    const char *chunk = (const char *)view->chunk[r >> view->shift];
+    return chunk + sl_dtype_bytes(dtype, (size_t)(r & ((1u << view->shift) - 1)) * n_columns);
 }
 
 /* Prefetch a row into the second-level cache. The second level accepts many more outstanding lines than the first. */
@@ -189,25 +195,48 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
     }
 }
 
-/* An entry of a row of sl_real or bf16. A kernel for both is written once, inlined with a dtype that each caller knows
- * at compile time. */
-SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *row, uint32_t j)
+/* ---- dtypes of rows: SL_DTYPE_REAL or SL_DTYPE_BF16 ---- */
+
+/* Call an SL_INLINE kernel(dtype, ...) with the dtype as a constant, so that the kernel is compiled for each dtype. */
+#define SL_BY_DTYPE(dtype, kernel, ...)                                                                                \
+    do {                                                                                                               \
+        if ((dtype) == SL_DTYPE_BF16) {                                                                                \
+            kernel(SL_DTYPE_BF16, __VA_ARGS__);                                                                        \
+        } else {                                                                                                       \
+            kernel(SL_DTYPE_REAL, __VA_ARGS__);                                                                        \
+        }                                                                                                              \
+    } while (0)
+
+/* An entry of rows. The dtype is a constant (SL_BY_DTYPE). */
+SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *rows, size_t i)
 {
-    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
+    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)rows)[i]) : ((const sl_real *)rows)[i];
 }
 
-SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
+/* Set an entry, rounded to the dtype. */
+SL_INLINE void sl_entry_set(enum sl_dtype dtype, void *rows, size_t i, sl_real x)
 {
     if (dtype == SL_DTYPE_BF16) {
-        return sl_view_row_bf16(view, i, n_columns);
+        ((sl_bf16 *)rows)[i] = sl_bf16_of(x);
+    } else {
+        ((sl_real *)rows)[i] = x;
     }
-    return sl_view_row(view, i, n_columns);
 }
 
-/* dtype of a buffer of rows, inside a task. */
-static inline enum sl_dtype sl_buffer_dtype(void *buffer)
+/* n entries of rows, as sl_real, into `to`. */
+void sl_entries_widen(enum sl_dtype dtype, size_t n, const void *rows, sl_real *to);
+
+/* The dtype that handles of rows have in common. Start with zeros. */
+struct sl_dtype_tally {
+    uint32_t n, n_others; /* handles; those of another dtype than the first */
+    enum sl_dtype dtype;  /* of the first handle */
+};
+void sl_dtype_count(struct sl_dtype_tally *tally, starpu_data_handle_t handle);
+
+/* Whether a task may compute results of a dtype from rows: results are sl_real, or have the rows' dtype. */
+static inline bool sl_dtype_follows(enum sl_dtype results, enum sl_dtype rows)
 {
-    return sl_buffer_is_bf16(buffer) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+    return results == rows || results == SL_DTYPE_REAL;
 }
 
 #endif

@@ -171,10 +171,11 @@ static MAYBE_UNUSED float feature_of(const struct graph_shape *shape, const stru
 static MAYBE_UNUSED void make_dense_features(const struct graph_shape *shape, struct sl_dataset *dataset)
 {
     struct sl_features *x = &dataset->features;
-    x->dense = need_owned((size_t)x->n_rows * x->n_columns, sizeof *x->dense);
+    float *dense = need_owned((size_t)x->n_rows * x->n_columns, sizeof *dense);
+    x->dense = sl_column_take(SL_DTYPE_F32, x->n_rows, x->n_columns, dense);
     for (uint32_t v = 0; v < x->n_rows; v++) {
         for (uint32_t j = 0; j < x->n_columns; j++) {
-            x->dense[(size_t)v * x->n_columns + j] = feature_of(shape, dataset, v, j);
+            dense[(size_t)v * x->n_columns + j] = feature_of(shape, dataset, v, j);
         }
     }
 }
@@ -266,10 +267,18 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     out->graph = (struct sl_graph){.n_vertices = n, .n_edges = graph->n_edges};
     out->graph.offsets = need_owned((size_t)n + 1, sizeof *out->graph.offsets);
     out->graph.sources = need_owned(graph->n_edges, sizeof *out->graph.sources);
+    float *weights = NULL;
+    if (graph->weights.data != NULL) {
+        weights = need_owned(graph->n_edges, sizeof *weights);
+        out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    }
     uint64_t e = 0;
     for (id = 0; id < n; id++) {
         sl_vertex v = out->dataset_ids[id];
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
+            if (weights != NULL) {
+                weights[e] = sl_graph_weights(graph)[i];
+            }
             out->graph.sources[e++] = out->new_ids[graph->sources[i]];
         }
         out->graph.offsets[id + 1] = e;

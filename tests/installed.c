@@ -27,8 +27,21 @@ static int tell(void *context, const struct sl_epoch_news *news)
 int main(void)
 {
     static const char *const options[][2] = {{"layers", "2"}, {"hidden", "16"}, {"fanout", "4,4"}, {"lr", "0.02"}};
-    const struct sl_arrays arrays = {"crowds", N,     3 * N, from,  to,  NULL,        false,           F, features, 2,
-                                     labels,   N / 2, N / 4, N / 4, ids, ids + N / 2, ids + 3 * N / 4, 0, NULL};
+    const struct sl_arrays arrays = {.size = sizeof arrays,
+                                     .name = "crowds",
+                                     .n_vertices = N,
+                                     .n_edges = 3 * N,
+                                     .sources = from,
+                                     .destinations = to,
+                                     .n_features = F,
+                                     .features = features,
+                                     .labels = labels,
+                                     .n_train = N / 2,
+                                     .n_valid = N / 4,
+                                     .n_test = N / 4,
+                                     .train = ids,
+                                     .valid = ids + N / 2,
+                                     .test = ids + 3 * N / 4};
     struct sl_settings *settings;
     struct sl_dataset *dataset;
     struct sl_session *session;

@@ -145,7 +145,13 @@ static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out
         from[e] = (sl_vertex)number(json_array_get(edges, e), 0);
         to[e] = (sl_vertex)number(json_array_get(edges, e), 1);
     }
-    expect_ok(sl_graph_build(n, n_edges, from, to, false, out));
+    json_t *listed = json_object_get(root, "edge_weights");
+    float *weights = need(n_edges, sizeof *weights);
+    for (size_t e = 0; listed != NULL && e < n_edges; e++) {
+        weights[e] = (float)number(listed, e);
+    }
+    expect_ok(sl_graph_build_weighted(n, n_edges, from, to, listed == NULL ? NULL : weights, false, out));
+    free(weights);
     assert_int_equal(out->n_edges, n_edges);
     free(from);
     free(to);
@@ -161,7 +167,8 @@ static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
     *out = (struct sl_dataset){.name = "reference", .split = "all"};
     graph_of(root, n, &out->graph);
     out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
-    out->features.dense = need_owned((size_t)n * n_features, sizeof(float));
+    out->features.dense =
+        sl_column_take(SL_DTYPE_F32, n, n_features, need_owned((size_t)n * n_features, sizeof(float)));
     out->targets = (struct sl_targets){.n_rows = n, .width = 1};
     out->targets.classes = need_owned(n, sizeof *out->targets.classes);
     for (uint32_t v = 0; v < n; v++) {

@@ -34,7 +34,8 @@ static char data[64]; /* the folder of the files */
 
 static struct sl_arrays arrays(void)
 {
-    return (struct sl_arrays){.name = "crowds",
+    return (struct sl_arrays){.size = sizeof(struct sl_arrays),
+                              .name = "crowds",
                               .n_vertices = N,
                               .n_edges = E,
                               .sources = sources,

@@ -37,16 +37,21 @@ static void use(struct world *w)
 
 static struct world *fresh(struct world *w)
 {
-    *w = (struct world){
-        .arrays =
-            {.name = "six", .n_vertices = N, .n_edges = E, .n_features = F, .n_train = 2, .n_valid = 1, .n_test = 2},
-        .sources = {0, 1, 1, 3, 4, 2, 0},
-        .destinations = {1, 2, 2, 2, 4, 3, 1},
-        .features = {1, 2, 0.5f, -1, 3, 4.25f, 1e-3f, 7, 0, 0, -2, 2},
-        .labels = {0, 1, 2, 0, -1, 1},
-        .train = {3, 0},
-        .valid = {1},
-        .test = {5, 2}};
+    *w = (struct world){.arrays = {.size = sizeof(struct sl_arrays),
+                                   .name = "six",
+                                   .n_vertices = N,
+                                   .n_edges = E,
+                                   .n_features = F,
+                                   .n_train = 2,
+                                   .n_valid = 1,
+                                   .n_test = 2},
+                        .sources = {0, 1, 1, 3, 4, 2, 0},
+                        .destinations = {1, 2, 2, 2, 4, 3, 1},
+                        .features = {1, 2, 0.5f, -1, 3, 4.25f, 1e-3f, 7, 0, 0, -2, 2},
+                        .labels = {0, 1, 2, 0, -1, 1},
+                        .train = {3, 0},
+                        .valid = {1},
+                        .test = {5, 2}};
     use(w);
     return w;
 }
@@ -247,7 +252,7 @@ static void takes_features(void **state)
     float before[N * 20];
     (void)state;
     struct sl_dataset *d = make(fresh(&w));
-    assert_ptr_equal(d->features.dense, w.features);
+    assert_ptr_equal(d->features.dense.data, w.features);
     assert_null(d->features.offsets);
     sl_dataset_delete(d);
     sparse[3] = 1.5f;
@@ -256,13 +261,109 @@ static void takes_features(void **state)
     w.arrays.features = sparse;
     w.arrays.n_features = 20;
     d = make(&w);
-    assert_null(d->features.dense);
+    assert_null(d->features.dense.data);
     assert_memory_equal(d->features.offsets, ((const uint64_t[]){0, 1, 1, 1, 1, 1, 2}), 7 * sizeof(uint64_t));
     assert_int_equal(d->features.columns[0], 3);
     assert_int_equal(d->features.columns[1], 19);
     assert_true(d->features.values[0] == 1.5f && d->features.values[1] == -2);
     sl_dataset_delete(d);
     assert_memory_equal(sparse, before, sizeof sparse);
+}
+
+static void refuses_sizes(void **state)
+{
+    (void)state;
+    spoiled(w.arrays.size = 0, "size is 0; expected");
+    spoiled(w.arrays.size = sizeof w.arrays + 1, "sizeof(struct sl_arrays) of this library");
+}
+
+static void refuses_features(void **state)
+{
+    static const uint64_t rows[N + 1] = {0, 1, 1, 1, 3, 3, 4};
+    static const uint64_t falling[N + 1] = {0, 1, 0, 1, 3, 3, 4};
+    static const uint32_t columns[4] = {1, 0, 1, 0};
+    static const uint32_t twice[4] = {1, 0, 0, 0};
+    static const uint32_t wide[4] = {1, 0, 2, 0};
+    static const float values[4] = {1, 2, 3, INFINITY};
+    static const uint16_t halves[N * F] = {[7] = 0x7c00};
+    static const uint16_t brains[N * F] = {[3] = 0xffc0};
+    static const int8_t whole[N * F] = {[2] = 127};
+    (void)state;
+    spoiled(w.arrays.feature_dtype = "float64", "feature_dtype is 'float64'; expected float32, float16, bfloat16 or");
+    spoiled((w.arrays.feature_dtype = "float16", w.arrays.features = halves), "feature 1 of vertex 3 is inf");
+    spoiled((w.arrays.feature_dtype = "bfloat16", w.arrays.features = brains), "feature 1 of vertex 1 is -nan");
+    spoiled((w.arrays.feature_dtype = "int8", w.arrays.features = whole, w.arrays.feature_scale = 1e38f),
+            "feature 0 of vertex 1 is inf");
+    spoiled(w.arrays.feature_offsets = rows, "feature_columns is NULL");
+    spoiled((w.arrays.feature_offsets = rows, w.arrays.feature_columns = columns, w.arrays.feature_values = values),
+            "both of features and feature_offsets");
+#define SPOILED_CSR(rows, columns, words)                                                                              \
+    spoiled((w.arrays.features = NULL, w.arrays.feature_offsets = (rows), w.arrays.feature_columns = (columns),        \
+             w.arrays.feature_values = values),                                                                        \
+            words)
+    SPOILED_CSR(rows, columns, "feature 0 of vertex 5 is inf");
+    SPOILED_CSR(falling, columns, "feature_offsets[1] is 1 and feature_offsets[2] 0");
+    SPOILED_CSR(rows, twice, "feature_columns[2] of vertex 3 is 0; expected ascending, below 2");
+    SPOILED_CSR(rows, wide, "feature_columns[2] of vertex 3 is 2; expected ascending, below 2");
+}
+
+/* A narrow table stays where it is, in its dtype. */
+static void takes_narrow_features(void **state)
+{
+    static const uint16_t halves[N * F] = {0x3c00, 0xc000, 1, 0x7bff, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const int8_t whole[N * F] = {1, -2, 3, 127, -128, 6, 7, 8, 9, 10, 11, 12};
+    struct world w;
+    float block[SL_COLUMN_BLOCK];
+    (void)state;
+    fresh(&w);
+    w.arrays.features = halves;
+    w.arrays.feature_dtype = "float16";
+    struct sl_dataset *d = make(&w);
+    assert_ptr_equal(d->features.dense.data, halves);
+    assert_int_equal(d->features.dense.dtype, SL_DTYPE_F16);
+    assert_true(d->range.largest[0] == 65504 && d->range.column == 1);
+    const float *x = sl_column_floats(&d->features.dense, 0, 4, block);
+    assert_true(x[0] == 1 && x[1] == -2 && x[2] == 0x1p-24f && x[3] == 65504);
+    sl_dataset_delete(d);
+    w.arrays.features = whole;
+    w.arrays.feature_dtype = "int8";
+    w.arrays.feature_scale = 0.5f;
+    d = make(&w);
+    x = sl_column_floats(&d->features.dense, 3, 2, block);
+    assert_true(x[0] == 63.5f && x[1] == -64);
+    assert_true(d->range.largest[0] == 64 && d->range.column == 0);
+    sl_dataset_delete(d);
+}
+
+/* CSR stays where it is, unless it is full. */
+static void takes_sparse_features(void **state)
+{
+    static const uint64_t rows[N + 1] = {0, 1, 1, 1, 1, 1, 2};
+    static const uint32_t columns[2] = {3, 19};
+    static const float values[2] = {1.5f, -2};
+    static const uint64_t more[N + 1] = {0, 1, 2, 3, 3, 3, 3};
+    static const uint32_t ends[3] = {3, 0, 2};
+    static const float three[3] = {1, 2, 3};
+    struct world w;
+    (void)state;
+    fresh(&w);
+    w.arrays.features = NULL;
+    w.arrays.n_features = 20;
+    w.arrays.feature_offsets = rows;
+    w.arrays.feature_columns = columns;
+    w.arrays.feature_values = values;
+    struct sl_dataset *d = make(&w);
+    assert_ptr_equal(d->features.values, values);
+    assert_true(d->range.largest[0] == 2 && d->range.column == 19);
+    sl_dataset_delete(d);
+    w.arrays.n_features = 4;
+    w.arrays.feature_offsets = more;
+    w.arrays.feature_columns = ends;
+    w.arrays.feature_values = three;
+    d = make(&w);
+    assert_null(d->features.offsets);
+    assert_true(sl_features_floats(&d->features)[3] == 1 && sl_features_floats(&d->features)[4] == 2);
+    sl_dataset_delete(d);
 }
 
 static void survives_no_memory(void **state)
@@ -286,6 +387,29 @@ static int nothing_left(void **state)
     return sl_memory_live() != 0;
 }
 
+/* Weights in both forms of the edges, duplicates added; bad weights are refused with the edge. */
+static void takes_weights(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    float weights[E] = {0};
+    weights[0] = 0.25f;
+    a->edge_weights = weights;
+    a->directed = true;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.weights.n_rows, d->graph.n_edges);
+    for (uint64_t e = d->graph.offsets[w.destinations[0]]; e < d->graph.offsets[w.destinations[0] + 1]; e++) {
+        assert_true(sl_graph_weights(&d->graph)[e] == (d->graph.sources[e] == w.sources[0] ? 0.25f : 0));
+    }
+    sl_dataset_delete(d);
+    weights[E - 1] = NAN;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "has weight nan; expected a finite number, 0 or more");
+    weights[E - 1] = -1;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,7 +418,9 @@ int main(void)
         cmocka_unit_test(refuses_splits),          cmocka_unit_test(takes_lists_and_rows),
         cmocka_unit_test(takes_no_edges),          cmocka_unit_test(takes_splits),
         cmocka_unit_test(takes_names_and_classes), cmocka_unit_test(takes_features),
-        cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(survives_no_memory),      cmocka_unit_test(refuses_sizes),
+        cmocka_unit_test(refuses_features),        cmocka_unit_test(takes_narrow_features),
+        cmocka_unit_test(takes_sparse_features),   cmocka_unit_test(takes_weights),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

@@ -59,7 +59,7 @@ static void assert_same(const struct sl_dataset *a, const struct sl_dataset *b)
     assert_int_equal(f->n_columns, g->n_columns);
     assert_int_equal(f->offsets == NULL, g->offsets == NULL);
     if (f->offsets == NULL) {
-        assert_memory_equal(f->dense, g->dense, (size_t)f->n_rows * f->n_columns * sizeof(float));
+        assert_memory_equal(f->dense.data, g->dense.data, (size_t)f->n_rows * f->n_columns * sizeof(float));
     } else {
         assert_memory_equal(f->offsets, g->offsets, (n + 1) * sizeof(uint64_t));
         assert_memory_equal(f->columns, g->columns, f->offsets[n] * sizeof(uint32_t));
@@ -150,7 +150,8 @@ static void identity_tells_parts_apart(void **state)
         load_small(sparse, &made);
         sl_dataset_identify(&made, &before);
         const struct sl_features *f = &made.features;
-        float *value = sparse ? &f->values[f->offsets[f->n_rows] - 1] : &f->dense[f->n_rows * f->n_columns - 1];
+        float *value =
+            sparse ? &f->values[f->offsets[f->n_rows] - 1] : &sl_features_floats(f)[f->n_rows * f->n_columns - 1];
         *value += 1;
         sl_dataset_identify(&made, &after);
         assert_int_equal(differing(&before, &after), 1 << SL_DATA_FEATURES);

@@ -224,8 +224,8 @@ static void ids(void **state)
 
 static float value(const struct sl_features *features, uint32_t row, uint32_t column)
 {
-    if (features->dense != NULL) {
-        return features->dense[(size_t)row * features->n_columns + column];
+    if (features->dense.data != NULL) {
+        return sl_features_floats(features)[(size_t)row * features->n_columns + column];
     }
     for (uint64_t k = features->offsets[row]; k < features->offsets[row + 1]; k++) {
         if (features->columns[k] == column) {
@@ -241,12 +241,12 @@ static void dense_features(void **state)
     struct sl_features features;
     const char *path = put_gzip("f", "1,-2.5,0.1\r\n0,0,1e-3\n7.00,3,0");
     assert_ok(sl_csv_read_features(path, 3, &features));
-    assert_non_null(features.dense);
+    assert_non_null(features.dense.data);
     assert_null(features.offsets);
     assert_int_equal(features.n_rows, 3);
     assert_int_equal(features.n_columns, 3);
     const float expected[] = {1, -2.5f, 0.1f, 0, 0, 1e-3f, 7, 3, 0};
-    assert_memory_equal(features.dense, expected, sizeof expected);
+    assert_memory_equal(features.dense.data, expected, sizeof expected);
     sl_features_free(&features);
     assert_survives_no_memory(sl_csv_read_features(path, 3, &features));
     sl_features_free(&features);
@@ -281,8 +281,8 @@ static void features_settle(void **state)
         struct sl_features features;
         const char *path = put_rows("rows", 500, 20, many_first, many);
         assert_ok(sl_csv_read_features(path, 500, &features));
-        assert_true(many ? features.dense != NULL && features.offsets == NULL
-                         : features.dense == NULL && features.offsets != NULL);
+        assert_true(many ? features.dense.data != NULL && features.offsets == NULL
+                         : features.dense.data == NULL && features.offsets != NULL);
         for (uint32_t r = 0; r < 500; r++) {
             for (uint32_t c = 0; c < 20; c++) {
                 bool set = (r == 0 ? many_first : many) || c == r % 20;
@@ -325,7 +325,7 @@ static void refuses_bad_features(void **state)
         "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,\n", "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,,0,0,0,0,0,0,0\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_refused(sl_csv_read_features(put_text("bad", bad[i]), 2, &features), SL_EFILE, "bad:2: expected");
-        assert_null(features.dense);
+        assert_null(features.dense.data);
         assert_null(features.offsets);
     }
     assert_refused(sl_csv_read_features(put_text("first", "1,,2\n"), 1, &features), SL_EFILE,
@@ -344,7 +344,7 @@ static void normalizes_rows(void **state)
     assert_ok(sl_csv_read_features(put_text("d", "1,3\n0,0\n2,-2\n-1,-1\n0.25,0.5\n1.01,-1\n3,-1\n"), 7, &features));
     sl_features_normalize_rows(&features);
     const float expected[] = {0.25f, 0.75f, 0, 0, 2, -2, -1, -1, 0.25f, 0.5f, 1.01f, -1, 1.5f, -0.5f};
-    assert_memory_equal(features.dense, expected, sizeof expected);
+    assert_memory_equal(features.dense.data, expected, sizeof expected);
     sl_features_free(&features);
     assert_ok(sl_csv_read_features(put_text("s", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"
                                                  "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,4\n"),
@@ -379,7 +379,7 @@ static void reads_what_numpy_reads(void **state)
         assert_ok(sl_csv_count_lines(path, &n));
         assert_int_equal(n, 2);
         assert_ok(sl_csv_read_features(path, 2, &features));
-        assert_true(features.dense[3] == 3);
+        assert_true(sl_features_floats(&features)[3] == 3);
         sl_features_free(&features);
     }
     static const char *const lists[] = {"4\n2\n", MARK "4\r\n2\r\n\r\n", "4\n\n2\n\n\n\n\n\n\n", "4\n2"};

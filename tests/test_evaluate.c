@@ -30,10 +30,10 @@ static struct table features_of(const struct sl_dataset *d)
 {
     const struct sl_features *f = &d->features;
     struct table t = make_table(f->n_rows, f->n_columns);
-    for (size_t i = 0; f->dense != NULL && i < (size_t)t.n * t.width; i++) {
-        t.x[i] = (double)f->dense[i];
+    for (size_t i = 0; f->dense.data != NULL && i < (size_t)t.n * t.width; i++) {
+        t.x[i] = (double)sl_features_floats(f)[i];
     }
-    for (uint32_t v = 0; f->dense == NULL && v < t.n; v++) {
+    for (uint32_t v = 0; f->dense.data == NULL && v < t.n; v++) {
         for (uint64_t e = f->offsets[v]; e < f->offsets[v + 1]; e++) {
             t.x[(size_t)v * t.width + f->columns[e]] = (double)f->values[e];
         }
@@ -285,8 +285,9 @@ static struct sl_scores scores_of(const struct hand *h, uint32_t pes)
     struct world w;
     expect_ok(sl_graph_build(h->n, 1, ends, ends + 1, true, &d.graph));
     d.features = (struct sl_features){.n_rows = h->n, .n_columns = h->n_classes};
-    d.features.dense = need_owned((size_t)h->n * h->n_classes, sizeof(float));
-    memcpy(d.features.dense, h->logits, (size_t)h->n * h->n_classes * sizeof(float));
+    float *logits = need_owned((size_t)h->n * h->n_classes, sizeof *logits);
+    d.features.dense = sl_column_take(SL_DTYPE_F32, h->n, h->n_classes, logits);
+    memcpy(logits, h->logits, (size_t)h->n * h->n_classes * sizeof(float));
     d.targets = (struct sl_targets){.n_rows = h->n, .width = 1, .n_classes = h->n_classes};
     d.targets.classes = need_owned(h->n, sizeof *d.targets.classes);
     memcpy(d.targets.classes, h->labels, h->n * sizeof *d.targets.classes);

@@ -5,6 +5,7 @@
 #include "codelets/gather.h"
 
 #include "codelets/dropout.h"
+#include "support/convert.h"
 #include "tests/starpu_fixture.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"
@@ -64,6 +65,7 @@ static struct sl_feature_rows rows_from(const struct case_ *c, uint32_t row0, ui
                                         const struct sl_draw *draw)
 {
     return (struct sl_feature_rows){.n_columns = c->n_columns,
+                                    .dtype = SL_DTYPE_REAL,
                                     .table = c->table,
                                     .first = FIRST,
                                     .ids = c->ids + row0,
@@ -101,41 +103,123 @@ static void test_kernel(void **state)
     }
 }
 
-#ifdef SL_CUDA
-/* Numbers of bf16 where the table's were of sl_real. */
-static void round_table(struct case_ *c)
+static const enum sl_dtype table_dtypes[] = {SL_DTYPE_REAL, SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
+static const float int8_scale = 0.03f;
+
+/* The case's numbers in another dtype. bf16 of sl_real are rounded; all other narrow numbers are made up. */
+static void narrow_table(struct case_ *c, enum sl_dtype dtype)
 {
     size_t n = (size_t)PART * c->n_columns;
-    sl_bf16 *rounded = need(n, sizeof *rounded);
-    sl_bf16_round(n, c->table, rounded);
-    memcpy(c->table, rounded, n * sizeof *rounded);
-    free(rounded);
+    void *narrow = need(n, sizeof(sl_real));
+    for (size_t i = 0; i < n; i++) {
+        if (dtype == SL_DTYPE_I8) {
+            ((int8_t *)narrow)[i] = (int8_t)(i * 37 % 256);
+        } else if (dtype == SL_DTYPE_F16) {
+            ((sl_f16 *)narrow)[i] = (sl_f16)(i * 7919 % 31744 | (i % 2) << 15);
+        } else if (dtype == SL_DTYPE_BF16) {
+            ((sl_bf16 *)narrow)[i] = sl_bf16_of(c->table[i]);
+        } else {
+            ((sl_real *)narrow)[i] = c->table[i];
+        }
+    }
+    memcpy(c->table, narrow, n * sl_dtype_size(dtype));
+    free(narrow);
 }
 
-static void check_launcher(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_columns, double dropout)
+/* As narrow_table, but as numbers of X's dtype. */
+static void widen_table(struct case_ *c, enum sl_dtype dtype, enum sl_dtype x_dtype)
+{
+    size_t n = (size_t)PART * c->n_columns;
+    void *wide = need(n, sizeof(sl_real));
+    narrow_table(c, dtype);
+    if (x_dtype == SL_DTYPE_BF16) {
+        for (size_t i = 0; i < n && dtype == SL_DTYPE_REAL; i++) {
+            ((sl_bf16 *)wide)[i] = sl_bf16_of(c->table[i]);
+        }
+        if (dtype != SL_DTYPE_REAL) {
+            sl_convert_to_bf16(dtype, int8_scale, n, c->table, wide);
+        }
+    } else if (dtype == SL_DTYPE_REAL) {
+        memcpy(wide, c->table, n * sizeof(sl_real));
+    } else {
+        sl_convert_to_reals(dtype, int8_scale, n, c->table, wide);
+    }
+    memcpy(c->table, wide, n * sl_dtype_size(x_dtype));
+    free(wide);
+}
+
+static void gather_on_cpu(const struct sl_feature_rows *rows, enum sl_dtype x_dtype, uint32_t n_rows, void *x)
+{
+    if (x_dtype == SL_DTYPE_BF16) {
+        sl_gather_bf16_cpu(rows, n_rows, x);
+    } else {
+        sl_gather_cpu(rows, n_rows, x);
+    }
+}
+
+/* A narrow table gives the bits of the same table in X's dtype. */
+static void check_narrow(enum sl_dtype dtype, enum sl_dtype x_dtype, uint32_t n_rows, uint32_t n_columns,
+                         double dropout)
+{
+    struct case_ narrow = make_case(n_rows, n_columns);
+    struct case_ wide = make_case(n_rows, n_columns);
+    struct sl_draw draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 3};
+    uint32_t threshold = sl_dropout_threshold(dropout);
+    size_t bytes = n_rows * sl_dtype_bytes(x_dtype, n_columns);
+    void *x = need(bytes + 1, 1);
+    void *wanted = need(bytes + 1, 1);
+    narrow_table(&narrow, dtype);
+    widen_table(&wide, dtype, x_dtype);
+    struct sl_feature_rows rows = rows_from(&narrow, 0, threshold, &draw);
+    rows.dtype = dtype;
+    rows.scale = int8_scale;
+    gather_on_cpu(&rows, x_dtype, n_rows, x);
+    rows.table = wide.table;
+    rows.dtype = x_dtype;
+    gather_on_cpu(&rows, x_dtype, n_rows, wanted);
+    assert_true(bytes == 0 || memcmp(x, wanted, bytes) == 0);
+    free(x);
+    free(wanted);
+    free_case(&narrow);
+    free_case(&wide);
+}
+
+static void test_narrow(void **state)
+{
+    const uint32_t widths[] = {1, 7, 8, 64, 255, 257, 600};
+    (void)state;
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        for (size_t d = 1; d < sizeof table_dtypes / sizeof *table_dtypes; d++) {
+            for (int bf16 = 0; bf16 < 2; bf16++) {
+                check_narrow(table_dtypes[d], bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, 16, widths[w], 0);
+                check_narrow(table_dtypes[d], bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, 16, widths[w], 0.4);
+            }
+        }
+    }
+}
+
+#ifdef SL_CUDA
+static void check_launcher(enum sl_dtype dtype, enum sl_dtype x_dtype, uint32_t n_rows, uint32_t n_columns,
+                           double dropout)
 {
     struct case_ c = make_case(n_rows, n_columns);
     struct sl_draw draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 3};
     uint32_t threshold = sl_dropout_threshold(dropout);
-    size_t row_bytes = sl_dtype_bytes(dtype, n_columns);
+    size_t row_bytes = sl_dtype_bytes(x_dtype, n_columns);
     void *wanted = need(n_rows, row_bytes);
-    if (dtype == SL_DTYPE_BF16) {
-        round_table(&c);
-    }
-    void *table = on_device(c.table, PART * row_bytes);
+    narrow_table(&c, dtype);
+    void *table = on_device(c.table, PART * sl_dtype_bytes(dtype, n_columns));
     sl_vertex *ids = on_device(c.ids, n_rows * sizeof *ids);
     sl_vertex *dataset_ids = on_device(c.dataset_ids, (FIRST + PART) * sizeof *dataset_ids);
     void *x_device = device_room(n_rows * row_bytes);
     struct sl_feature_rows rows = rows_from(&c, 0, threshold, &draw);
-    if (dtype == SL_DTYPE_BF16) {
-        sl_gather_bf16_cpu(&rows, n_rows, wanted);
-    } else {
-        sl_gather_cpu(&rows, n_rows, wanted);
-    }
+    rows.dtype = dtype;
+    rows.scale = int8_scale;
+    gather_on_cpu(&rows, x_dtype, n_rows, wanted);
     rows.table = table;
     rows.ids = ids;
     rows.dataset_ids = dataset_ids;
-    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, dtype, x_device));
+    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, x_dtype, x_device));
     expect_on_device("X", x_device, n_rows, row_bytes, wanted);
     cudaFree(table);
     cudaFree(ids);
@@ -151,9 +235,13 @@ static void test_launcher(void **state)
     need_device();
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
         for (uint32_t n = 0; n < 4; n++) {
-            for (enum sl_dtype dtype = SL_DTYPE_REAL; dtype <= SL_DTYPE_BF16; dtype++) {
-                check_launcher(dtype, n * n * 4, widths[w], 0);
-                check_launcher(dtype, n * n * 4, widths[w], 0.4);
+            for (size_t d = 0; d < sizeof table_dtypes / sizeof *table_dtypes; d++) {
+                check_launcher(table_dtypes[d], SL_DTYPE_REAL, n * n * 4, widths[w], 0);
+                check_launcher(table_dtypes[d], SL_DTYPE_REAL, n * n * 4, widths[w], 0.4);
+                if (table_dtypes[d] != SL_DTYPE_REAL) {
+                    check_launcher(table_dtypes[d], SL_DTYPE_BF16, n * n * 4, widths[w], 0);
+                    check_launcher(table_dtypes[d], SL_DTYPE_BF16, n * n * 4, widths[w], 0.4);
+                }
             }
         }
     }
@@ -164,6 +252,7 @@ static void test_launcher(void **state)
 static struct sl_feature_handles features_of(const starpu_data_handle_t handles[3], double dropout)
 {
     return (struct sl_feature_handles){.table = handles[1],
+                                       .dtype = SL_DTYPE_REAL,
                                        .first = FIRST,
                                        .frontier = handles[0],
                                        .dropout = dropout,
@@ -241,12 +330,11 @@ static void test_refusals_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_kernel),     cmocka_unit_test(test_narrow),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submission),
-        cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,8 +53,8 @@ static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
     assert_memory_equal(a->targets.classes, b->targets.classes, a->n_vertices * sizeof *a->targets.classes);
     assert_memory_equal(a->train.ids, b->train.ids, a->train.n * sizeof(sl_vertex));
     assert_memory_equal(a->test.ids, b->test.ids, a->test.n * sizeof(sl_vertex));
-    if (a->features.dense != NULL) {
-        assert_memory_equal(a->features.dense, b->features.dense,
+    if (a->features.dense.data != NULL) {
+        assert_memory_equal(a->features.dense.data, b->features.dense.data,
                             (size_t)a->n_vertices * a->features.n_columns * sizeof(float));
     } else {
         assert_memory_equal(a->features.columns, b->features.columns,
@@ -130,7 +130,8 @@ static void noise_is_each_vertex_s_own(void **state)
     assert_ok(sl_generate(&tiny, &raw));
     size_t n = (size_t)(tiny.n_vertices - 1) * tiny.n_features;
     for (size_t i = 0; i < n; i++) {
-        double difference = raw.features.dense[i + tiny.n_features] - raw.features.dense[i];
+        double difference =
+            sl_features_floats(&raw.features)[i + tiny.n_features] - sl_features_floats(&raw.features)[i];
         sum += difference * difference;
     }
     assert_true(sum / (double)n > 1.9 && sum / (double)n < 2.6);
@@ -297,17 +298,17 @@ static void arxiv_is_honest_work(void **state)
     for (size_t v = 0; v < d.graph.n_vertices; v++) {
         uint64_t first = d.graph.offsets[v];
         uint64_t end = d.graph.offsets[v + 1];
-        memcpy(means + v * n, d.features.dense + v * n, n * sizeof *means);
+        memcpy(means + v * n, sl_features_floats(&d.features) + v * n, n * sizeof *means);
         for (uint64_t e = first; e < end; e++) {
             for (size_t c = 0; c < n; c++) {
-                means[v * n + c] += d.features.dense[d.graph.sources[e] * n + c];
+                means[v * n + c] += sl_features_floats(&d.features)[d.graph.sources[e] * n + c];
             }
         }
         for (size_t c = 0; c < n; c++) {
             means[v * n + c] /= (float)(end - first + 1);
         }
     }
-    double alone = nearest_centre_accuracy(&d, d.features.dense);
+    double alone = nearest_centre_accuracy(&d, sl_features_floats(&d.features));
     double together = nearest_centre_accuracy(&d, means);
     free(means);
     sl_dataset_free(&d);

@@ -28,7 +28,7 @@ static struct case_ make_case(uint32_t n_part, uint32_t n_slots)
     struct case_ c = {.n_part = n_part, .n_slots = n_slots};
     c.table = noisy((size_t)n_part * COLUMNS, 3);
     c.ids = need(n_part, sizeof *c.ids);
-    c.hot = (struct sl_hotrows){.n_slots = n_slots, .n_columns = COLUMNS};
+    c.hot = (struct sl_hotrows){.n_slots = n_slots, .n_columns = COLUMNS, .element = sizeof(sl_real)};
     c.hot.slot_of = need(n_part, sizeof *c.hot.slot_of);
     c.hot.slot = need(n_slots, sizeof *c.hot.slot);
     c.hot.rows = poisoned((size_t)n_slots * COLUMNS);
@@ -209,7 +209,7 @@ static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, 
     struct case_ c = make_case(n_part, n_slots);
     if (n_columns > 0) {
         c.hot.n_columns = n_columns;
-        c.hot.is_bf16 = 1;
+        c.hot.element = sizeof(sl_bf16);
     }
     struct sl_hotrows hot = c.hot;
     size_t row_bytes = n_columns > 0 ? n_columns * sizeof(sl_bf16) : COLUMNS * sizeof(sl_real);
@@ -318,6 +318,7 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
         uint32_t n = draw_frontier(&c, step, 60);
         struct sl_feature_rows rows = {
             .n_columns = COLUMNS,
+            .dtype = SL_DTYPE_REAL,
             .table = c.table,
             .first = FIRST,
             .ids = c.ids,
@@ -330,6 +331,7 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
         sl_hotrows_want_cpu(&wanted.hot, policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
         sl_gather_cpu(&rows, n, plain);
         struct sl_feature_handles features = {.table = table,
+                                              .dtype = SL_DTYPE_REAL,
                                               .first = FIRST,
                                               .frontier = frontier,
                                               .hot = &hot,

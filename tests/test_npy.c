@@ -291,7 +291,7 @@ static void features_and_labels(void **state)
     assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
     assert_int_equal(features.n_columns, 3);
     const float expected[] = {1, 2, -0.5f, 4, 0, 6};
-    assert_memory_equal(features.dense, expected, sizeof expected);
+    assert_memory_equal(features.dense.data, expected, sizeof expected);
     sl_features_free(&features);
     assert_survives_no_memory(sl_npy_read_features(path, "node_feat", 2, &features));
     sl_features_free(&features);
@@ -299,7 +299,7 @@ static void features_and_labels(void **state)
     const float words[40] = {[39] = 2};
     path = put_npy("w.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 20), }", words, sizeof words);
     assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
-    assert_null(features.dense);
+    assert_null(features.dense.data);
     assert_int_equal(features.offsets[2], 1);
     assert_int_equal(features.columns[0], 19);
     sl_features_free(&features);
@@ -426,14 +426,15 @@ static void features_in_any_order(void **state)
     const char *path =
         put_npy("f.npy", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", fortran, sizeof fortran);
     assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
-    assert_memory_equal(features.dense, ((const float[]){1, 2, 3, 4, 5, 6}), 6 * sizeof(float));
+    assert_memory_equal(features.dense.data, ((const float[]){1, 2, 3, 4, 5, 6}), 6 * sizeof(float));
     sl_features_free(&features);
     path = put_npy("b.npy", "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 1), }", "\x3f\xc0\0\0\xc0\0\0\0", 8);
     assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
-    assert_true(features.dense[0] == 1.5f && features.dense[1] == -2);
+    assert_true(sl_features_floats(&features)[0] == 1.5f && sl_features_floats(&features)[1] == -2);
     sl_features_free(&features);
     path = put_npy("e.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (34, 0), }", "", 0);
-    assert_refused(sl_npy_read_features(path, "node_feat", 34, &features), SL_EFILE, "one-hot ids");
+    assert_refused(sl_npy_read_features(path, "node_feat", 34, &features), SL_EFILE,
+                   "--features degree, onehot or random:64");
 }
 
 static void lists_of_a_split(void **state)

@@ -139,8 +139,8 @@ static void hand_dataset(const float *outputs, const float *targets, bool test_s
     *out = (struct sl_dataset){.name = "hand", .split = "hand"};
     expect_ok(sl_graph_build(N, 1, ends, ends + 1, true, &out->graph));
     out->features = (struct sl_features){.n_rows = N, .n_columns = C};
-    out->features.dense = need_owned(N * C, sizeof(float));
-    memcpy(out->features.dense, outputs, N * C * sizeof(float));
+    out->features.dense = sl_column_take(SL_DTYPE_F32, N, C, need_owned(N * C, sizeof(float)));
+    memcpy(out->features.dense.data, outputs, N * C * sizeof(float));
     out->targets = (struct sl_targets){.type = SL_TARGET_NUMBER, .n_rows = N, .width = C};
     out->targets.numbers = need_owned(N * C, sizeof(float));
     memcpy(out->targets.numbers, targets, N * C * sizeof(float));
@@ -237,7 +237,7 @@ static void test_nan_outputs(void **state)
         table_of(root, k == 0 ? "labels" : "numbers", targets);
         hand_dataset(outputs, targets, false, &d);
         for (uint32_t c = 0; c < C; c++) {
-            d.features.dense[3 * C + c] = NAN;
+            sl_features_floats(&d.features)[3 * C + c] = NAN;
         }
         struct sl_scores scores = scores_by_hand(&d, SL_OBJECTIVE_AUTO, 1);
         for (uint32_t i = 0; i < 3; i++) {

@@ -106,7 +106,8 @@ static float features[N * F];
 
 static struct sl_dataset *make_arrays(void)
 {
-    struct sl_arrays arrays = {.n_vertices = N,
+    struct sl_arrays arrays = {.size = sizeof arrays,
+                               .n_vertices = N,
                                .n_edges = N * DEGREE,
                                .sources = sources,
                                .destinations = destinations,

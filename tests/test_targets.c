@@ -171,7 +171,8 @@ static void fill(bool labels)
 
 static struct sl_arrays arrays_of(uint32_t n_train, uint32_t n_valid)
 {
-    return (struct sl_arrays){.name = "made",
+    return (struct sl_arrays){.size = sizeof(struct sl_arrays),
+                              .name = "made",
                               .n_vertices = N,
                               .n_edges = E,
                               .sources = from,

@@ -4,6 +4,7 @@
  * A forward pass over whole parts, and its block source. */
 #include "runtime/full/full.h"
 
+#include "codelets/gather.h"
 #include "runtime/full/halo.h"
 #include "runtime/model/run.h"
 #include "runtime/model/sums.h"
@@ -51,7 +52,7 @@ static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_halo *halo = lp->pass->shards->halo;
     const struct sl_halo_layer layer = {
-        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .element = lp->pass->shards->row_element};
+        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .dtype = lp->pass->shards->row_dtype};
     uint32_t slice = lp->columns.first / layer.width;
     enum sl_status st = SL_OK;
     if (halo != NULL) {
@@ -83,7 +84,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
                                     .sources = part->graph.sources,
                                     .first = shards->first,
                                     .n_parts = shards->n_parts,
-                                    .first_id = part->first};
+                                    .first_id = part->first,
+                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL};
     if (halo != NULL) {
         edges.first = halo->first_handle;
         edges.first_id = halo->first[q];
@@ -126,7 +128,26 @@ static const struct sl_block_source all_edges = {
 
 /* ---- the pass ---- */
 
-/* The first layer reads the dense feature table in place. */
+/* Copy narrow features into rows. */
+static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_rows *out)
+{
+    const struct sl_shards *shards = pass->shards;
+    const struct sl_split *split = &pass->pe[q].split[0];
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_task_args head = {.run = pass->run, .stage = pass->stage, .pe = q};
+    struct sl_feature_handles features = {.table = part->features,
+                                          .dtype = shards->features.dtype,
+                                          .scale = shards->features.scale,
+                                          .first = part->first,
+                                          .frontier = shards->ids};
+    enum sl_status st = sl_rows_register(split, shards->n_features, shards->row_dtype, out);
+    for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
+        st = sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]);
+    }
+    return st;
+}
+
+/* The first layer reads the dense feature table in place, unless the table is narrow. */
 static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
 {
     const struct sl_shards *shards = pass->shards;
@@ -138,8 +159,10 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     if (shards->is_sparse) {
         return SL_OK;
     }
-    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
-                                 &pe->features);
+    if (!sl_feature_source_in_place(&shards->features)) {
+        return widen(pass, q, &pe->features);
+    }
+    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
 }
 
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,

@@ -336,8 +336,7 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
     if (shards->is_sparse) {
         return SL_OK;
     }
-    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
-                                 &pe->features);
+    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
 }
 
 static enum sl_status open_partials(struct sl_pipe *p)
@@ -388,7 +387,7 @@ done:
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
-    bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
+    bool rounds = p->work.shards->row_dtype != SL_DTYPE_REAL;
     /* Otherwise small matrices (packed rows, or bf16 rows) would be put into freed blocks of large ones (whole
      * chunks, or float). */
     sl_pool_borrow_near_only(packs || rounds);

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "runtime/machine/gpus.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
@@ -42,7 +41,7 @@ static struct sl_feature_room room_of(const struct sl_settings *settings, const 
                                    .n_pes = (settings->pes + n_gpus - 1) / n_gpus,
                                    .other_bytes = other_bytes,
                                    .n_parts = shards->n_parts,
-                                   .row_bytes = shards->n_features * shards->row_element};
+                                   .row_bytes = sl_feature_row_bytes(&shards->features)};
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n = shards->part[q].end - shards->part[q].first;
         if (n > room.part_rows) {
@@ -80,7 +79,7 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
     if (settings->feature_cache > 0 && settings->feature_cache < n) {
         n = settings->feature_cache;
     }
-    uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * shards->row_element;
+    uint64_t bytes = shards->is_sparse ? 0 : n * sl_feature_row_bytes(&shards->features);
     if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
         bytes <= run->gpu_bytes) {
         return SL_OK;
@@ -94,8 +93,8 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
 /* Check that GPUs can read the table in main memory. */
 static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
 {
-    double gigabytes = (double)shards->n_vertices * shards->n_features * (double)shards->row_element / 1e9;
-    if (run->n_gpus == 0 || (sl_shards_features_pinned(shards) && sl_gpus_reach(shards->table))) {
+    double gigabytes = (double)sl_feature_source_bytes(&shards->features) / 1e9;
+    if (run->n_gpus == 0 || sl_feature_source_reached(&shards->features)) {
         return SL_OK;
     }
     return sl_fail(
@@ -184,7 +183,7 @@ static void register_pe(const struct sl_shards *shards, const struct sl_shard *p
     starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_hot_slot));
     starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
     starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots,
-                                shards->row_element);
+                                sl_dtype_size(shards->features.dtype));
 }
 
 /* Fill a cache: with the part's most used vertices, which then stay, or with nothing if `uses` is NULL. */

@@ -11,103 +11,16 @@
 #include "runtime/machine/topology.h"
 #include "support/memory.h"
 #include "support/minmax.h"
-#include "support/parallel.h"
 #include "tasks/home.h"
 #include "tasks/rows.h"
 
-#define COPY_GRAIN 1024           /* rows that one thread copies at a time */
-#define STRETCH (16 * COPY_GRAIN) /* rows between two calls of sl_dataset_drop_pages */
+#define STRETCH 16384 /* rows between two calls of sl_dataset_drop_pages */
 
 /* ---- copies in the order of new ids ---- */
-
-/* A dense table by new id while it is filled. */
-struct dense_copy {
-    const struct sl_features *from;
-    const struct sl_partition *partition;
-    uint64_t first; /* new id */
-    /* The table, zero at first. One of the two pointers is NULL. */
-    sl_real *table;
-    sl_bf16 *rounded;
-};
-
-static void put(const struct dense_copy *copy, size_t offset, sl_real value)
-{
-    if (copy->table != NULL) {
-        copy->table[offset] = value;
-    } else {
-        copy->rounded[offset] = sl_bf16_of(value);
-    }
-}
-
-/* offset: position of the row's first number. */
-static void copy_dense_row(const struct dense_copy *copy, size_t offset, const float *row)
-{
-    const float *restrict from = row;
-    size_t width = copy->from->n_columns;
-    if (copy->table != NULL) {
-        sl_real *restrict to = copy->table + offset;
-        for (size_t c = 0; c < width; c++) {
-            to[c] = from[c];
-        }
-    } else {
-        sl_bf16 *restrict to = copy->rounded + offset;
-        for (size_t c = 0; c < width; c++) {
-            to[c] = sl_bf16_of(from[c]);
-        }
-    }
-}
-
-static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
-{
-    const struct dense_copy *copy = context;
-    const struct sl_features *from = copy->from;
-    size_t width = from->n_columns;
-    for (uint64_t v = copy->first + begin; v < copy->first + end; v++) {
-        uint32_t id = copy->partition->dataset_ids[v];
-        if (from->dense != NULL) {
-            copy_dense_row(copy, v * width, from->dense + id * width);
-            continue;
-        }
-        for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
-            put(copy, v * width + from->columns[e], from->values[e]);
-        }
-    }
-}
 
 static bool holds(const bool *held, uint32_t q)
 {
     return held == NULL || held[q];
-}
-
-static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
-                            size_t element, void *table)
-{
-    bool rounds = element == sizeof(sl_bf16);
-    struct dense_copy copy = {.from = &dataset->features,
-                              .partition = partition,
-                              .table = rounds ? NULL : table,
-                              .rounded = rounds ? table : NULL};
-    uint64_t end = partition->first[q + 1];
-    for (copy.first = partition->first[q]; copy.first < end; copy.first += STRETCH) {
-        uint64_t n = sl_min_u64(end - copy.first, STRETCH);
-        sl_parallel_for(n, COPY_GRAIN, copy_dense_rows, &copy);
-        sl_dataset_drop_pages(dataset);
-    }
-}
-
-static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct sl_partition *partition, size_t element,
-                                 const bool *held, void **out)
-{
-    size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
-    size_t least =
-        SL_OWN_PAGES_BYTES / element; /* enough for lockable pages of its own; untouched pages cost nothing */
-    enum sl_status st = sl_alloc_zero(n > least ? n : least, element, "features in part order", out);
-    for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
-        if (holds(held, q)) {
-            copy_dense_part(dataset, partition, q, element, *out);
-        }
-    }
-    return st;
 }
 
 /* Part q's offsets start at entry first[q] + q, and with the value zero. Each part has an end of its own: hence + q. */
@@ -168,16 +81,19 @@ static void copy_targets(const struct sl_dataset *dataset, const struct sl_parti
     }
 }
 
-static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition, bool dense,
-                                  const bool *held, struct sl_shards *out)
+static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
+                                  enum sl_feature_form form, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
-    out->is_sparse = dataset->features.dense == NULL && !dense;
+    out->is_sparse = dataset->features.dense.data == NULL && form != SL_FEATURES_DENSE;
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st, copy_dense(dataset, partition, out->row_element, held, &out->table), done);
+        SL_TRY(
+            st,
+            sl_feature_source_open(dataset, partition, out->row_dtype, form != SL_FEATURES_WIDE, held, &out->features),
+            done);
     }
     SL_TRY(st,
            sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
@@ -243,13 +159,7 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
     uint32_t n = part->end - part->first;
     enum sl_status st;
     if (!out->is_sparse) {
-        st = check_size("feature entries", q, (uint64_t)n * out->n_features);
-        if (st == SL_OK) {
-            starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM, (uintptr_t)sl_shards_features(out, q),
-                                        out->n_features, out->n_features, n == 0 ? 1 : n, out->row_element);
-            starpu_data_set_sequential_consistency_flag(part->features, 0);
-        }
-        return st;
+        return sl_feature_table_register(&out->features, q, &part->features);
     }
     uint64_t begin = out->sparse_first[q];
     uint64_t n_values = out->sparse_first[q + 1] - begin;
@@ -281,6 +191,9 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
     part->graph.offsets = readable(offsets + part->first, (uint64_t)n + 1, 8);
     part->graph.sources = readable(partition->graph.sources + offsets[part->first], n_edges, 4);
+    if (partition->graph.weights.data != NULL) {
+        part->graph.weights = readable(sl_graph_weights(&partition->graph) + offsets[part->first], n_edges, 4);
+    }
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
     st = check_size("targets", q, (uint64_t)n * out->targets.width);
@@ -292,13 +205,14 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     return register_features(out, q, held);
 }
 
-enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              size_t row_element, const bool *held, struct sl_shards *out)
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                              enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
+                              struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     *out = (struct sl_shards){
-        .n_parts = partition->n_parts, .n_vertices = n, .row_element = row_element, .partition = partition};
+        .n_parts = partition->n_parts, .n_vertices = n, .row_dtype = row_dtype, .partition = partition};
     out->n_features = dataset->features.n_columns;
     out->n_outputs = sl_targets_outputs(&dataset->targets);
     out->targets = dataset->targets;
@@ -306,7 +220,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->n_train = dataset->train.n;
     out->n_valid = dataset->valid.n;
     out->n_test = dataset->test.n;
-    SL_TRY(st, copy_tables(dataset, partition, dense, held, out), undo);
+    SL_TRY(st, copy_tables(dataset, partition, form, held, out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
     out->dataset_ids = readable(partition->dataset_ids, n, 4);
     out->new_ids = readable(partition->new_ids, n, 4);
@@ -327,23 +241,26 @@ undo:
 
 /* ---- weights ---- */
 
-/* Number of in-neighbours of v, not counting v. */
-static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
+/* Number of in-neighbours of v, not counting v; or the sum of their weights. */
+static double other_neighbours(const struct sl_graph *graph, const float *weights, uint32_t v)
 {
-    uint64_t n = 0;
+    double n = 0;
     for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-        n += graph->sources[e] != v;
+        if (graph->sources[e] != v) {
+            n += weights != NULL ? (double)weights[e] : 1;
+        }
     }
     return n;
 }
 
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d), struct sl_shards *s)
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *s)
 {
     const struct sl_graph *graph = &dataset->graph;
+    const float *weights = s->weighs_edges ? sl_graph_weights(graph) : NULL;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
         sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
-        numbers[0] = factor != NULL ? (sl_real)factor(n_other_neighbours(graph, v)) : 1;
+        numbers[0] = factor != NULL ? (sl_real)factor(other_neighbours(graph, weights, v)) : 1;
         numbers[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
@@ -359,7 +276,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
 
 /* ---- NUMA ---- */
 
-#define PLACES 6 /* memory ranges of a part */
+#define PLACES 7 /* memory ranges of a part */
 
 /* The memory ranges of part q, including empty ranges. */
 static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_memory_range places[PLACES])
@@ -369,16 +286,21 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     size_t n = s->part[q].end - first;
     uint64_t edge = graph->offsets[first];
     size_t n_edges = graph->offsets[first + n] - edge;
-    size_t row_bytes = s->table != NULL ? s->n_features * s->row_element : 0;
+    bool dense = !sl_feature_source_empty(&s->features);
+    size_t feature_bytes = dense ? n * sl_feature_row_bytes(&s->features) : 0;
     uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
     size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
     places[0] = (struct sl_memory_range){graph->offsets + first, n * sizeof *graph->offsets, node};
     places[1] = (struct sl_memory_range){graph->sources + edge, n_edges * sizeof *graph->sources, node};
     places[2] = (struct sl_memory_range){(void *)sl_shards_targets(s, (sl_vertex)first),
                                          n * s->targets.width * SL_TARGET_BYTES, node};
-    places[3] = (struct sl_memory_range){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
+    places[3] = (struct sl_memory_range){dense ? sl_feature_table(&s->features, q) : NULL, feature_bytes, node};
     places[4] = (struct sl_memory_range){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
     places[5] = (struct sl_memory_range){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
+    places[6] = (struct sl_memory_range){NULL, 0, node};
+    if (graph->weights.data != NULL) {
+        places[6] = (struct sl_memory_range){(float *)graph->weights.data + edge, n_edges * sizeof(float), node};
+    }
 }
 
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out)
@@ -405,15 +327,12 @@ struct table {
     size_t bytes;
 };
 
-#define FEATURES 0 /* index of the features: locked even if small, as GPUs may read them in place (--feature-cache) */
-
 static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_TABLES])
 {
     const struct sl_partition *p = s->partition;
     size_t n = s->n_vertices;
     size_t n_values = s->is_sparse ? s->sparse_first[s->n_parts] : 0;
     const struct table list[SL_SHARD_TABLES] = {
-        {s->table, n * s->n_features * s->row_element},
         {s->sparse_offsets, (n + s->n_parts) * sizeof *s->sparse_offsets},
         {s->sparse_columns, n_values * sizeof *s->sparse_columns},
         {s->sparse_values, n_values * sizeof *s->sparse_values},
@@ -423,6 +342,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
         {p->graph.sources, p->graph.n_edges * sizeof *p->graph.sources},
         {p->dataset_ids, n * sizeof *p->dataset_ids},
         {p->new_ids, n * sizeof *p->new_ids},
+        {p->graph.weights.data, p->graph.n_edges * sizeof(float)},
     };
     memcpy(tables, list, sizeof list);
 }
@@ -430,19 +350,15 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
 uint32_t sl_shards_pin(struct sl_shards *shards)
 {
     struct table tables[SL_SHARD_TABLES];
-    uint32_t n_refused = 0;
+    /* The features are locked even if they are small, as GPUs may read them in place (--feature-cache). */
+    uint32_t n_refused = !sl_feature_source_pin(&shards->features);
     list_tables(shards, tables);
     for (int i = 0; i < SL_SHARD_TABLES; i++) {
-        bool wanted = tables[i].memory != NULL && tables[i].bytes >= (i == FEATURES ? 1 : SL_OWN_PAGES_BYTES);
+        bool wanted = tables[i].memory != NULL && tables[i].bytes >= SL_OWN_PAGES_BYTES;
         shards->pinned[i] = wanted && starpu_memory_pin(tables[i].memory, tables[i].bytes) == 0;
         n_refused += wanted && !shards->pinned[i];
     }
     return n_refused;
-}
-
-bool sl_shards_features_pinned(const struct sl_shards *shards)
-{
-    return shards->pinned[FEATURES];
 }
 
 static void unpin(const struct sl_shards *shards)
@@ -463,6 +379,7 @@ void sl_shards_close(struct sl_shards *shards)
             struct sl_shard *part = &shards->part[q];
             sl_handle_close(part->graph.offsets);
             sl_handle_close(part->graph.sources);
+            sl_handle_close(part->graph.weights);
             sl_handle_close(part->features);
             sl_handle_close(part->sparse.offsets);
             sl_handle_close(part->sparse.columns);
@@ -479,7 +396,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_handle_close(shards->factors);
     unpin(shards);
     sl_free(shards->part);
-    sl_free(shards->table);
+    sl_feature_source_close(&shards->features);
     sl_free(shards->sparse_offsets);
     sl_free(shards->sparse_first);
     sl_free(shards->sparse_columns);

@@ -10,6 +10,7 @@
 #include "codelets/dense.h"
 #include "codelets/sample.h"
 #include "partition/partition.h"
+#include "runtime/store/feature_source.h"
 
 #define SL_SHARD_TABLES 10 /* tables that sl_shards_pin may lock */
 
@@ -37,8 +38,8 @@ struct sl_shards {
     uint32_t n_features, n_outputs;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
-    /* Bytes of a number of dense features and of rows computed from them (--precision). */
-    size_t row_element;
+    /* The dtype of rows that layers read: gathered features and what is computed from them (--precision). */
+    enum sl_dtype row_dtype;
     struct sl_shard *part;
     /* uint32 [N]: dataset id of each new id. */
     starpu_data_handle_t dataset_ids;
@@ -52,6 +53,9 @@ struct sl_shards {
     starpu_data_handle_t train_ids;
     /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
+    /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
+     * graph has weights. */
+    bool weighs_edges;
     /* Borrowed. */
     struct sl_partition *partition;
     /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */
@@ -60,8 +64,8 @@ struct sl_shards {
     const struct sl_objective *objective;
     /* By new id. */
     struct sl_targets targets;
-    /* Memory behind the handles. Dense features by new id, or NULL. */
-    void *table;
+    /* Memory behind the handles. Dense features; empty if features are sparse. */
+    struct sl_feature_source features;
     /* Part after part: n + 1 offsets, the first of them zero. */
     uint64_t *sparse_offsets;
     /* G + 1: the position of a part's first column and value. */
@@ -76,19 +80,25 @@ struct sl_shards {
     bool pinned[SL_SHARD_TABLES];
 };
 
-/* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense`
- * is false. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
- * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
- * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
- * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
- * entries (the message says to use more PEs). SL_ENOMEM. */
-enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              size_t row_element, const bool *held, struct sl_shards *out);
+enum sl_feature_form {
+    SL_FEATURES_AS_THEY_ARE, /* sparse features stay sparse, narrow features stay narrow */
+    SL_FEATURES_DENSE,       /* sparse features become dense */
+    SL_FEATURES_WIDE         /* narrow features are stored in the rows' dtype, so that all readers read them in place */
+};
+
+/* Copy the dataset in part order and register it. row_dtype: of the rows that layers read,
+ * SL_DTYPE_REAL or SL_DTYPE_BF16. held: NULL, or only the parts q with held[q] get tables. The memory of a part without
+ * tables is never touched, and tasks must not read it. The partition has the edges of the same parts
+ * (sl_partition_make_held). The partition must outlive the shards; the dataset need not. On failure *out is empty.
+ * SL_EINVAL: a part has 2^32 or more edges or feature entries (the message says to use more PEs). SL_ENOMEM. */
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
+                              enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
+                              struct sl_shards *out);
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
- * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d),
-                               struct sl_shards *shards);
+ * in-neighbours without the vertex itself, and the length of its neighbour list. With weighs_edges, d is the sum of the
+ * weights. factor NULL: 1. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);
 
 /* For machines with several NUMA nodes. by_part: move each part's edges, features and targets to the node of its PE's
  * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.
@@ -98,15 +108,6 @@ enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, 
 /* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them while workers go on. No
  * task may be reading. Returns the number of tables that the system refused to lock; their copies are slower. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
-
-/* Whether the dense features are locked in memory. */
-bool sl_shards_features_pinned(const struct sl_shards *shards);
-
-/* The dense features of a part in main memory. */
-static inline void *sl_shards_features(const struct sl_shards *shards, uint32_t part)
-{
-    return (char *)shards->table + (size_t)shards->part[part].first * shards->n_features * shards->row_element;
-}
 
 /* The targets of vertex `id`: width entries. */
 static inline const void *sl_shards_targets(const struct sl_shards *shards, sl_vertex id)

@@ -217,6 +217,7 @@ static enum sl_status gather(const void *input)
 {
     const struct gather *g = input;
     struct sl_feature_rows rows = {.n_columns = g->n_columns,
+                                   .dtype = SL_DTYPE_REAL,
                                    .table = g->table,
                                    .ids = g->ids,
                                    .threshold = g->threshold,

@@ -437,7 +437,8 @@ static void seed_cache(const char *folder)
     struct sl_dataset d = {.name = "small", .split = "one"};
     d.targets = (struct sl_targets){.n_rows = N, .width = 1, .n_classes = 3, .classes = labels};
     d.graph = (struct sl_graph){.n_vertices = N, .n_edges = 7, .offsets = offsets, .sources = sources};
-    d.features = (struct sl_features){.n_rows = N, .n_columns = 2, .dense = features};
+    d.features =
+        (struct sl_features){.n_rows = N, .n_columns = 2, .dense = sl_column_take(SL_DTYPE_F32, N, 2, features)};
     d.train = (struct sl_ids){.n = 2, .ids = ids};
     d.valid = (struct sl_ids){.n = 1, .ids = ids + 2};
     d.test = (struct sl_ids){.n = 2, .ids = ids + 3};

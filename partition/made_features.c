@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Made features, a vertex at a time. */
+#include "partition/made_features.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/number.h"
+#include "support/ln.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+#include "support/random.h"
+
+#define MAX_COLUMNS 65536
+#define MAX_ONEHOT (1 << 24)
+#define GRAIN 1024 /* vertices that one thread makes features of at a time */
+
+/* ---- words ---- */
+
+enum sl_status sl_made_features_parse(const char *text, struct sl_made_features *out)
+{
+    static const struct {
+        const char *word;
+        enum sl_made_kind kind;
+    } words[] = {{"none", SL_MADE_NONE}, {"degree", SL_MADE_DEGREE}, {"onehot", SL_MADE_ONEHOT}};
+    struct sl_made_features made = {.kind = SL_MADE_NOT};
+    for (size_t i = 0; text != NULL && i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i].word) == 0) {
+            made.kind = words[i].kind;
+        }
+    }
+    if (text != NULL && strncmp(text, "random", 6) == 0 && (text[6] == ':' || text[6] == '\0')) {
+        uint64_t n = 0;
+        const char *end = text + strlen(text);
+        if (text[6] == '\0' || sl_number_u64(text + 7, end, &n) != end || n == 0 || n > MAX_COLUMNS) {
+            return sl_fail(SL_EINVAL,
+                           "--features: found '%.100s', expected random:N with 1 to %d columns; try random:64", text,
+                           MAX_COLUMNS);
+        }
+        made = (struct sl_made_features){.kind = SL_MADE_RANDOM, .n_columns = (uint32_t)n};
+    }
+    *out = made;
+    return SL_OK;
+}
+
+/* ---- tables ---- */
+
+struct making {
+    const struct sl_graph *graph;
+    uint64_t seed;
+    struct sl_features *out;
+};
+
+static void make_degrees(void *context, uint64_t begin, uint64_t end)
+{
+    const struct making *making = context;
+    const uint64_t *offsets = making->graph->offsets;
+    float *to = making->out->dense.data;
+    for (uint64_t v = begin; v < end; v++) {
+        to[v] = (float)sl_ln(1 + (double)(offsets[v + 1] - offsets[v]));
+    }
+}
+
+static void make_random_rows(void *context, uint64_t begin, uint64_t end)
+{
+    const struct making *making = context;
+    struct sl_draw draw = {.seed = making->seed, .purpose = SL_FOR_FEATURES};
+    uint32_t n = making->out->n_columns;
+    for (uint64_t v = begin; v < end; v++) {
+        float *row = sl_column_row(&making->out->dense, v);
+        for (uint32_t c = 0; c < n; c++) {
+            row[c] = (float)sl_normal_quantile(sl_random_open(&draw, (uint32_t)v, c));
+        }
+    }
+}
+
+static enum sl_status make_dense(struct making *making, uint32_t n_columns,
+                                 void (*body)(void *context, uint64_t begin, uint64_t end))
+{
+    uint32_t n = making->graph->n_vertices;
+    float *data;
+    enum sl_status st = sl_alloc((size_t)n * n_columns, sizeof *data, "features", &data);
+    if (st == SL_OK) {
+        *making->out = (struct sl_features){.n_rows = n, .n_columns = n_columns};
+        making->out->dense = sl_column_take(SL_DTYPE_F32, n, n_columns, data);
+        sl_parallel_for(n, GRAIN, body, making);
+    }
+    return st;
+}
+
+static enum sl_status make_identity(const struct sl_graph *graph, struct sl_features *out)
+{
+    struct sl_features made = {.n_rows = graph->n_vertices, .n_columns = graph->n_vertices};
+    enum sl_status st;
+    if (made.n_rows > MAX_ONEHOT) {
+        return sl_fail(SL_EINVAL, "--features: found onehot for %u vertices, expected at most %d; try random:64",
+                       made.n_rows, MAX_ONEHOT);
+    }
+    SL_TRY(st, sl_alloc((size_t)made.n_rows + 1, sizeof *made.offsets, "feature offsets", &made.offsets), fail);
+    SL_TRY(st, sl_alloc(made.n_rows, sizeof *made.columns, "feature columns", &made.columns), fail);
+    SL_TRY(st, sl_alloc(made.n_rows, sizeof *made.values, "feature values", &made.values), fail);
+    for (uint32_t v = 0; v < made.n_rows; v++) {
+        made.offsets[v] = v;
+        made.columns[v] = v;
+        made.values[v] = 1;
+    }
+    made.offsets[made.n_rows] = made.n_rows;
+    *out = made;
+    return SL_OK;
+fail:
+    sl_features_free(&made);
+    return st;
+}
+
+enum sl_status sl_made_features_make(const struct sl_made_features *made, const struct sl_graph *graph, uint64_t seed,
+                                     struct sl_features *out)
+{
+    struct making making = {.graph = graph, .seed = seed, .out = out};
+    switch (made->kind) {
+    case SL_MADE_DEGREE: return make_dense(&making, 1, make_degrees);
+    case SL_MADE_RANDOM: return make_dense(&making, made->n_columns, make_random_rows);
+    case SL_MADE_ONEHOT: return make_identity(graph, out);
+    case SL_MADE_NONE:
+    case SL_MADE_NOT: break;
+    }
+    return SL_OK;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Conversion of numbers between dtypes. The dtypes here are float32, float16, bfloat16, and int8 with a scale. Every
+ * entry has an exact value as float: of int8, the float product scale * entry. So a narrow table gives the same bits as
+ * the table of its floats.
+ */
+#ifndef SL_SUPPORT_CONVERT_H
+#define SL_SUPPORT_CONVERT_H
+
+#include <stdbool.h>
+
+#include "support/dtype.h"
+
+typedef uint16_t sl_f16;
+
+/* Exact, also for subnormal numbers. */
+SL_INLINE SL_HOST_DEVICE float sl_f16_float(sl_f16 x)
+{
+    uint32_t exponent = x >> 10 & 31;
+    uint32_t fraction = x & 1023;
+    uint32_t bits = (exponent + 112) << 23 | fraction << 13;
+    uint32_t special = UINT32_C(0x7f800000) | fraction << 13;
+    float small = (float)fraction * 0x1p-24F;
+    uint32_t small_bits;
+    float value;
+    memcpy(&small_bits, &small, sizeof small_bits);
+    bits = exponent == 31 ? special : bits;
+    bits = exponent == 0 ? small_bits : bits;
+    bits |= (uint32_t)(x & 0x8000) << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+SL_INLINE SL_HOST_DEVICE float sl_i8_float(int8_t x, float scale)
+{
+    return (float)x * scale;
+}
+
+/* Whether a table of this dtype may hold features. */
+SL_INLINE bool sl_dtype_is_convertible(enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_F32 || dtype == SL_DTYPE_F16 || dtype == SL_DTYPE_BF16 || dtype == SL_DTYPE_I8;
+}
+
+/* Convert n numbers of `dtype`. scale: read if the dtype is int8. The arrays do not overlap. To bfloat16: each float is
+ * rounded. */
+void sl_convert_to_floats(enum sl_dtype dtype, float scale, size_t n, const void *from, float *to);
+void sl_convert_to_reals(enum sl_dtype dtype, float scale, size_t n, const void *from, sl_real *to);
+void sl_convert_to_bf16(enum sl_dtype dtype, float scale, size_t n, const void *from, sl_bf16 *to);
+
+#endif
