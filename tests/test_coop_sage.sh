@@ -128,7 +128,7 @@ count 1 "^epoch 1/3 .* s \\*\$"
 count 1 "^best epoch [123] +valid $number % +test $number % +time $number s\$"
 count 1 "^acc +$number % +$number %\$"
 count 1 "^f1 +$number % +$number %\$"
-count 1 "^epochs +3, $number s each\$"
+count 1 "^time +3 epochs, $number s each\$"
 count 1 "^memory +$number GB at most\$"
 count 1 '^minibatch 2 PEs in groups of 2'
 count 1 '^machine +[12] workers'

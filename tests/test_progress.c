@@ -127,9 +127,9 @@ static void the_summary_is_a_table(void **state)
     s.best.score[1] = (struct sl_score){.valid = 0.06789, .test = 123456};
     sl_progress_summary(&p, &s);
     fclose(stream);
-    assert_string_equal(buffer, "epochs    10, 1.235 s each\nmemory    0.12 GB at most\n"
+    assert_string_equal(buffer, "time      10 epochs, 1.235 s each\nmemory    0.12 GB at most\n"
                                 "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n" /* no fractions */
-                                "score       valid      test\nepochs    10, 1.235 s each\n"
+                                "score       valid      test\ntime      10 epochs, 1.235 s each\n"
                                 "memory    0.12 GB at most\n");
 }
 

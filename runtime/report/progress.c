@@ -238,7 +238,8 @@ static void print_costs(FILE *stream, const struct sl_metrics_summary *summary)
         of_rank = " in a rank";
     }
     if (summary->epochs > 0) {
-        sl_print_line(stream, "epochs", "%.6g, %.3f s each", summary->epochs, summary->seconds / summary->epochs);
+        sl_print_line(stream, "time", "%.6g %s, %.3f s each", summary->epochs,
+                      sl_noun((uint64_t)ceil(summary->epochs), "epoch", "epochs"), summary->seconds / summary->epochs);
     }
     if (summary->peak_rss_bytes > 0) {
         sl_print_line(stream, "memory", "%.2f GB at most%s", (double)summary->peak_rss_bytes / 1e9, of_rank);

@@ -56,7 +56,7 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
  *     score       valid      test
  *     acc       67.12 %   66.01 %
  *     f1        60.00 %   59.12 %
- *     epochs    10, 1.235 s each
+ *     time      10 epochs, 1.235 s each
  *     memory    0.12 GB at most
  *
  * The scores are of the best epoch. A run without evaluation has the last two lines alone. With several ranks, before
