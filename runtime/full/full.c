@@ -84,7 +84,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
                                     .sources = part->graph.sources,
                                     .first = shards->first,
                                     .n_parts = shards->n_parts,
-                                    .first_id = part->first};
+                                    .first_id = part->first,
+                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL};
     if (halo != NULL) {
         edges.first = halo->first_handle;
         edges.first_id = halo->first[q];

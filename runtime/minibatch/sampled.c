@@ -297,7 +297,8 @@ static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint3
                                       .rows = own_rows(lp, p),
                                       .inverse = block_of(lp, p)->inverse,
                                       .packed = packed,
-                                      .weights = weights};
+                                      .weights = weights,
+                                      .edge_weights = block_of(lp, p)->edge_weights};
 }
 
 /* Estimated number of sampled edges into chunk c: its share of the block's edges. */

@@ -281,6 +281,7 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
                            .n_parts = pipe->graph.n_chunks,
                            .rows = operands->rows,
                            .factor = operands->factor};
+    args.edge_weights = from->lists->weights;
     if (args.weights != SL_PULL_MEAN) {
         args.factors = from->factors;
     }

@@ -21,6 +21,7 @@
 enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
+enum sl_edge_weights_use { SL_EDGE_WEIGHTS_NONE, SL_EDGE_WEIGHTS_PROBABILITY, SL_EDGE_WEIGHTS_FACTOR };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
@@ -63,7 +64,8 @@ struct sl_settings {
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
-    int precision; /* enum sl_precision */
+    int edge_weights; /* enum sl_edge_weights_use */
+    int precision;    /* enum sl_precision */
     char *load;
     /* minibatch */
     uint32_t pes;                   /* P; 0 until sl_session_open decides */

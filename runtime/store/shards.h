@@ -12,7 +12,7 @@
 #include "partition/partition.h"
 #include "runtime/store/feature_source.h"
 
-#define SL_SHARD_TABLES 9 /* tables that sl_shards_pin may lock */
+#define SL_SHARD_TABLES 10 /* tables that sl_shards_pin may lock */
 
 /* One part: ids first .. end - 1. Row i of its tables belongs to id first + i. */
 struct sl_shard {
@@ -53,6 +53,9 @@ struct sl_shards {
     starpu_data_handle_t train_ids;
     /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
+    /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
+     * graph has weights. */
+    bool weighs_edges;
     /* Borrowed. */
     struct sl_partition *partition;
     /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */
@@ -93,9 +96,9 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
                               struct sl_shards *out);
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
- * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d),
-                               struct sl_shards *shards);
+ * in-neighbours without the vertex itself, and the length of its neighbour list. With weighs_edges, d is the sum of the
+ * weights. factor NULL: 1. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);
 
 /* For machines with several NUMA nodes. by_part: move each part's edges, features and targets to the node of its PE's
  * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.

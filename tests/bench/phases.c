@@ -165,16 +165,19 @@ enum sl_status __wrap_sl_generate(const struct sl_recipe *recipe, struct sl_raw 
     return st;
 }
 
-enum sl_status __real_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                     bool reverse, struct sl_graph *out);
-enum sl_status __wrap_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                     bool reverse, struct sl_graph *out);
+enum sl_status __real_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                              const sl_vertex *to, const float *weights, bool reverse,
+                                              struct sl_graph *out);
+enum sl_status __wrap_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                              const sl_vertex *to, const float *weights, bool reverse,
+                                              struct sl_graph *out);
 
-enum sl_status __wrap_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                     bool reverse, struct sl_graph *out)
+enum sl_status __wrap_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                              const sl_vertex *to, const float *weights, bool reverse,
+                                              struct sl_graph *out)
 {
     enter("build the graph");
-    enum sl_status st = __real_sl_graph_build(n_vertices, n, from, to, reverse, out);
+    enum sl_status st = __real_sl_graph_build_weighted(n_vertices, n, from, to, weights, reverse, out);
     leave();
     return st;
 }
