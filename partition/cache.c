@@ -205,7 +205,11 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
         add(draft, SECTION_COLUMNS, SL_DTYPE_U32, facts->n_nonzeros, 0, features->columns);
         add(draft, SECTION_VALUES, SL_DTYPE_F32, facts->n_nonzeros, 0, features->values);
     }
-    add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, targets->width, targets->data);
+    if (targets->width == 1) {
+        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, 0, targets->data);
+    } else {
+        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, targets->width, targets->data);
+    }
     for (int i = 0; i < 3; i++) {
         facts->n_lists[i] = lists[i]->n;
         add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, lists[i]->n, 0, lists[i]->ids);
