@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/machine/machine.h"
 #include "runtime/objective/objective.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
@@ -575,7 +576,40 @@ static void describe(const void *own, FILE *stream)
     }
 }
 
+/* One PE per graph chunk. The rows of a PE are one block. */
+static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
+{
+    s->gpus = machine->n_gpus;
+    s->graph_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    s->pes = s->group_size = s->graph_chunks;
+    s->chunks = 1;
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        s->placement = machine->gpus_first && s->gpus > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+    }
+    return sl_settings_check(s);
+}
+
+/* Ranks of a common stage need at least one way each. */
+static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
+{
+    uint32_t most =
+        s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
+    if (s->ways < most) {
+        return sl_fail(SL_EINVAL,
+                       "--ways: found %u, expected at least %u for %u processes of one run with --stages "
+                       "%u; each has a way of a stage",
+                       s->ways, most, n, s->stages);
+    }
+    return SL_OK;
+}
+
 const struct sl_schedule_kind sl_pipeline = {.name = "pipeline",
+                                             .whole_graph = true,
+                                             .reads_factors = true,
+                                             .agrees_late = true,
+                                             .smaller = "--hidden, --recompute, or several processes",
+                                             .decide = decide,
+                                             .check_ranks = check_ranks,
                                              .open = open_pipeline,
                                              .close = close_pipeline,
                                              .advance = advance,
