@@ -14,7 +14,7 @@
 #include "partition/npy.h"
 #include "partition/raw.h"
 #include "runtime/files/checkpoint.h"
-#include "runtime/files/safetensors.h"
+#include "support/safetensors.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/minibatch.h"
