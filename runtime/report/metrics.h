@@ -85,6 +85,7 @@ struct sl_metrics_epoch {
     uint32_t epoch;    /* 1 .. epochs; 0: evaluation without training */
     double train_loss; /* mean over the epoch's seeds; NaN without training */
     bool evaluated;    /* false: the scores are written as null */
+    bool best;         /* the best epoch so far. Only progress.h prints it. */
     struct sl_scores scores;
     double seconds; /* training only */
     double eval_seconds;
@@ -116,6 +117,7 @@ struct sl_metrics_summary {
     struct sl_scores best;   /* of the best epoch */
     uint32_t best_epoch;     /* the earliest if several are equal */
     double seconds;          /* training only, all epochs */
+    double epochs;           /* trained since the first start. Only progress.h prints it. */
     uint64_t peak_rss_bytes; /* of this process; with several ranks: the largest */
     uint32_t n_ranks;
     /* Sum over all ranks since the session began. Only progress.h prints it. */

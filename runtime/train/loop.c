@@ -223,6 +223,7 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     bool first = t->best == NULL;
     bool blind = first || isnan(t->state.best.score[out->scores.best_by].valid);
     if (blind || sl_scores_better(&out->scores, &t->state.best)) {
+        out->best = true;
         t->state.best = out->scores;
         t->state.best_epoch = epoch;
         t->state.n_worse = 0;
@@ -414,6 +415,7 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best = t->state.best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
                                          .seconds = t->state.seconds + t->state.epoch_seconds,
+                                         .epochs = (double)t->state.step / t->plan.n_per_epoch,
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
     enum sl_status st;

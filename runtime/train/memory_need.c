@@ -43,6 +43,12 @@ static double if_so(bool condition, double number)
     return condition ? number : 0;
 }
 
+/* Bytes of an edge in the loaded graph and in the parts. */
+static double edge_bytes(const struct sl_graph *graph)
+{
+    return sizeof(sl_vertex) + if_so(sl_graph_weights(graph) != NULL, sizeof(float));
+}
+
 /* The inputs of all terms. */
 struct basis {
     const struct sl_settings *settings;
@@ -51,6 +57,7 @@ struct basis {
     bool sparse, pipe;
     size_t stored;      /* bytes of a number in rows of --precision */
     double n, n_edges;  /* vertices and edges of the graph */
+    double edge;        /* edge_bytes */
     double n_per_epoch; /* steps */
 };
 
@@ -65,6 +72,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .stored = sl_dtype_size(sl_settings_row_dtype(s)),
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
+                      .edge = edge_bytes(&dataset->graph),
                       .n_per_epoch = ceil(dataset->train.n / ((double)s->batch_size * s->pes))};
     uint32_t n_outputs = sl_targets_outputs(&dataset->targets);
     sl_model_shape(s, dataset->features.n_columns, n_outputs, b.sparse, &b.model);
@@ -178,15 +186,13 @@ static double parameter_bytes(const struct sl_model *model, bool partial)
     return bytes;
 }
 
+/* Weights and Adam's state (4), best weights, and a copy for a file. Several replicas each have state and a copy for
+ * gossip (5), and copies while a checkpoint is written (3). */
 static double model_bytes(const struct basis *b)
 {
     double n_replicas = sl_plan_replicas(b->settings);
-    double copies = 4 + 2; /* weights and Adam's state (4), best weights, copy for a file */
-    double written = if_so(b->settings->checkpoint != NULL, 3); /* copies of a replica while a checkpoint is written */
-    if (n_replicas > 1) {
-        copies += n_replicas * (5 + written); /* state, and a copy for gossip */
-    }
-    return copies * parameter_bytes(&b->model, false);
+    double each = 5 + if_so(b->settings->checkpoint != NULL, 3);
+    return (6 + if_so(n_replicas > 1, n_replicas * each)) * parameter_bytes(&b->model, false);
 }
 
 /* Partial sums of every PE's chunks, or of the pieces of the full graph: gradients, losses, and batch norm's moments
@@ -239,17 +245,15 @@ static double exchange_bytes(const struct basis *b)
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
+/* Blocks of all ring slots: ids, edges, and positions in the frontier (4 per vertex). */
 static double sample_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
-    const struct sl_reach *reach = &b->run->reach;
-    double groups = (double)s->pes / s->group_size;
-    double ids = reach->vertices[0] * 16;
+    double ids = b->run->reach.vertices[0] * 16;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
-        ids += reach->vertices[hop + 1] * 16 + reach->edges[hop] * 8;
+        ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * (4 + b->edge);
     }
-    double positions = 4 * b->n; /* in the frontier */
-    return groups * s->depth * (ids + positions) + s->depth * (double)s->pes * b->n * 0.2;
+    return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2);
 }
 
 /* Tables of full-graph training, in place of a minibatch's blocks: out-neighbours, tables of chunks, waiting tasks.
@@ -259,7 +263,7 @@ static double pipe_tables(const struct basis *b)
     const struct sl_settings *s = b->settings;
     double tasks = sl_pipe_tasks(s->layers, s->ways, b->run->n_workers);
     double inner = if_so(s->recompute && s->pes > s->ways, 1 - b->run->boundary);
-    return (12 + 4 * inner) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + (double)s->pes * s->pes +
+    return (8 + b->edge + 4 * inner) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + (double)s->pes * s->pes +
            TASK_BYTES * tasks;
 }
 
@@ -292,14 +296,6 @@ static double travelling_bytes(const struct basis *b)
     return columns * (double)b->stored;
 }
 
-/* History rows of full-graph training. */
-static double history_bytes(const struct basis *b)
-{
-    const struct sl_settings *s = b->settings;
-    bool there = b->pipe && s->pes > s->ways && s->epochs >= s->history_every;
-    return if_so(there, (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b));
-}
-
 #define EVALUATION_TASKS 4 /* of a chunk and layer: two products, or a product and a start value; sum; activation */
 #define BUFFER_BYTES 200   /* of a task's records, per buffer: a sum reads chunks of all parts */
 
@@ -326,35 +322,26 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
     terms->evaluation = (uint64_t)((1 + EVALUATION_SPARE) * sl_blocks_bytes(&alone));
     sl_walk(&evaluation, &pool);
     terms->beside = (uint64_t)fmax(0, sl_blocks_bytes(&pool) - passing);
-    terms->history = (uint64_t)history_bytes(b);
+    bool history = b->pipe && s->pes > s->ways && s->epochs >= s->history_every;
+    terms->history = (uint64_t)if_so(history, (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b));
     terms->records =
         (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
-/* Bytes of the features. element: bytes of a dense entry. */
-static double feature_bytes(const struct sl_features *f, double n, bool sparse, size_t element)
-{
-    return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * (double)element;
-}
+#define HOT_ROW_BYTES 16 /* of a PE's feature cache per row, besides the row */
 
-/* Bytes of a PE's feature cache per row, besides the row. */
-#define HOT_ROW_BYTES 16
-
-/* The feature caches of all PEs. */
-static double feature_caches(const struct basis *b, uint32_t n_columns)
+/* The feature caches of all PEs. auto: a cache is in GPU memory only. */
+static double feature_caches(const struct basis *b)
 {
     uint32_t cache = b->settings->feature_cache;
-    bool here = cache != SL_FEATURE_CACHE_AUTO && !b->sparse; /* auto: a cache is in GPU memory only */
-    return if_so(here, fmin(cache, b->n) * b->settings->pes * ((double)b->stored * n_columns + HOT_ROW_BYTES));
+    double row = (double)b->stored * b->model.layer[0].n_in + HOT_ROW_BYTES;
+    return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, fmin(cache, b->n) * b->settings->pes * row);
 }
 
-/* Edges, vertices, and targets beyond the first column: the dataset's or the shards', and those of training vertices.
- */
-static double graph_bytes(const struct sl_dataset *dataset)
+/* The features. element: bytes of a dense entry. */
+static double feature_bytes(const struct basis *b, const struct sl_features *f, bool sparse, size_t element)
 {
-    double n = dataset->graph.n_vertices;
-    double further = fmax(0, (double)dataset->targets.width - 1);
-    return 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n + 2 * further * SL_TARGET_BYTES * n;
+    return sparse ? 8 * ((double)f->offsets[f->n_rows] + b->n) : b->n * f->n_columns * (double)element;
 }
 
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset,
@@ -363,12 +350,16 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     const struct sl_features *f = &dataset->features;
     const struct basis b = find_basis(s, dataset, run);
     const struct sl_walk training = b.pipe ? walk_pipe(&b) : walk_step(&b);
-    double graph = graph_bytes(dataset);
-    double weights = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
-    double data = feature_bytes(f, b.n, b.sparse, b.stored) + feature_caches(&b, f->n_columns);
+    /* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
+    double further = 2 * fmax(0, (double)dataset->targets.width - 1) * SL_TARGET_BYTES;
+    double graph = b.edge * b.n_edges + (38 + further) * b.n;
+    double factors = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
+    size_t loaded = sl_dtype_size(f->dense.dtype);
+    bool narrow = !b.pipe && f->dense.dtype != SL_DTYPE_F32 && loaded < b.stored; /* runtime/store/feature_source.h */
+    size_t stored = narrow ? loaded : b.stored;
     struct sl_memory_terms terms = {
-        .loaded = (uint64_t)(graph + feature_bytes(f, b.n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
-        .data = (uint64_t)(graph + data + weights),
+        .loaded = (uint64_t)(graph + feature_bytes(&b, f, f->dense.data == NULL, loaded)),
+        .data = (uint64_t)(graph + feature_bytes(&b, f, b.sparse, stored) + feature_caches(&b) + factors),
         .model = (uint64_t)model_bytes(&b),
         .partials = (uint64_t)partial_bytes(&b),
         .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
@@ -407,51 +398,35 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 
 /* A rank's fractions of the whole run. */
 struct rank_shares {
-    double pes;                     /* PEs */
-    double steps;                   /* rows and edges of the steps of its PEs */
-    double vertices, edges, values; /* of own parts; values: entries of sparse features */
-    double scored;                  /* evaluated vertices */
+    double pes;             /* PEs */
+    double steps;           /* rows and edges of the steps of its PEs */
+    double vertices, edges; /* of own parts */
+    double scored;          /* evaluated vertices */
 };
 
-/* The fractions of the data that part q has. Before parts are made, a part is a quarter larger than the average. */
-static struct rank_shares part_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
-                                      const struct sl_partition *partition, uint32_t q)
-{
-    const uint64_t *values = dataset->features.offsets;
-    struct rank_shares s = {.vertices = PART_SHARE / plan->n_parts};
-    if (partition == NULL) {
-        s.edges = s.values = s.vertices;
-        return s;
-    }
-    uint32_t first = partition->first[q];
-    uint32_t end = partition->first[q + 1];
-    s.vertices = (end - first) / fmax(1, dataset->graph.n_vertices);
-    s.edges = (double)(partition->graph.offsets[end] - partition->graph.offsets[first]) /
-              fmax(1, (double)dataset->graph.n_edges);
-    for (uint32_t v = first; values != NULL && v < end; v++) {
-        const uint64_t *entries = values + partition->dataset_ids[v];
-        s.values += (double)(entries[1] - entries[0]) / fmax(1, (double)values[dataset->features.n_rows]);
-    }
-    return s;
-}
-
-static struct rank_shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
+/* Before parts are made, a part is a quarter larger than the average. */
+static struct rank_shares find_shares(const struct basis *b, const struct sl_plan *plan,
                                       const struct sl_partition *partition)
 {
-    double margin = partition == NULL ? 1 : PART_SHARE;
     struct rank_shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
-        struct rank_shares part = part_shares(dataset, plan, partition, q);
-        if (sl_plan_scorer(plan, q) == plan->rank) {
-            s.scored += part.vertices;
+        double vertices = PART_SHARE / plan->n_parts;
+        double edges = vertices;
+        double margin = 1;
+        if (partition != NULL) {
+            const uint64_t *offsets = partition->graph.offsets;
+            uint32_t first = partition->first[q];
+            uint32_t end = partition->first[q + 1];
+            vertices = (end - first) / fmax(1, b->n);
+            edges = (double)(offsets[end] - offsets[first]) / fmax(1, b->n_edges);
+            margin = PART_SHARE;
         }
-        if (sl_plan_holds(plan, q)) {
-            s.vertices += part.vertices;
-            s.edges += part.edges;
-            s.values += part.values;
-        }
+        bool holds = sl_plan_holds(plan, q);
+        s.scored += if_so(sl_plan_scorer(plan, q) == plan->rank, vertices);
+        s.vertices += if_so(holds, vertices);
+        s.edges += if_so(holds, edges);
         for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
-            s.steps += if_so(sl_plan_part(plan, p) == q, margin / plan->n_groups * fmax(part.vertices, part.edges));
+            s.steps += if_so(sl_plan_part(plan, p) == q, margin / plan->n_groups * fmax(vertices, edges));
         }
     }
     return s;
@@ -514,14 +489,13 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
         .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
     const struct basis b = find_basis(settings, dataset, &run);
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
-    struct rank_shares s = find_shares(dataset, plan, partition);
+    struct rank_shares s = find_shares(&b, plan, partition);
     double steps = s.steps * (b.pipe ? crew_share(settings, plan) * plan->n_crews : 1);
-    double edges = sizeof(sl_vertex) * b.n_edges;
-    double values = b.sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
-    double caches = feature_caches(&b, dataset->features.n_columns);
+    double edges = b.edge * b.n_edges;
+    double caches = feature_caches(&b);
     double all = (double)t.data - caches;
     double weights = (b.pipe ? 6 : if_so(sl_model_reads_factors(settings), 4)) * b.n * sizeof(sl_real);
-    double tables = portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, all - edges - values);
+    double tables = portion(s.edges, edges) + portion(s.vertices, all - edges);
     double data = tables + portion(s.pes, caches) + VERTEX_BYTES * b.n + weights;
     double training = portion(steps, (double)(t.rows + t.samples)) + (b.pipe ? pipe_halo_bytes(&b, plan) : 0);
     double evaluation = portion(s.scored, (double)t.evaluation) + halo_bytes(&b);
@@ -556,7 +530,8 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     double n = shards->n_vertices;
     double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
     double targets = SL_TARGET_BYTES * (double)shards->targets.width * n;
-    double parts = 9 * n + targets + 4 * (double)shards->partition->graph.n_edges + sparse;
+    double parts =
+        9 * n + targets + edge_bytes(&shards->partition->graph) * (double)shards->partition->graph.n_edges + sparse;
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 

@@ -370,7 +370,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.traced = s->trace != NULL;
     t->run.sample_first = sl_n_ranks() > 1;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
-    t->run.bf16 = s->precision == SL_PRECISION_BF16;
+    t->run.row_dtype = sl_settings_row_dtype(s);
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
     st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 done:
