@@ -42,7 +42,7 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
     struct sum sums[N_SUMS];
     list_sums(own, sums);
     for (int i = 0; i < N_SUMS; i++) {
-        tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
+        tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, sums[i].data);
     }
     return SL_OK;
 }
@@ -115,7 +115,7 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
     }
     list_sums(own, sums);
     for (int i = 0; st == SL_OK && i < N_SUMS; i++) {
-        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
+        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, NULL);
         st = sl_tensors_get(checkpoint, &wanted, sums[i].data);
     }
     return st;

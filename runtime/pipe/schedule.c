@@ -270,7 +270,7 @@ static struct sl_tensor history_tensor(const struct sl_pipe *p, uint32_t i, cons
     bool rounded = p->work.shards->row_dtype == SL_DTYPE_BF16;
     char name[32];
     snprintf(name, sizeof name, "history.%u", i);
-    return sl_tensor_make(name, rounded ? SL_TENSOR_BF16 : SL_TENSOR_REAL, p->work.shards->n_vertices, width_of(p, i),
+    return sl_tensor_make(name, rounded ? SL_DTYPE_BF16 : SL_DTYPE_REAL, p->work.shards->n_vertices, width_of(p, i),
                           data);
 }
 
@@ -403,9 +403,8 @@ static void save_watch(struct pipeline *l, struct sl_tensor *tensors, uint32_t *
     const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fired, (double)w->began};
     if (w->on) {
         memcpy(l->saved_watch, numbers, sizeof numbers);
-        tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, l->saved_watch);
-        tensors[(*n)++] =
-            sl_tensor_make("guard.best", SL_TENSOR_REAL, sl_model_entries(l->pipe.work.model), 0, w->best);
+        tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_DTYPE_F64, N_WATCHED, 0, l->saved_watch);
+        tensors[(*n)++] = sl_tensor_make("guard.best", SL_DTYPE_REAL, sl_model_entries(l->pipe.work.model), 0, w->best);
     }
 }
 
@@ -413,8 +412,8 @@ static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *ch
 {
     struct watch *w = &l->watch;
     double numbers[N_WATCHED];
-    struct sl_tensor wanted = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, NULL);
-    struct sl_tensor best = sl_tensor_make("guard.best", SL_TENSOR_REAL, sl_model_entries(l->pipe.work.model), 0, NULL);
+    struct sl_tensor wanted = sl_tensor_make("guard.numbers", SL_DTYPE_F64, N_WATCHED, 0, NULL);
+    struct sl_tensor best = sl_tensor_make("guard.best", SL_DTYPE_REAL, sl_model_entries(l->pipe.work.model), 0, NULL);
     enum sl_status st = SL_OK;
     if (!w->on) {
         return SL_OK;

@@ -1005,7 +1005,9 @@ enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t ind
                                        .help = o->help,
                                        .min = o->min,
                                        .max = o->max,
-                                       .common = o->common};
+                                       .common = o->common,
+                                       .of_model = o->of_model,
+                                       .of_data = o->of_data};
     memcpy(news, &all, size < sizeof all ? size : sizeof all);
     return SL_OK;
 }

@@ -45,13 +45,12 @@ static enum sl_target_choice target_choice(const struct sl_settings *s)
 }
 
 /* A split left open is the split that the run in the checkpoint began with. */
-static struct sl_dataset_options dataset_options(const struct sl_session *t)
+static struct sl_dataset_options dataset_options(const struct sl_settings *s, const char *usual_split)
 {
-    const struct sl_settings *s = t->settings;
     return (struct sl_dataset_options){.dataset = s->dataset,
                                        .data_path = s->data_path,
                                        .split = s->split,
-                                       .usual_split = t->split[0] != '\0' ? t->split : NULL,
+                                       .usual_split = usual_split[0] != '\0' ? usual_split : NULL,
                                        .features = s->features,
                                        .feature_seed = s->seed,
                                        .cache = s->cache,
@@ -103,16 +102,54 @@ static enum sl_status widen_targets(const struct sl_settings *s, struct sl_datas
 }
 
 /* Without the limit the reader would fill the memory until the system kills the process. */
-static enum sl_status load_dataset(struct sl_session *t)
+static enum sl_status load_dataset(const struct sl_settings *s, const char *usual_split, struct sl_dataset *out)
 {
-    struct sl_dataset_options options = dataset_options(t);
+    struct sl_dataset_options options = dataset_options(s, usual_split);
     sl_memory_limit(sl_limits_memory());
-    enum sl_status st = sl_dataset_load(&options, &t->loaded);
+    enum sl_status st = sl_dataset_load(&options, out);
     sl_memory_limit(UINT64_MAX);
     if (st == SL_OK) {
-        st = widen_targets(t->settings, &t->loaded);
+        st = widen_targets(s, out);
     }
     return st;
+}
+
+enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset **out)
+{
+    struct sl_dataset *dataset;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_settings_check(settings), done);
+    SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
+    SL_TRY(st, load_dataset(settings, "", dataset), undo);
+    *out = dataset;
+    return SL_OK;
+undo:
+    sl_dataset_delete(dataset);
+done:
+    return st;
+}
+
+enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_dataset_sizes *out)
+{
+    struct sl_dataset_sizes all = {.size = out->size,
+                                   .n_vertices = dataset->graph.n_vertices,
+                                   .n_edges = dataset->graph.n_edges,
+                                   .n_features = dataset->features.n_columns,
+                                   .n_outputs = sl_targets_outputs(&dataset->targets),
+                                   .has_classes = dataset->targets.type == SL_TARGET_CLASS,
+                                   .has_edge_weights = dataset->graph.weights.data != NULL,
+                                   .synthetic = dataset->synthetic,
+                                   .n_train = dataset->train.n,
+                                   .n_valid = dataset->valid.n,
+                                   .n_test = dataset->test.n};
+    if (out->size == 0) {
+        return sl_fail(SL_EINVAL, "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
+    }
+    snprintf(all.name, sizeof all.name, "%s", dataset->name);
+    snprintf(all.split, sizeof all.split, "%s", dataset->split);
+    memcpy(out, &all, sl_min_u64(out->size, sizeof all));
+    return SL_OK;
 }
 
 /* A dataset has weights of its edges if the run uses them. */
@@ -138,7 +175,7 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
 {
     enum sl_status st = SL_OK;
     if (given == NULL) {
-        SL_TRY(st, load_dataset(t), done);
+        SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
     }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
@@ -176,7 +213,7 @@ done:
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     const struct sl_settings *s = t->settings;
-    struct sl_dataset_options options = dataset_options(t);
+    struct sl_dataset_options options = dataset_options(s, t->split);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
     bool whole = sl_schedule_of(s)->whole_graph;
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
@@ -333,7 +370,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.traced = s->trace != NULL;
     t->run.sample_first = sl_n_ranks() > 1;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
-    t->run.bf16 = s->precision == SL_PRECISION_BF16;
+    t->run.row_dtype = sl_settings_row_dtype(s);
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
     st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 done:
