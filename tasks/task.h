@@ -26,6 +26,7 @@ struct sl_task_args;
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "support/dtype.h"
 #include "support/failure.h"
 #include "support/real.h"
 #include "tasks/home.h"
@@ -124,7 +125,7 @@ struct sl_run {
     bool evaluate_on_cpus;
     /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of cuSPARSE's sums differ. */
     bool fastest_means;
-    bool bf16;
+    enum sl_dtype row_dtype; /* --precision: SL_DTYPE_REAL or SL_DTYPE_BF16 */
     bool tf32;
     bool traced;       /* tasks get long names (sl_task_name) and the colour of their time category */
     bool sample_first; /* several ranks: sampling tasks have priority over compute tasks */

@@ -38,13 +38,14 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->partition.n_pieces = n_chunks;
     b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
     memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
-    expect_ok(sl_shards_open(dataset, &b->partition, SL_FEATURES_AS_THEY_ARE, sl_settings_row_dtype(s), NULL, &b->shards));
+    expect_ok(
+        sl_shards_open(dataset, &b->partition, SL_FEATURES_AS_THEY_ARE, sl_settings_row_dtype(s), NULL, &b->shards));
     b->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
     expect_ok(sl_shards_weigh(dataset, sl_model_kind(s->model)->layer->sum->factor, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
     b->run.gpus_first = machine.gpus_first;
-    b->run.bf16 = precision == SL_PRECISION_BF16;
+    b->run.row_dtype = sl_settings_row_dtype(s);
     expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_outputs, b->shards.is_sparse, &b->model));
     expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_MAX_PARAMETERS, &b->transport));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->transport, 0};

@@ -18,11 +18,15 @@
 #include "support/status.h"
 #include "tasks/waits.h"
 
-/* The destinations of the lines: a file, a stream, both or none. */
+/* The destinations of the lines: a file, a stream and a callback, or some of them, or none. */
 struct sl_metrics {
     FILE *file;   /* owned; NULL: none */
     FILE *stream; /* borrowed; NULL: none */
     bool appends; /* opened with `append` */
+    /* Set after sl_metrics_open; NULL: none. Not 0 sets `refused`. */
+    int (*line)(void *context, const char *json);
+    void *context;
+    bool refused;
 };
 
 /* Event "config": once, before training. Strings and arrays are borrowed. */

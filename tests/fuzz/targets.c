@@ -376,9 +376,9 @@ static void seed_safetensors(const char *folder)
 {
     static const sl_real entries[6] = {1, 2, 3, 4, 5, 6};
     static const uint64_t step = 3;
-    const struct sl_tensor tensors[] = {sl_tensor_make("a.weight", SL_TENSOR_REAL, 2, 3, entries),
-                                        sl_tensor_make("a.bias", SL_TENSOR_REAL, 3, 0, entries),
-                                        sl_tensor_make("step", SL_TENSOR_U64, 0, 0, &step)};
+    const struct sl_tensor tensors[] = {sl_tensor_make("a.weight", SL_DTYPE_REAL, 2, 3, entries),
+                                        sl_tensor_make("a.bias", SL_DTYPE_REAL, 3, 0, entries),
+                                        sl_tensor_make("step", SL_DTYPE_U64, 0, 0, &step)};
     const struct sl_metadata metadata[] = {{"format", "pt"}, {"epoch", "3"}, {"loss", "0.25"}};
     char path[512];
     snprintf(path, sizeof path, "%s/tensors", folder);
