@@ -198,6 +198,17 @@ SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint3
     }
 }
 
+/* Own and packed rows are float16 features. */
+SL_CLONES static void forward_f16(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                  int beta, sl_real *m_out)
+{
+    if (edges->weights == NULL) {
+        sum_edges(SL_DTYPE_F16, edges, NULL, n_columns, x, beta, m_out);
+    } else {
+        sum_edges(SL_DTYPE_F16, edges, edges->weights, n_columns, x, beta, m_out);
+    }
+}
+
 /* The same walk over a block by source: the terms are gradients of destinations. */
 struct back_walk {
     const struct sl_transposed *block;
@@ -385,6 +396,16 @@ SL_CLONES static void aggregate_full(const struct full_edges *edges, const struc
         sum_full(SL_DTYPE_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
         sum_full(SL_DTYPE_REAL, edges, weights, n_columns, x, beta, m_out);
+    }
+}
+
+SL_CLONES static void aggregate_full_f16(const struct full_edges *edges, const struct sl_weights *weights,
+                                         uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (weights == NULL) {
+        sum_full(SL_DTYPE_F16, edges, NULL, n_columns, x, beta, m_out);
+    } else {
+        sum_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -586,6 +607,8 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
     }
     if (args->sources.dtype == SL_DTYPE_BF16) {
         sl_aggregate_forward_bf16_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
+    } else if (args->sources.dtype == SL_DTYPE_F16) {
+        forward_f16(edges, n_columns, x, args->beta, sl_buffer_data(m));
     } else {
         sl_aggregate_forward_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
@@ -688,6 +711,9 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
         if (args->parts.dtype == SL_DTYPE_BF16) {
             aggregate_full_bf16(&edges, weights, args->n_columns, &x, args->beta,
                                 (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
+        } else if (args->parts.dtype == SL_DTYPE_F16) {
+            aggregate_full_f16(&edges, weights, args->n_columns, &x, args->beta,
+                               (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
         } else {
             aggregate_full(&edges, weights, args->n_columns, &x, args->beta,
                            (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
@@ -920,6 +946,12 @@ static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_d
     return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
 }
 
+/* StarPU knows only the bytes of an entry. Two bytes in a run without bf16 rows are features read in place. */
+static enum sl_dtype dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
+}
+
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m)
@@ -936,6 +968,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     }
     SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
     SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
+    args.sources.dtype = dtype_read(head, args.sources.dtype);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
@@ -1043,6 +1076,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, columns->start, &args.parts), done);
     SL_TRY(st, check_full(sources, m), done);
     SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
+    args.parts.dtype = dtype_read(head, args.parts.dtype);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);

@@ -11,6 +11,7 @@
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
+#include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -305,6 +306,24 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     return st;
 }
 
+/* Z from features that are read in place in a narrow dtype. The product is the product of their floats. */
+static enum sl_status forward_narrow(const struct dense_args *args, void *buffers[], struct run run,
+                                     const sl_real *bias)
+{
+    const sl_bf16 *x = bf16_rows_from(buffers[FORWARD_X], args->row0 + run.row);
+    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
+    sl_real *room;
+    enum sl_status st = sl_alloc((size_t)run.n_rows * n_in, sizeof *room, "features", &room);
+    if (st == SL_OK) {
+        sl_convert_to_reals(args->head.run->narrow, 1, (size_t)run.n_rows * n_in, x, room);
+        st = sl_dense_forward_cpu(run.n_rows, n_in, sl_buffer_columns(buffers[FORWARD_Z]), room,
+                                  sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
+                                  rows_from(buffers[FORWARD_Z], run.row));
+        sl_free(room);
+    }
+    return st;
+}
+
 static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
     const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
@@ -313,6 +332,9 @@ static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[]
     const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
     if (sl_buffer_is_bf16(buffers[FORWARD_Z])) {
         return forward_rounded(args, buffers, run, bias);
+    }
+    if (sl_buffer_is_bf16(buffers[FORWARD_X]) && args->head.run->narrow != SL_DTYPE_F32) {
+        return forward_narrow(args, buffers, run, bias);
     }
     if (sl_buffer_is_bf16(buffers[FORWARD_X])) {
         return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[FORWARD_X], row),

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "support/bf16.h"
+#include "support/convert.h"
 #include "support/dtype.h"
 #include "support/real.h"
 #include "support/status.h"
@@ -174,7 +175,7 @@ static inline const sl_real *sl_view_row(const struct sl_view *view, uint32_t i,
     return view->chunk[r >> view->shift] + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
-/* The same if the chunks are bf16. */
+/* The same if the entries of the chunks have two bytes. */
 static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32_t i, uint32_t n_columns)
 {
     uint32_t r = view->index == NULL ? i : view->index[i];
@@ -190,16 +191,20 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
     }
 }
 
-/* An entry of a row of sl_real or bf16. A kernel for both is written once, inlined with a dtype that each caller knows
+/* An entry of a row of sl_real, bf16, or float16 (features). A kernel for both is written once, inlined with a dtype that each caller knows
  * at compile time. */
 SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *row, uint32_t j)
 {
-    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
+    switch (dtype) {
+    case SL_DTYPE_BF16: return sl_bf16_real(((const sl_bf16 *)row)[j]);
+    case SL_DTYPE_F16: return (sl_real)sl_f16_float(((const sl_f16 *)row)[j]);
+    default: return ((const sl_real *)row)[j];
+    }
 }
 
 SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
 {
-    if (dtype == SL_DTYPE_BF16) {
+    if (dtype == SL_DTYPE_BF16 || dtype == SL_DTYPE_F16) {
         return sl_view_row_bf16(view, i, n_columns);
     }
     return sl_view_row(view, i, n_columns);
