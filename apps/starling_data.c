@@ -3,6 +3,8 @@
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
  * clusters. One function per command; partition/ and apps/report/ do the work. */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -506,6 +508,23 @@ static void print_targets(const struct sl_dataset *dataset, const struct sl_stat
     }
 }
 
+static void print_weights(const struct sl_graph *graph)
+{
+    const float *weights = sl_graph_weights(graph);
+    float least = FLT_MAX;
+    float most = 0;
+    double sum = 0;
+    for (uint64_t e = 0; weights != NULL && e < graph->n_edges; e++) {
+        least = fminf(least, weights[e]);
+        most = fmaxf(most, weights[e]);
+        sum += (double)weights[e];
+    }
+    if (weights != NULL && graph->n_edges > 0) {
+        printf("weights     of edges: %.3g to %.3g, mean %.3g\n", (double)least, (double)most,
+               sum / (double)graph->n_edges);
+    }
+}
+
 static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
     const struct sl_graph *graph = &dataset->graph;
@@ -515,6 +534,7 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
     printf("vertices    %u, %u of them without an in-edge\n", graph->n_vertices, statistics->n_isolated);
     printf("edges       %llu directed, %llu of them self loops\n", (unsigned long long)graph->n_edges,
            (unsigned long long)statistics->n_self_loops);
+    print_weights(graph);
     printf("in-degree   mean %.2f, largest %llu\n",
            graph->n_vertices > 0 ? (double)graph->n_edges / graph->n_vertices : 0,
            (unsigned long long)statistics->max_in_degree);

@@ -390,7 +390,7 @@ static const void *forward_operands(const struct activate_args *args, void *buff
         set_statistics(a, *next++);
     }
     if (args->has_residual) {
-        size_t element = sl_buffer_is_bf16(*next) ? sizeof(sl_bf16) : sizeof(sl_real);
+        size_t element = (sl_buffer_dtype(*next) == SL_DTYPE_BF16) ? sizeof(sl_bf16) : sizeof(sl_real);
         residual = (const char *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a->n_columns * element;
     }
     if (a->threshold > 0) {
@@ -503,8 +503,8 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
     enum sl_status st = SL_OK;
     const void *residual = forward_operands(args, buffers, &a);
     void *z = sl_buffer_data(buffers[FORWARD_Z]);
-    if (sl_buffer_is_bf16(buffers[FORWARD_H])) {
-        st = forward_rounded(a, (struct rows_read){z, sl_buffer_is_bf16(buffers[FORWARD_Z])},
+    if (sl_buffer_dtype(buffers[FORWARD_H]) == SL_DTYPE_BF16) {
+        st = forward_rounded(a, (struct rows_read){z, (sl_buffer_dtype(buffers[FORWARD_Z]) == SL_DTYPE_BF16)},
                              (struct rows_read){residual, true}, sl_buffer_data(buffers[FORWARD_GATE]),
                              sl_buffer_data(buffers[FORWARD_H]));
     } else {
@@ -706,11 +706,12 @@ static enum sl_status check_forward(const struct activate_args *args, const stru
     if (residual != NULL) {
         SL_TRY(st, check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns), failed);
     }
-    if (residual != NULL && sl_handle_is_bf16(residual) != sl_handle_is_bf16(h)) {
+    if (residual != NULL && (sl_handle_dtype(residual) == SL_DTYPE_BF16) != (sl_handle_dtype(h) == SL_DTYPE_BF16)) {
         return sl_fail(SL_EINVAL, "%s: H of numbers of %zu bytes, the residual of %zu", name, sl_handle_element(h),
                        sl_handle_element(residual));
     }
-    if (sl_handle_is_bf16(z) && (!sl_handle_is_bf16(h) || layer->norm != SL_ACTIVATE_PLAIN)) {
+    if ((sl_handle_dtype(z) == SL_DTYPE_BF16) &&
+        (!(sl_handle_dtype(h) == SL_DTYPE_BF16) || layer->norm != SL_ACTIVATE_PLAIN)) {
         return sl_fail(SL_EINVAL, "%s: Z in bf16, expected H in bf16, too, and no norm", name);
     }
     if (args->threshold > 0 && (uint64_t)args->row0 + n_rows > sl_handle_columns(layer->frontier)) {

@@ -73,6 +73,14 @@ SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_r
     }
 }
 
+/* Multiply terms first .. end - 1 of the ring by the weights of their edges, if edges have weights. */
+SL_INLINE void weigh_edges(struct term *ring, uint64_t first, uint64_t end, const float *edge_weights)
+{
+    for (uint64_t i = first; edge_weights != NULL && i < end; i++) {
+        ring[i % RING].weight *= (sl_real)edge_weights[i];
+    }
+}
+
 /* The row of the source at a position. */
 SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
                                  uint32_t position, uint32_t n_columns)
@@ -118,7 +126,8 @@ SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const s
 
 /* out += the rows of a sum's edges, in order, each times its weight. */
 SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
-                           const uint32_t *widths, struct sum sum, uint32_t n_columns, sl_real *out)
+                           const float *edge_weights, const uint32_t *widths, struct sum sum, uint32_t n_columns,
+                           sl_real *out)
 {
     for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
         uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
@@ -131,6 +140,7 @@ SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const st
                 walk->ring[e % RING].weight = sum.factor;
             }
         }
+        weigh_edges(walk->ring, done, stop, edge_weights);
         add_terms(dtype, walk->ring, done, stop, n_columns, out);
     }
 }
@@ -148,7 +158,8 @@ SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, c
 /* The sum of destination d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width of each
  * owner, of which n_columns are added. NULL: all rows have n_columns. */
 SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
-                              const uint32_t *widths, uint32_t d, struct sum sum, uint32_t n_columns, sl_real *out)
+                              const float *edge_weights, const uint32_t *widths, uint32_t d, struct sum sum,
+                              uint32_t n_columns, sl_real *out)
 {
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, d);
@@ -158,13 +169,14 @@ SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const
     if (sum.first < sum.end) {
         uint64_t n = sum.end - sum.first;
         sum.factor = weights == NULL ? 1 / (sl_real)n : sl_weights_share(weights, sum.id, n);
-        add_sources(dtype, walk, weights, widths, sum, n_columns, out);
+        add_sources(dtype, walk, weights, edge_weights, widths, sum, n_columns, out);
     }
 }
 
-/* The sums of a block. weights and widths are parameters so that the mean compiles without them. */
+/* The sums of a block. weights, edge_weights and widths are parameters so that the mean compiles without them. */
 SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, const struct sl_weights *weights,
-                         uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+                         const float *edge_weights, uint32_t n_columns, const struct sl_sources *x, int beta,
+                         sl_real *m_out)
 {
     const uint32_t *offsets = edges->offsets + edges->row0;
     struct edge_walk walk = {.x = x, .positions = edges->sources, .n = offsets[edges->n_rows], .known = offsets[0]};
@@ -174,39 +186,41 @@ SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, cons
             memset(out, 0, n_columns * sizeof *out);
         }
         struct sum sum = {.first = offsets[i], .end = offsets[i + 1]};
-        sum_of_sources(dtype, &walk, weights, NULL, edges->row0 + i, sum, n_columns, out);
+        sum_of_sources(dtype, &walk, weights, edge_weights, NULL, edges->row0 + i, sum, n_columns, out);
+    }
+}
+
+SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
+                          const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (edges->weights == NULL && edges->edge_weights == NULL) {
+        sum_edges(dtype, edges, NULL, NULL, n_columns, x, beta, m_out);
+    } else if (edges->edge_weights == NULL) {
+        sum_edges(dtype, edges, edges->weights, NULL, n_columns, x, beta, m_out);
+    } else if (edges->weights == NULL) {
+        sum_edges(dtype, edges, NULL, edges->edge_weights, n_columns, x, beta, m_out);
+    } else {
+        sum_edges(dtype, edges, edges->weights, edges->edge_weights, n_columns, x, beta, m_out);
     }
 }
 
 SL_CLONES void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
                                         int beta, sl_real *m_out)
 {
-    if (edges->weights == NULL) {
-        sum_edges(SL_DTYPE_REAL, edges, NULL, n_columns, x, beta, m_out);
-    } else {
-        sum_edges(SL_DTYPE_REAL, edges, edges->weights, n_columns, x, beta, m_out);
-    }
+    choose_sum(SL_DTYPE_REAL, edges, n_columns, x, beta, m_out);
 }
 
 SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_columns,
                                              const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (edges->weights == NULL) {
-        sum_edges(SL_DTYPE_BF16, edges, NULL, n_columns, x, beta, m_out);
-    } else {
-        sum_edges(SL_DTYPE_BF16, edges, edges->weights, n_columns, x, beta, m_out);
-    }
+    choose_sum(SL_DTYPE_BF16, edges, n_columns, x, beta, m_out);
 }
 
 /* Own and packed rows are float16 features. */
 SL_CLONES static void forward_f16(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
                                   int beta, sl_real *m_out)
 {
-    if (edges->weights == NULL) {
-        sum_edges(SL_DTYPE_F16, edges, NULL, n_columns, x, beta, m_out);
-    } else {
-        sum_edges(SL_DTYPE_F16, edges, edges->weights, n_columns, x, beta, m_out);
-    }
+    choose_sum(SL_DTYPE_F16, edges, n_columns, x, beta, m_out);
 }
 
 /* The same walk over a block by source: the terms are gradients of destinations. */
@@ -238,8 +252,8 @@ SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights
 }
 
 /* out += the terms of position t. */
-SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights, uint32_t t, uint32_t n_columns,
-                        sl_real *out)
+SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights, const float *back_weights, uint32_t t,
+                        uint32_t n_columns, sl_real *out)
 {
     struct sum sum = {.first = walk->block->back_offsets[t], .end = walk->block->back_offsets[t + 1]};
     if (weights != NULL) {
@@ -253,6 +267,7 @@ SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
+        weigh_edges(walk->ring, done, stop, back_weights);
         add_terms(SL_DTYPE_REAL, walk->ring, done, stop, n_columns, out);
     }
 }
@@ -265,23 +280,27 @@ SL_INLINE struct back_walk walk_back(const struct sl_transposed *block, uint32_t
         .block = block, .gm = gm, .n = block->back_offsets[t0 + n], .known = block->back_offsets[t0]};
 }
 
-SL_INLINE void sum_back(const struct sl_transposed *block, const struct sl_weights *weights, uint32_t t0, uint32_t n,
-                        uint32_t n_columns, const struct sl_view *gm, sl_real *out)
+SL_INLINE void sum_back(const struct sl_transposed *block, const struct sl_weights *weights, const float *back_weights,
+                        uint32_t t0, uint32_t n, uint32_t n_columns, const struct sl_view *gm, sl_real *out)
 {
     struct back_walk walk = walk_back(block, t0, n, gm);
     memset(out, 0, (size_t)n * n_columns * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(&walk, weights, t0 + i, n_columns, out + (size_t)i * n_columns);
+        add_back(&walk, weights, back_weights, t0 + i, n_columns, out + (size_t)i * n_columns);
     }
 }
 
 SL_CLONES void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
                                          const struct sl_view *gm, sl_real *out)
 {
-    if (block->weights == NULL) {
-        sum_back(block, NULL, t0, n, n_columns, gm, out);
+    if (block->weights == NULL && block->back_weights == NULL) {
+        sum_back(block, NULL, NULL, t0, n, n_columns, gm, out);
+    } else if (block->back_weights == NULL) {
+        sum_back(block, block->weights, NULL, t0, n, n_columns, gm, out);
+    } else if (block->weights == NULL) {
+        sum_back(block, NULL, block->back_weights, t0, n, n_columns, gm, out);
     } else {
-        sum_back(block, block->weights, t0, n, n_columns, gm, out);
+        sum_back(block, block->weights, block->back_weights, t0, n, n_columns, gm, out);
     }
 }
 
@@ -339,8 +358,9 @@ SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, 
 }
 
 /* Adds only to rows of g. After skipped positions the walk restarts. */
-SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weights *weights, uint32_t t0, uint32_t n,
-                       const uint32_t *inverse, const struct sl_view *gm, const struct sl_gradient *g)
+SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weights *weights, const float *back_weights,
+                       uint32_t t0, uint32_t n, const uint32_t *inverse, const struct sl_view *gm,
+                       const struct sl_gradient *g)
 {
     struct back_walk walk = walk_back(block, t0, n, gm);
     for (uint32_t i = 0; i < n; i++) {
@@ -348,7 +368,7 @@ SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weight
         uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
             walk.known = walk.known < begin ? begin : walk.known;
-            add_back(&walk, weights, t0 + i, g->n_columns, begin_row(g, row));
+            add_back(&walk, weights, back_weights, t0 + i, g->n_columns, begin_row(g, row));
         }
     }
 }
@@ -356,10 +376,14 @@ SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weight
 SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n,
                                      const uint32_t *inverse, const struct sl_view *gm, const struct sl_gradient *g)
 {
-    if (block->weights == NULL) {
-        sum_own(block, NULL, t0, n, inverse, gm, g);
+    if (block->weights == NULL && block->back_weights == NULL) {
+        sum_own(block, NULL, NULL, t0, n, inverse, gm, g);
+    } else if (block->back_weights == NULL) {
+        sum_own(block, block->weights, NULL, t0, n, inverse, gm, g);
+    } else if (block->weights == NULL) {
+        sum_own(block, NULL, block->back_weights, t0, n, inverse, gm, g);
     } else {
-        sum_own(block, block->weights, t0, n, inverse, gm, g);
+        sum_own(block, block->weights, block->back_weights, t0, n, inverse, gm, g);
     }
 }
 
@@ -370,53 +394,61 @@ struct full_edges {
     const sl_vertex *sources;
     const uint32_t *widths; /* width of each part's rows */
     uint32_t m_width;       /* width of the sums' rows */
+    /* As `sources`. NULL: 1. */
+    const float *edge_weights;
 };
 
 SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_weights *weights,
-                        uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+                        const float *edge_weights, uint32_t n_columns, const struct sl_sources *x, int beta,
+                        sl_real *m_out)
 {
     const uint64_t *offsets = edges->offsets + edges->row0;
     struct edge_walk walk = {.x = x,
                              .positions = edges->sources + (offsets[0] - edges->offsets[0]),
                              .n = offsets[edges->n_rows] - offsets[0]};
+    if (edge_weights != NULL) {
+        edge_weights += offsets[0] - edges->offsets[0];
+    }
     for (uint32_t i = 0; i < edges->n_rows; i++) {
         sl_real *out = m_out + (size_t)i * edges->m_width;
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
         struct sum sum = {.first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
-        sum_of_sources(dtype, &walk, weights, edges->widths, edges->row0 + i, sum, n_columns, out);
+        sum_of_sources(dtype, &walk, weights, edge_weights, edges->widths, edges->row0 + i, sum, n_columns, out);
+    }
+}
+
+SL_INLINE void choose_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_weights *weights,
+                           uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (weights == NULL && edges->edge_weights == NULL) {
+        sum_full(dtype, edges, NULL, NULL, n_columns, x, beta, m_out);
+    } else if (edges->edge_weights == NULL) {
+        sum_full(dtype, edges, weights, NULL, n_columns, x, beta, m_out);
+    } else if (weights == NULL) {
+        sum_full(dtype, edges, NULL, edges->edge_weights, n_columns, x, beta, m_out);
+    } else {
+        sum_full(dtype, edges, weights, edges->edge_weights, n_columns, x, beta, m_out);
     }
 }
 
 SL_CLONES static void aggregate_full(const struct full_edges *edges, const struct sl_weights *weights,
                                      uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (weights == NULL) {
-        sum_full(SL_DTYPE_REAL, edges, NULL, n_columns, x, beta, m_out);
-    } else {
-        sum_full(SL_DTYPE_REAL, edges, weights, n_columns, x, beta, m_out);
-    }
+    choose_full(SL_DTYPE_REAL, edges, weights, n_columns, x, beta, m_out);
 }
 
 SL_CLONES static void aggregate_full_f16(const struct full_edges *edges, const struct sl_weights *weights,
                                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (weights == NULL) {
-        sum_full(SL_DTYPE_F16, edges, NULL, n_columns, x, beta, m_out);
-    } else {
-        sum_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
-    }
+    choose_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
 }
 
 SL_CLONES static void aggregate_full_bf16(const struct full_edges *edges, const struct sl_weights *weights,
                                           uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (weights == NULL) {
-        sum_full(SL_DTYPE_BF16, edges, NULL, n_columns, x, beta, m_out);
-    } else {
-        sum_full(SL_DTYPE_BF16, edges, weights, n_columns, x, beta, m_out);
-    }
+    choose_full(SL_DTYPE_BF16, edges, weights, n_columns, x, beta, m_out);
 }
 
 /* ---- arguments ---- */
@@ -429,6 +461,8 @@ struct weight_args {
     /* PEs with entries in the request. 0: evaluation, where positions are ids. */
     uint32_t n_parts;
     sl_vertex first; /* evaluation: the part's first id */
+    /* Buffer of the edge weights; 0: none. */
+    uint32_t of_edges;
 };
 
 struct forward_args {
@@ -470,7 +504,8 @@ struct full_args {
 enum { FORWARD_OFFSETS, FORWARD_SOURCES, FORWARD_INVERSE, FORWARD_M, FORWARD_ROWS, FORWARD_PACKED, FORWARD_FACTORS };
 enum { BACK_EDGE_OFFSETS, BACK_OFFSETS, BACK_ROWS, BACK_GM, BACK_PACKED, BACK_FACTORS };
 enum { SUM_G = BACK_ROWS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_FACTORS };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_M, FULL_ROWS, FULL_FACTORS };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_M, FULL_ROWS, FULL_FACTORS, FULL_WEIGHTS };
+enum { FRONTIER = 1, REQUEST, EDGE_WEIGHTS }; /* after the factors of a block */
 
 /* The weights from the buffers, in *room. NULL: the mean. */
 static const struct sl_weights *weights_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
@@ -487,6 +522,12 @@ static const struct sl_weights *weights_of(const struct weight_args *args, void 
     return room;
 }
 
+/* The edge weights from the buffers. NULL: none. */
+static const float *edge_weights_of(const struct weight_args *args, void *buffers[])
+{
+    return args->of_edges == 0 ? NULL : sl_buffer_data(buffers[args->of_edges]);
+}
+
 /* The edges of a forward task. */
 static struct sl_edges edges_of(const struct forward_args *args, void *buffers[], struct sl_weights *room)
 {
@@ -494,7 +535,8 @@ static struct sl_edges edges_of(const struct forward_args *args, void *buffers[]
                              .n_rows = sl_buffer_rows(buffers[FORWARD_M]),
                              .offsets = sl_buffer_data(buffers[FORWARD_OFFSETS]),
                              .sources = sl_buffer_data(buffers[FORWARD_SOURCES]),
-                             .weights = weights_of(&args->weights, buffers, room)};
+                             .weights = weights_of(&args->weights, buffers, room),
+                             .edge_weights = edge_weights_of(&args->weights, buffers)};
 }
 
 /* The block by source of a backward or accumulate task: its first buffers. */
@@ -503,7 +545,8 @@ static struct sl_transposed transposed_of(const struct weight_args *args, void *
     return (struct sl_transposed){.edge_offsets = sl_buffer_data(buffers[BACK_EDGE_OFFSETS]),
                                   .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                   .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                  .weights = weights_of(args, buffers, room)};
+                                  .weights = weights_of(args, buffers, room),
+                                  .back_weights = edge_weights_of(args, buffers)};
 }
 
 struct sl_gradient sl_gradient_of(uint32_t row0, void *buffer)
@@ -602,7 +645,7 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
                                            const struct sl_sources *x, void *m)
 {
     const uint32_t n_columns = sl_buffer_columns(m);
-    if (sl_buffer_is_bf16(m)) {
+    if (sl_buffer_dtype(m) == SL_DTYPE_BF16) {
         return forward_rounded(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
     if (args->sources.dtype == SL_DTYPE_BF16) {
@@ -637,7 +680,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *matrix = buffers[to->rows.buffer];
-        if (sl_buffer_is_bf16(matrix)) {
+        if (sl_buffer_dtype(matrix) == SL_DTYPE_BF16) {
             st = backward_rounded(&block, to, sl_buffer_columns(matrix), &gm, sl_slice_data(buffers, &to->rows));
         } else {
             sl_aggregate_backward_cpu(&block, to->t0, to->rows.n_rows, sl_buffer_columns(matrix), &gm,
@@ -650,7 +693,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,
                              const struct sl_gradient *g)
 {
-    if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
+    if (sent->n_rows > 0 && (sl_buffer_dtype(buffers[sent->buffer]) == SL_DTYPE_BF16)) {
         sl_accumulate_sent_bf16_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
     } else {
         sl_accumulate_sent_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
@@ -699,12 +742,13 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
                                sl_buffer_data(buffers[FULL_OFFSETS]),
                                sl_buffer_data(buffers[FULL_SOURCES]),
                                args->parts.width,
-                               sl_buffer_columns(buffers[FULL_M])};
+                               sl_buffer_columns(buffers[FULL_M]),
+                               edge_weights_of(&args->weights, buffers)};
     struct sl_sources x = {args->parts.n_parts, sl_buffer_data(buffers[FULL_FIRST]), parts.view, NULL};
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
     enum sl_status st = SL_OK;
-    if (sl_buffer_is_bf16(buffers[FULL_M])) {
+    if (sl_buffer_dtype(buffers[FULL_M]) == SL_DTYPE_BF16) {
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
     } else {
@@ -760,7 +804,7 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
     const struct forward_args *args = task->cl_arg;
     const struct sl_run *run = args->head.run;
     (void)worker;
-    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 ||
+    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 || args->weights.of_edges != 0 ||
         args->sources.dtype != SL_DTYPE_REAL) {
         return implementation == 0;
     }
@@ -839,7 +883,8 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
                                   .sources = sl_buffer_data(buffers[FULL_SOURCES]),
                                   .n_parts = args->parts.n_parts,
                                   .first = sl_buffer_data(buffers[FULL_FIRST]),
-                                  .weights = weights_of(&args->weights, buffers, &weights)};
+                                  .weights = weights_of(&args->weights, buffers, &weights),
+                                  .edge_weights = edge_weights_of(&args->weights, buffers)};
     void *m = buffers[FULL_M];
     const size_t skipped = sl_dtype_bytes(sl_buffer_dtype(m), args->first_column);
     return sl_aggregate_full_cuda(stream, &edges, args->n_columns, args->parts.dtype, parts, args->beta,
@@ -864,7 +909,8 @@ static struct sl_operation forward_op = {
              {"packed rows", STARPU_R | SL_REPEATED},
              {"factors", STARPU_R | SL_OPTIONAL},
              {"frontier", STARPU_R | SL_OPTIONAL},
-             {"request", STARPU_R | SL_OPTIONAL}},
+             {"request", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation backward_op = {
@@ -878,7 +924,8 @@ static struct sl_operation backward_op = {
              {"packed", STARPU_W | SL_OR_RW | SL_REPEATED},
              {"factors", STARPU_R | SL_OPTIONAL},
              {"frontier", STARPU_R | SL_OPTIONAL},
-             {"request", STARPU_R | SL_OPTIONAL}},
+             {"request", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation accumulate_op = {
@@ -894,7 +941,8 @@ static struct sl_operation accumulate_op = {
              {"packed gradients", STARPU_R | SL_REPEATED},
              {"factors", STARPU_R | SL_OPTIONAL},
              {"frontier", STARPU_R | SL_OPTIONAL},
-             {"request", STARPU_R | SL_OPTIONAL}},
+             {"request", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation full_op = {
@@ -906,41 +954,54 @@ static struct sl_operation full_op = {
              {"first", STARPU_R},
              {"mean", STARPU_W | SL_OR_RW},
              {"rows", STARPU_R | SL_REPEATED},
-             {"factors", STARPU_R | SL_OPTIONAL}},
+             {"factors", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
 
+static void add_edge_weights(struct sl_task *task, unsigned role, starpu_data_handle_t edge_weights,
+                             struct weight_args *args)
+{
+    if (edge_weights != NULL) {
+        args->of_edges = task->n_buffers;
+        sl_task_add(task, role, edge_weights, STARPU_R);
+    }
+}
+
 /* Append the weights of a sampled block to a task's buffers. role: the role of the factors. The request has entries for
  * n_parts PEs. */
 static struct weight_args add_weights(struct sl_task *task, unsigned role, const struct sl_edge_weights *weights,
-                                      uint32_t n_parts)
+                                      uint32_t n_parts, starpu_data_handle_t edge_weights)
 {
-    if (weights == NULL) {
-        return (struct weight_args){0};
+    struct weight_args args = {0};
+    if (weights != NULL) {
+        args = (struct weight_args){.scale = weights->scale, .factors = task->n_buffers, .n_parts = n_parts};
+        sl_task_add(task, role, weights->factors, STARPU_R);
+        sl_task_add(task, role + FRONTIER, weights->frontier, STARPU_R);
+        sl_task_add(task, role + REQUEST, weights->request, STARPU_R);
     }
-    struct weight_args args = {.scale = weights->scale, .factors = task->n_buffers, .n_parts = n_parts};
-    sl_task_add(task, role, weights->factors, STARPU_R);
-    sl_task_add(task, role + 1, weights->frontier, STARPU_R);
-    sl_task_add(task, role + 2, weights->request, STARPU_R);
+    add_edge_weights(task, role + EDGE_WEIGHTS, edge_weights, &args);
     return args;
 }
 
-/* The same in evaluation, for a part with first id `first`. */
-static struct weight_args add_factors(struct sl_task *task, const struct sl_edge_weights *weights, sl_vertex first)
+/* The same in evaluation. */
+static struct weight_args add_factors(struct sl_task *task, const struct sl_full_sources *sources)
 {
-    if (weights == NULL) {
-        return (struct weight_args){0};
+    struct weight_args args = {0};
+    if (sources->weights != NULL) {
+        args = (struct weight_args){
+            .scale = sources->weights->scale, .factors = task->n_buffers, .first = sources->first_id};
+        sl_task_add(task, FULL_FACTORS, sources->weights->factors, STARPU_R);
     }
-    struct weight_args args = {.scale = weights->scale, .factors = task->n_buffers, .first = first};
-    sl_task_add(task, FULL_FACTORS, weights->factors, STARPU_R);
+    add_edge_weights(task, FULL_WEIGHTS, sources->edge_weights, &args);
     return args;
 }
 
 /* Sums may be bf16 only if the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
-    if (dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)) {
+    if (dtype == SL_DTYPE_BF16 || !(sl_handle_dtype(m) == SL_DTYPE_BF16)) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
@@ -976,7 +1037,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
-    args.weights = add_weights(&task, FORWARD_FACTORS, sources->weights, sources->n_owners);
+    args.weights = add_weights(&task, FORWARD_FACTORS, sources->weights, sources->n_owners, sources->edge_weights);
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 done:
     return st;
@@ -1009,7 +1070,7 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
     }
-    args.weights = add_weights(&task, BACK_FACTORS, returned->weights, returned->n_parts);
+    args.weights = add_weights(&task, BACK_FACTORS, returned->weights, returned->n_parts, returned->back_weights);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1041,7 +1102,7 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     sl_task_add(&task, SUM_INVERSE, shares->inverse, STARPU_R);
     sl_task_add_each(&task, SUM_GM, shares->gm->split.n_chunks, shares->gm->chunk, STARPU_R);
     uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
-    args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->n_peers);
+    args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->n_peers, shares->back_weights);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1083,7 +1144,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
     sl_task_add(&task, FULL_M, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
-    args.weights = add_factors(&task, sources->weights, sources->first_id);
+    args.weights = add_factors(&task, sources);
     args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

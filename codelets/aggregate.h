@@ -17,6 +17,14 @@
  * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
  * d itself. Frontiers nest (tasks/rows.h): row r of the block's destinations is row r of the level below.
  *
+ * Edge weights. Edges may have weights w_e of the dataset (partition/graph.h). Every term of an edge is then multiplied
+ * by w_e. The terms of vertices themselves have weight 1. The divisors stay as they are:
+ *   mean        sum of w_e X[source(e)] over deg(d), the number of edges, as DGL's SAGEConv with edge_weight computes
+ *               it (u_mul_e, then fn.mean). It is not divided by the sum of weights.
+ *   symmetric   f_v = 1 / sqrt(sum of the weights of v's in-edges without a self loop + 1), as PyG's gcn_norm with
+ *               edge_weight. A self loop of the dataset counts nothing, weighted or not; PyG keeps its weight.
+ * A sample is uniform, so s list_d / deg(d) keeps the sum unbiased.
+ *
  * codelets/sources.h says what a position is, and where its row is.
  *
  * Backward has two submissions. `backward` fills the buffers that go back to the owners. `accumulate`, at the owner,
@@ -79,6 +87,7 @@ struct sl_edges {
     const uint32_t *offsets;          /* of the whole block */
     const uint32_t *sources;          /* positions */
     const struct sl_weights *weights; /* NULL: the mean */
+    const float *edge_weights;        /* of the whole block, as `sources`; NULL: 1 */
 };
 
 /* A block by source. The destinations of position t are back_rows[back_offsets[t]] .. back_rows[back_offsets[t + 1] -
@@ -87,6 +96,7 @@ struct sl_transposed {
     const uint32_t *back_offsets, *back_rows;
     const uint32_t *edge_offsets;
     const struct sl_weights *weights; /* NULL: the mean */
+    const float *back_weights;        /* edge weights, as `back_rows`; NULL: 1 */
 };
 
 /* Rows row0 .. row0 + n_rows - 1 of the owner's frontier, to which gradients are added. */
@@ -197,6 +207,7 @@ struct sl_full_edges {
     uint32_t n_parts;
     const uint32_t *first;            /* n_parts + 1 ids */
     const struct sl_weights *weights; /* NULL: the mean */
+    const float *edge_weights;        /* as `sources`; NULL: 1 */
 };
 
 /* n_columns columns of rows that are m_width wide; m_out is the first of the columns. dtype: the parts' rows; m_dtype:
@@ -234,6 +245,7 @@ struct sl_returned {
     uint64_t n_edges;                      /* to all the owners, a rough count for the performance model */
     uint32_t n_parts;                      /* G, of the request; only with weights */
     const struct sl_edge_weights *weights; /* NULL: the mean */
+    starpu_data_handle_t back_weights;     /* float, as back_rows; NULL: 1 */
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
@@ -253,6 +265,7 @@ struct sl_accumulate {
     /* G slices of gradients; empty for own, and for a PE that requested nothing. */
     const struct sl_slice *sent;
     const struct sl_edge_weights *weights; /* NULL: the mean */
+    starpu_data_handle_t back_weights;     /* float, as back_rows; NULL: 1 */
 };
 
 /* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the
@@ -276,6 +289,7 @@ struct sl_full_sources {
     uint64_t n_edges;                      /* of the destinations, a rough count for the performance model */
     sl_vertex first_id;                    /* of the part; only with weights */
     const struct sl_edge_weights *weights; /* NULL: the mean */
+    starpu_data_handle_t edge_weights;     /* of the part: float, as `sources`; NULL: 1 */
     struct sl_full_columns columns;
 };
 

@@ -9,6 +9,8 @@
  * the order of the list, as on the CPU and with the same bits. A list longer than LONG would delay a whole kernel. So
  * the groups of a block take a slice of it each, and the sums of the slices are added in order. The result depends on
  * the list and on the width alone, never on the grid. */
+#include <type_traits>
+
 #include "codelets/bf16.cuh"
 #include "codelets/sources.cuh"
 
@@ -157,6 +159,20 @@ template <typename S, typename T> struct part_sums : plain_list<S, T> {
     }
 };
 
+/* Any of these lists, with a weight for each edge. */
+template <typename List> struct edge_weighted : List {
+    static const bool weighs_terms = true;
+    const float *edge_weights;
+
+    __device__ const typename List::source *row(const struct item &it, uint64_t e, uint32_t n_columns,
+                                                sl_real *weight) const
+    {
+        const typename List::source *found = List::row(it, e, n_columns, weight);
+        *weight *= __ldg(edge_weights + e);
+        return found;
+    }
+};
+
 /* A block by source. The terms are gradients of destinations, each divided by the degree. */
 struct transposed_means {
     const uint32_t *back_offsets;
@@ -194,6 +210,18 @@ struct transposed_sums : transposed_means {
         const sl_vertex id = sl_weights_destination(&weights, d);
         *weight = weight_of(it, sl_weights_share(&weights, id, degree(d)), id);
         return sl_chunk_row<sl_real>(gm, d, n_columns);
+    }
+};
+
+/* Either of these, with a weight for each edge. */
+template <typename Transposed> struct back_weighted : Transposed {
+    const float *back_weights;
+
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        const sl_real *found = Transposed::row(it, e, n_columns, weight);
+        *weight *= __ldg(back_weights + e);
+        return found;
     }
 };
 
@@ -546,6 +574,26 @@ static enum sl_status start_some(const char *name, cudaStream_t stream, const Wo
 
 /* ---- launchers ---- */
 
+/* Launch a list of edges as it is, or with the weights of its edges. */
+template <typename Launch, typename List>
+static enum sl_status start_edges(const float *edge_weights, const Launch &launch, const List &list)
+{
+    if (edge_weights == nullptr) {
+        return launch(list);
+    }
+    return launch(edge_weighted<List>{list, edge_weights});
+}
+
+/* The same for a block by source. */
+template <typename Launch, typename Transposed>
+static enum sl_status start_back(const float *back_weights, const Launch &launch, const Transposed &block)
+{
+    if (back_weights == nullptr) {
+        return launch(block);
+    }
+    return launch(back_weighted<Transposed>{block, back_weights});
+}
+
 /* S: stored type of the rows. T: of the sums. */
 template <typename S, typename T>
 static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
@@ -555,13 +603,14 @@ static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edge
     struct block_means<S, T> means = {
         {}, edges->offsets + edges->row0, edges->sources, (T *)m_out, *x
     };
+    auto sum = [&](const auto &list) { return start(name, stream, list, edges->n_rows, n_columns, beta, addresses); };
     if (edges->weights == nullptr) {
-        return start(name, stream, means, edges->n_rows, n_columns, beta, addresses);
+        return start_edges(edges->edge_weights, sum, means);
     }
     struct block_sums<S, T> sums = {
         {}, means, *edges->weights, edges->row0
     };
-    return start(name, stream, sums, edges->n_rows, n_columns, beta, addresses);
+    return start_edges(edges->edge_weights, sum, sums);
 }
 
 enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
@@ -606,11 +655,13 @@ static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transpo
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k += TARGETS) {
         uint32_t n_targets = n_owners - k < TARGETS ? n_owners - k : TARGETS;
+        auto send = [&](const auto &list) {
+            return send_back<T>(stream, list, n_columns, n_targets, t0 + k, n + k, packed_out + k);
+        };
         if (block->weights == nullptr) {
-            st = send_back<T>(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k);
+            st = start_back(block->back_weights, send, means);
         } else {
-            st = send_back<T>(stream, transposed_sums{means, *block->weights}, n_columns, n_targets, t0 + k, n + k,
-                              packed_out + k);
+            st = start_back(block->back_weights, send, transposed_sums{means, *block->weights});
         }
     }
     return st;
@@ -670,16 +721,16 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
     const char *name = "sl_accumulate";
     uintptr_t addresses = address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
-    if (block->weights == nullptr) {
-        struct own_gradients<transposed_means> list = {
-            {}, means, *asked, *g, t0
+    auto add = [&](const auto &by_source) {
+        struct own_gradients<std::decay_t<decltype(by_source)>> list = {
+            {}, by_source, *asked, *g, t0
         };
         return start(name, stream, list, n, g->n_columns, beta, addresses);
-    }
-    struct own_gradients<transposed_sums> list = {
-        {}, {means, *block->weights}, *asked, *g, t0
     };
-    return start(name, stream, list, n, g->n_columns, beta, addresses);
+    if (block->weights == nullptr) {
+        return start_back(block->back_weights, add, means);
+    }
+    return start_back(block->back_weights, add, transposed_sums{means, *block->weights});
 }
 
 /* S: stored type of the rows. T: of the sums. */
@@ -708,11 +759,13 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     list.m = (T *)m_out;
     list.m_width = m_width;
     list.row0 = edges->row0;
+    auto sum = [&](const auto &of_edges) {
+        return start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
+    };
     if (edges->weights == nullptr) {
-        return start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses);
+        return start_edges(edges->edge_weights, sum, list);
     }
-    return start_some(name, stream, part_sums<S, T>{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width, beta,
-                      addresses);
+    return start_edges(edges->edge_weights, sum, part_sums<S, T>{{}, list, *edges->weights});
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,

@@ -680,7 +680,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *gu = sl_slice_data(buffers, &to->gu);
-        if (sl_buffer_is_bf16(buffers[to->gu.buffer])) {
+        if (sl_buffer_dtype(buffers[to->gu.buffer]) == SL_DTYPE_BF16) {
             st = backward_rounded(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
         } else {
             sl_attend_backward_cpu(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
@@ -706,7 +706,7 @@ static void add_shares(const struct sl_share_args *args, const struct sl_attend_
 {
     const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
     const void *u = sl_buffer_data(buffers[SUM_U]);
-    bool u_is_bf16 = sl_buffer_is_bf16(buffers[SUM_U]);
+    bool u_is_bf16 = sl_buffer_dtype(buffers[SUM_U]) == SL_DTYPE_BF16;
     uint32_t n_selves = destinations(args, g->n_rows);
     memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof *g->rows);
     if (u_is_bf16) {
@@ -1077,7 +1077,7 @@ static enum sl_status check_owners(const struct sl_attend_gradients *gradients, 
             return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows,
                            sl_handle_columns(gu[q].handle), u[q].n_rows, n_columns);
         }
-        if (sl_handle_is_bf16(u[q].handle) != sl_handle_is_bf16(gu[q].handle)) {
+        if ((sl_handle_dtype(u[q].handle) == SL_DTYPE_BF16) != (sl_handle_dtype(gu[q].handle) == SL_DTYPE_BF16)) {
             return sl_fail(SL_EINVAL, "%s: gradients of numbers of %zu bytes, rows of %zu; expected one precision",
                            name, sl_handle_element(gu[q].handle), sl_handle_element(u[q].handle));
         }

@@ -79,7 +79,7 @@ enum { CLEARED };
 /* The rows of a buffer from row0 on. */
 static void *rows_from(void *buffer, uint32_t row0)
 {
-    size_t element = sl_buffer_is_bf16(buffer) ? sizeof(sl_bf16) : sizeof(sl_real);
+    size_t element = (sl_buffer_dtype(buffer) == SL_DTYPE_BF16) ? sizeof(sl_bf16) : sizeof(sl_real);
     return (char *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer) * element;
 }
 
@@ -94,9 +94,9 @@ static enum sl_status blend_cpu_task(void *buffers[], const void *cl_arg)
     size_t n = n_entries(buffers[X], args->n_rows);
     const void *x = rows_from(buffers[X], args->x_row0);
     void *out = rows_from(buffers[OUT], args->out_row0);
-    if (sl_buffer_is_bf16(buffers[X])) {
+    if (sl_buffer_dtype(buffers[X]) == SL_DTYPE_BF16) {
         sl_blend_bf16_cpu(n, args->a, x, args->beta, out);
-    } else if (sl_buffer_is_bf16(buffers[OUT])) {
+    } else if (sl_buffer_dtype(buffers[OUT]) == SL_DTYPE_BF16) {
         sl_blend_rounded_cpu(n, args->a, x, args->beta, out);
     } else {
         sl_blend_cpu(n, args->a, x, args->beta, out);
@@ -175,7 +175,7 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
         return st;
     }
     size_t element = sl_handle_element(out.handle);
-    if (sl_handle_is_bf16(x.handle) && !sl_handle_is_bf16(out.handle)) {
+    if ((sl_handle_dtype(x.handle) == SL_DTYPE_BF16) && !(sl_handle_dtype(out.handle) == SL_DTYPE_BF16)) {
         return sl_fail(SL_EINVAL, "sl_blend: X in bf16, OUT of numbers of %zu bytes; expected OUT in bf16, too",
                        element);
     }

@@ -330,13 +330,13 @@ static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[]
     const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
     const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
-    if (sl_buffer_is_bf16(buffers[FORWARD_Z])) {
+    if (sl_buffer_dtype(buffers[FORWARD_Z]) == SL_DTYPE_BF16) {
         return forward_rounded(args, buffers, run, bias);
     }
-    if (sl_buffer_is_bf16(buffers[FORWARD_X]) && args->head.run->narrow != SL_DTYPE_F32) {
+    if (sl_buffer_dtype(buffers[FORWARD_X]) == SL_DTYPE_BF16 && args->head.run->narrow != SL_DTYPE_F32) {
         return forward_narrow(args, buffers, run, bias);
     }
-    if (sl_buffer_is_bf16(buffers[FORWARD_X])) {
+    if (sl_buffer_dtype(buffers[FORWARD_X]) == SL_DTYPE_BF16) {
         return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[FORWARD_X], row),
                                          sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
                                          rows_from(buffers[FORWARD_Z], run.row));
@@ -403,7 +403,7 @@ static enum sl_status backward_weight_cpu(const struct dense_args *args, void *b
     const uint32_t n_in = sl_buffer_columns(buffers[WEIGHT_X]);
     const uint32_t n_out = sl_buffer_columns(buffers[WEIGHT_GZ]);
     const uint32_t row = args->row0 + run.rows.row;
-    if (sl_buffer_is_bf16(buffers[WEIGHT_X])) {
+    if (sl_buffer_dtype(buffers[WEIGHT_X]) == SL_DTYPE_BF16) {
         return sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[WEIGHT_X], row),
                                                  run.gz, run.gw, run.gb);
     }
@@ -467,7 +467,7 @@ static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_ar
     struct sl_sparse_rows x = sparse_rows(buffers, args);
     const sl_real *bias = bias_of(args->has_bias, buffers + SPARSE_BIAS);
     enum sl_status st = SL_OK;
-    if (sl_buffer_is_bf16(buffers[SPARSE_Z])) {
+    if (sl_buffer_dtype(buffers[SPARSE_Z]) == SL_DTYPE_BF16) {
         st = sparse_forward_rounded(x, buffers[SPARSE_Z], sl_buffer_data(buffers[SPARSE_W]), bias);
     } else {
         sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[SPARSE_Z]), sl_buffer_columns(buffers[SPARSE_Z]),
@@ -507,7 +507,7 @@ static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[
     const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
     const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[FORWARD_Z]);
     void *z = (char *)sl_buffer_data(buffers[FORWARD_Z]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
-    if (sl_buffer_is_bf16(buffers[FORWARD_X])) {
+    if (sl_buffer_dtype(buffers[FORWARD_X]) == SL_DTYPE_BF16) {
         return sl_dense_forward_bf16_cuda(here(&args->head, stream), run.n_rows, n_in, n_out,
                                           bf16_rows_from(buffers[FORWARD_X], row), w, bias, args->beta, z_dtype, z);
     }
@@ -553,7 +553,7 @@ static enum sl_status backward_weight_cuda(const struct dense_args *args, void *
     const uint32_t n_in = sl_buffer_columns(buffers[WEIGHT_X]);
     const uint32_t n_out = sl_buffer_columns(buffers[WEIGHT_GZ]);
     const uint32_t row = args->row0 + run.rows.row;
-    if (sl_buffer_is_bf16(buffers[WEIGHT_X])) {
+    if (sl_buffer_dtype(buffers[WEIGHT_X]) == SL_DTYPE_BF16) {
         return sl_dense_backward_weight_bf16_cuda(here(&args->head, stream), run.rows.n_rows, n_in, n_out,
                                                   bf16_rows_from(buffers[WEIGHT_X], row), run.gz, run.gw, run.gb);
     }
@@ -718,7 +718,7 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
         return sl_fail(SL_EINVAL,
                        "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
     }
-    if (sl_handle_is_bf16(z) && (beta != 0 || !sl_handle_is_bf16(x))) {
+    if ((sl_handle_dtype(z) == SL_DTYPE_BF16) && (beta != 0 || !(sl_handle_dtype(x) == SL_DTYPE_BF16))) {
         return sl_fail(SL_EINVAL, "sl_dense_forward: Z in bf16, expected X in bf16 and to overwrite");
     }
     args.head.work = flops_of(&shape);
@@ -831,7 +831,7 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
         return sl_fail(SL_EINVAL,
                        "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
     }
-    if (beta != 0 && sl_handle_is_bf16(z)) {
+    if (beta != 0 && (sl_handle_dtype(z) == SL_DTYPE_BF16)) {
         return sl_fail(SL_EINVAL, "sl_dense_sparse_forward: Z in bf16, expected to overwrite it");
     }
     sl_task_begin(&task, &sparse_forward_op);

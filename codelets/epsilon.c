@@ -207,7 +207,7 @@ enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu
 {
     struct epsilon_args args = {.head = *head, .row0 = x_row0, .beta = beta};
     enum sl_status st = check_rows("sl_epsilon_forward", out, x, x_row0);
-    if (st == SL_OK && sl_handle_is_bf16(out) && !sl_handle_is_bf16(x)) {
+    if (st == SL_OK && (sl_handle_dtype(out) == SL_DTYPE_BF16) && !(sl_handle_dtype(x) == SL_DTYPE_BF16)) {
         st = sl_fail(SL_EINVAL, "sl_epsilon_forward: OUT in bf16 from wider X; expected X in bf16, too");
     }
     if (st != SL_OK) {

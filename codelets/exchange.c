@@ -172,7 +172,7 @@ static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
         const struct packed *packed = &args->packed[r];
         struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
         void *to = buffers[packed->rows.buffer];
-        if (sl_buffer_is_bf16(to)) {
+        if (sl_buffer_dtype(to) == SL_DTYPE_BF16) {
             sl_pack_bf16_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
         } else {
             sl_pack_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
@@ -188,7 +188,7 @@ static enum sl_status unpack_cpu_task(void *buffers[], const void *cl_arg)
     const uint32_t n = sl_buffer_rows(buffers[UNPACK_PACKED]);
     const uint32_t n_columns = sl_buffer_columns(buffers[UNPACK_PACKED]);
     const uint32_t *rows = (const uint32_t *)sl_buffer_data(buffers[UNPACK_ROWS]) + ONE_ASKS;
-    if (sl_buffer_is_bf16(buffers[UNPACK_OUT])) {
+    if (sl_buffer_dtype(buffers[UNPACK_OUT]) == SL_DTYPE_BF16) {
         sl_unpack_bf16_cpu(n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]),
                            sl_buffer_data(buffers[UNPACK_OUT]));
     } else {

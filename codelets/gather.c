@@ -207,7 +207,7 @@ static enum sl_status gather_cpu_task(void *buffers[], const void *cl_arg)
     const struct gather_args *args = cl_arg;
     struct sl_hotrows cache;
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    if (sl_buffer_is_bf16(buffers[X])) {
+    if (sl_buffer_dtype(buffers[X]) == SL_DTYPE_BF16) {
         sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
     } else {
         sl_gather_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));

@@ -30,10 +30,11 @@ SL_INLINE double unit_of(uint32_t high, uint32_t low)
     return ((shifted - 0x1p52) + 0.5) * 0x1p-52;
 }
 
-SL_INLINE void draw_units(const struct sl_draw *draw, const uint32_t *vertices, double *restrict units_out)
+SL_INLINE void draw_units(const struct sl_draw *draw, const uint32_t *vertices, uint32_t number,
+                          double *restrict units_out)
 {
     uint32_t words[4][LANES];
-    sl_random4_lanes(draw, vertices, 0, words);
+    sl_random4_lanes(draw, vertices, number, words);
     for (uint32_t l = 0; l < LANES; l++) {
         units_out[l] = unit_of(words[0][l], words[1][l]);
     }
@@ -57,11 +58,11 @@ SL_INLINE void make_keys(const struct sl_labor_turn *turn, const uint32_t *verti
 {
     double u[LANES], v[LANES], x[LANES], y[LANES];
     if (turn->sine == 0) {
-        draw_units(&turn->first, vertices, keys_out);
+        draw_units(&turn->first, vertices, 0, keys_out);
         return;
     }
-    draw_units(&turn->first, vertices, u);
-    draw_units(&turn->second, vertices, v);
+    draw_units(&turn->first, vertices, 0, u);
+    draw_units(&turn->second, vertices, 0, v);
     find_quantiles(u, x);
     find_quantiles(v, y);
     for (uint32_t l = 0; l < LANES; l++) {
@@ -300,4 +301,51 @@ SL_CLONES void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vert
             pick_list(turn, dataset_ids, k, &lists[l++], NULL, heap);
         }
     }
+}
+
+/* ---- in proportion to weights ---- */
+
+SL_INLINE uint32_t list_positive(uint32_t degree, const float *weights, uint32_t most, uint32_t *picked_out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < degree; i++) {
+        if (weights[i] > 0 && n++ < most) {
+            picked_out[n - 1] = i;
+        }
+    }
+    return n;
+}
+
+/* sl_weighted_key of n <= KEYS in-neighbours; infinity for weight 0. */
+SL_INLINE void make_weighted_keys(const struct sl_draw *draw, uint32_t vertex, const float *weights,
+                                  struct keyed *keyed)
+{
+    for (uint32_t i = keyed->n; i % LANES != 0; i++) {
+        keyed->vertices[i] = 0;
+    }
+    for (uint32_t i = 0; i < keyed->n; i += LANES) {
+        draw_units(draw, keyed->vertices + i, vertex, keyed->keys + i);
+    }
+    for (uint32_t i = 0; i < keyed->n; i++) {
+        keyed->keys[i] = weights[i] > 0 ? -sl_ln(keyed->keys[i]) / (double)weights[i] : INFINITY;
+    }
+}
+
+SL_CLONES uint32_t sl_weighted_pick_cpu(const struct sl_draw *draw, uint32_t vertex, const sl_vertex *dataset_ids,
+                                        uint32_t k, const struct sl_labor_list *list, const float *weights,
+                                        struct sl_labor_pick *heap)
+{
+    struct keyed part;
+    const uint32_t n_positive = list_positive(list->degree, weights, k, list->picked_out);
+    if (n_positive <= k) {
+        return n_positive;
+    }
+    for (uint32_t first = 0; first < list->degree; first += part.n) {
+        part.n = 0;
+        append(dataset_ids, sl_min_u32(list->degree - first, KEYS), list->ids + first, &part);
+        make_weighted_keys(draw, vertex, weights + first, &part);
+        offer_heap(part.n, part.keys, first, k, heap);
+    }
+    write_heap(k, heap, list->picked_out);
+    return k;
 }

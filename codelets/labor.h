@@ -9,6 +9,11 @@
  * / d, so few keys lie below a bound slightly above k / d. The code ranks these candidates by counting, for each
  * candidate, the smaller keys. If too few keys lie below the bound (one destination in a hundred), all in-neighbours
  * become candidates. The result does not depend on the bound.
+ *
+ * The same file has the selection in proportion to edge weights. Its key of an edge u -> v is -ln(x) / w, where x is
+ * uniform in (0, 1) and w the weight: an exponential variate with rate w. The k edges with the smallest keys are a
+ * sample without replacement in which each next edge is drawn in proportion to the weights that are left (Efraimidis,
+ * Spirakis 2006, "Weighted random sampling with a reservoir"). Edges of weight 0 are never picked.
  */
 #ifndef SL_CODELETS_LABOR_H
 #define SL_CODELETS_LABOR_H
@@ -35,6 +40,14 @@ static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *tur
     return turn->cosine * sl_normal_quantile(u) + turn->sine * sl_normal_quantile(v);
 }
 
+/* The key of the edge from `source` to `vertex` (dataset ids) with weight w > 0. The variate depends on the draw's step
+ * and hop, and on both ends. */
+static inline SL_HOST_DEVICE double sl_weighted_key(const struct sl_draw *draw, uint32_t vertex, uint32_t source,
+                                                    double w)
+{
+    return -sl_ln(sl_random_open(draw, source, vertex)) / w;
+}
+
 /* ---- kernels, CPU ---- */
 
 #define SL_LABOR_FEW 32
@@ -56,5 +69,11 @@ struct sl_labor_list {
  * of all vertices. heap: k entries of working memory. */
 void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vertex *dataset_ids, uint32_t k, uint32_t n,
                        const struct sl_labor_list *lists, struct sl_labor_pick *heap);
+
+/* Pick up to k in-neighbours of `vertex` (a dataset id) by their weights: [degree], in the order of the list. If at most
+ * k have a positive weight: all of these. Returns the number of picks. heap: k entries of working memory; not used if
+ * degree <= k. */
+uint32_t sl_weighted_pick_cpu(const struct sl_draw *draw, uint32_t vertex, const sl_vertex *dataset_ids, uint32_t k,
+                              const struct sl_labor_list *list, const float *weights, struct sl_labor_pick *heap);
 
 #endif

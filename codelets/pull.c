@@ -127,18 +127,28 @@ SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights wei
     return (struct term){entry.row, entry.factor * (sum->share * entry.own)};
 }
 
-/* The term of the walk's next entry. */
-SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
+/* The term of an entry u, without the weight of its edge. */
+SL_INLINE struct term term_of(const struct entry *entry, enum sl_pull_weights weights, const struct sum *sum,
+                              sl_vertex u)
 {
-    know_one(walk, weights);
-    const struct entry *entry = &walk->ring[walk->next % RING];
-    sl_vertex u = walk->lists->vertices[walk->next++];
     switch (weights) {
     case SL_PULL_MEAN: return (struct term){entry->row, entry->factor * sum->share};
     case SL_PULL_MEAN_BACK: return (struct term){entry->row, entry->factor / entry->own};
     case SL_PULL_SYMMETRIC: break;
     }
     return (struct term){entry->row, u == sum->id ? 0 : entry->factor * (sum->share * entry->own)};
+}
+
+/* The term of the walk's next entry. weighted, here and below: edges have weights; a constant at compile time. */
+SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, bool weighted, const struct sum *sum)
+{
+    know_one(walk, weights);
+    struct term term = term_of(&walk->ring[walk->next % RING], weights, sum, walk->lists->vertices[walk->next]);
+    if (weighted) {
+        term.weight *= (sl_real)walk->lists->edge_weights[walk->next];
+    }
+    walk->next++;
+    return term;
 }
 
 /* ---- kernels, CPU: adding ---- */
@@ -210,7 +220,8 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
 }
 
 /* All sums for a stretch of n vectors. n is a constant at compile time. */
-SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, const struct sums *sums)
+SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, bool weighted, uint32_t n,
+                            const struct sums *sums)
 {
     struct stretch columns = walk.columns;
     sl_real room[MOST * LANES];
@@ -225,7 +236,7 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
         struct sum sum = sum_of(&walk, weights, d);
         add_vectors(walk.dtype, own_term(&walk, weights, &sum), columns, n, lane);
         while (walk.next < sum.end) {
-            add_vectors(walk.dtype, next_term(&walk, weights, &sum), columns, n, lane);
+            add_vectors(walk.dtype, next_term(&walk, weights, weighted, &sum), columns, n, lane);
         }
         for (uint32_t i = 0; i < n; i++) {
             memcpy(row + first_column(columns, n, i), &lane[i], sizeof *lane);
@@ -245,7 +256,7 @@ SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_col
 }
 
 /* The same for rows narrower than a vector. */
-SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
+SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, bool weighted, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
     sl_real room[MOST * LANES];
@@ -257,51 +268,61 @@ SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const
         }
         add_columns(walk.dtype, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
-            add_columns(walk.dtype, next_term(&walk, weights, &sum), columns.n, row);
+            add_columns(walk.dtype, next_term(&walk, weights, weighted, &sum), columns.n, row);
         }
         end_sum(sums, d, columns, room);
     }
 }
 
-SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
+SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, bool weighted, const struct sums *sums)
 {
     switch ((walk.columns.n + LANES - 1) / LANES) {
-    case 1: pull_vectors(walk, weights, 1, sums); return;
-    case 2: pull_vectors(walk, weights, 2, sums); return;
-    case 3: pull_vectors(walk, weights, 3, sums); return;
-    case 4: pull_vectors(walk, weights, 4, sums); return;
-    case 5: pull_vectors(walk, weights, 5, sums); return;
-    case 6: pull_vectors(walk, weights, 6, sums); return;
-    case 7: pull_vectors(walk, weights, 7, sums); return;
-    case MOST: pull_vectors(walk, weights, MOST, sums); return;
+    case 1: pull_vectors(walk, weights, weighted, 1, sums); return;
+    case 2: pull_vectors(walk, weights, weighted, 2, sums); return;
+    case 3: pull_vectors(walk, weights, weighted, 3, sums); return;
+    case 4: pull_vectors(walk, weights, weighted, 4, sums); return;
+    case 5: pull_vectors(walk, weights, weighted, 5, sums); return;
+    case 6: pull_vectors(walk, weights, weighted, 6, sums); return;
+    case 7: pull_vectors(walk, weights, weighted, 7, sums); return;
+    case MOST: pull_vectors(walk, weights, weighted, MOST, sums); return;
     }
 }
 
 /* Cut the columns into as few stretches as possible, of nearly equal width. */
 SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                         enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
+                         enum sl_pull_weights weights, bool weighted, uint32_t n_columns, const struct sums *sums)
 {
     const uint32_t n = (n_columns + MOST * LANES - 1) / (MOST * LANES);
     if (n_columns < LANES) {
         struct stretch all = {0, n_columns, n_columns};
-        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, sums);
+        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, weighted, sums);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
         struct stretch columns = {.first = first, .n = end - first, .row = n_columns};
-        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, sums);
+        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, weighted, sums);
+    }
+}
+
+SL_INLINE void pull_by(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                       bool weighted, uint32_t n_columns, const struct sums *sums)
+{
+    switch (lists->weights) {
+    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, weighted, n_columns, sums); return;
+    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, weighted, n_columns, sums); return;
+    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, weighted, n_columns, sums); return;
     }
 }
 
 SL_INLINE void pull_weighed(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                             uint32_t n_columns, const struct sums *sums)
 {
-    switch (lists->weights) {
-    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, n_columns, sums); return;
-    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, n_columns, sums); return;
-    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, n_columns, sums); return;
+    if (lists->edge_weights == NULL) {
+        pull_by(dtype, lists, parts, false, n_columns, sums);
+    } else {
+        pull_by(dtype, lists, parts, true, n_columns, sums);
     }
 }
 
@@ -334,7 +355,7 @@ void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull
 
 /* ---- arguments ---- */
 
-enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, FACTORS, ROWS };
+enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, FACTORS, EDGE_WEIGHTS, ROWS };
 
 struct pull_args {
     struct sl_task_args head;
@@ -343,12 +364,17 @@ struct pull_args {
     double scale;
     sl_vertex first_id;
     uint32_t n_parts;
-    bool has_factors;
+    bool has_factors, has_edge_weights;
     enum sl_dtype dtype; /* of the rows */
     sl_real factor[SL_MAX_PES];
 };
 
 /* ---- implementations ---- */
+
+static const float *edge_weights_of(void *buffers[], const struct pull_args *args)
+{
+    return args->has_edge_weights ? sl_buffer_data(buffers[FACTORS + args->has_factors]) : NULL;
+}
 
 static struct sl_pull_lists lists_of(void *buffers[], const struct pull_args *args)
 {
@@ -359,13 +385,14 @@ static struct sl_pull_lists lists_of(void *buffers[], const struct pull_args *ar
                                   .part_of = sl_buffer_data(buffers[PART_OF]),
                                   .first = sl_buffer_data(buffers[FIRST]),
                                   .factors = args->has_factors ? sl_buffer_data(buffers[FACTORS]) : NULL,
+                                  .edge_weights = edge_weights_of(buffers, args),
                                   .weights = args->weights,
                                   .scale = (sl_real)args->scale};
 }
 
 static void find_parts(void *buffers[], const struct pull_args *args, struct sl_pull_parts *out)
 {
-    uint32_t next = FACTORS + args->has_factors;
+    uint32_t next = FACTORS + args->has_factors + args->has_edge_weights;
     memset(out, 0, sizeof *out);
     for (uint32_t q = 0; q < args->n_parts; q++) {
         out->factor[q] = args->factor[q];
@@ -382,7 +409,7 @@ static enum sl_status pull_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_pull_lists lists = lists_of(buffers, args);
     const uint32_t n_columns = sl_buffer_columns(buffers[OUT]);
     find_parts(buffers, args, &parts);
-    if (sl_buffer_is_bf16(buffers[OUT])) {
+    if (sl_buffer_dtype(buffers[OUT]) == SL_DTYPE_BF16) {
         sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     } else if (args->dtype == SL_DTYPE_BF16) {
         sl_pull_bf16_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
@@ -416,6 +443,7 @@ static struct sl_operation pull_op = {
              {"first", STARPU_R},
              {"out", STARPU_W | SL_OR_RW},
              {"factors", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL},
              {"rows", STARPU_R | SL_REPEATED}},
 };
 
@@ -434,14 +462,14 @@ static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_hand
     uint32_t n_bf16 = 0;
     for (uint32_t q = 0; q < pull->n_parts; q++) {
         n += reads_part(pull, q);
-        n_bf16 += reads_part(pull, q) && sl_handle_is_bf16(pull->rows[q]);
+        n_bf16 += reads_part(pull, q) && (sl_handle_dtype(pull->rows[q]) == SL_DTYPE_BF16);
     }
-    *dtype = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    if (n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))) {
+    *dtype = n_bf16 > 0 || (n == 0 && (sl_handle_dtype(out) == SL_DTYPE_BF16)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+    if (n_bf16 == n || (n_bf16 == 0 && !(sl_handle_dtype(out) == SL_DTYPE_BF16))) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision",
-                   n_bf16, n, sl_handle_is_bf16(out) ? "bf16" : "float");
+                   n_bf16, n, (sl_handle_dtype(out) == SL_DTYPE_BF16) ? "bf16" : "float");
 }
 
 static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)
@@ -474,7 +502,8 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
                              .scale = pull->scale,
                              .first_id = pull->first_id,
                              .n_parts = pull->n_parts,
-                             .has_factors = pull->factors != NULL};
+                             .has_factors = pull->factors != NULL,
+                             .has_edge_weights = pull->edge_weights != NULL};
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, check(pull, out), done);
@@ -487,6 +516,9 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
     sl_task_add(&task, OUT, out, beta ? STARPU_RW : STARPU_W);
     if (pull->factors != NULL) {
         sl_task_add(&task, FACTORS, pull->factors, STARPU_R);
+    }
+    if (pull->edge_weights != NULL) {
+        sl_task_add(&task, EDGE_WEIGHTS, pull->edge_weights, STARPU_R);
     }
     for (uint32_t q = 0; q < pull->n_parts; q++) {
         args.factor[q] = (sl_real)pull->factor[q];

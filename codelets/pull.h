@@ -12,6 +12,8 @@
  *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
  *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint
  *
+ * With edge weights each term of an edge is multiplied by its weight. The term of d itself has weight 1.
+ *
  * f, list and s are as in codelets/aggregate.h. A sum runs along its list in order, in sl_real, so lists and factors
  * alone determine its bits. If x is bf16, the sum is still in sl_real. If out is bf16, the sum is rounded once, at
  * its end.
@@ -40,6 +42,7 @@ struct sl_pull_lists {
     const uint16_t *part_of;   /* [N], part of each vertex */
     const sl_vertex *first;    /* first id of each part */
     const sl_real *factors;    /* [N x 2] by id: f, list; unused with SL_PULL_MEAN */
+    const float *edge_weights; /* as `vertices`; NULL: 1 */
     enum sl_pull_weights weights;
     sl_real scale; /* s */
 };
@@ -75,6 +78,7 @@ struct sl_pull {
     starpu_data_handle_t offsets, vertices; /* [n_part + 1] and [E_part], of the part */
     starpu_data_handle_t part_of, first;    /* of the graph, as in struct sl_pull_lists */
     starpu_data_handle_t factors;           /* [N x 2]; NULL with SL_PULL_MEAN */
+    starpu_data_handle_t edge_weights;      /* float [E_part], of the part; NULL: 1 */
     enum sl_pull_weights weights;
     double scale;
     sl_vertex first_id;

@@ -34,15 +34,16 @@ static __device__ auto item_of(const struct sl_pull_lists &lists, const struct s
     return sl_wide(__ldg(rows + (size_t)(u - __ldg(lists.first + part)) * n_items + i));
 }
 
-/* V: type of a sum; S: storage type of a row's item. */
-template <typename V, typename S>
+/* V: type of a sum; S: storage type of a row's item. WEIGHTED: edges have weights. */
+template <bool WEIGHTED, typename V, typename S>
 static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, uint32_t n_items,
                               uint32_t d, uint32_t i, V sum)
 {
     const sl_vertex id = lists.first_id + d;
     const uint64_t begin = __ldg(lists.offsets + d);
     const uint64_t end = __ldg(lists.offsets + d + 1);
-    const sl_vertex *list = lists.vertices + (begin - __ldg(lists.offsets));
+    const uint64_t first = begin - __ldg(lists.offsets);
+    const sl_vertex *list = lists.vertices + first;
     const uint64_t n = end - begin;
     sl_real share = 0;
     if (lists.weights == SL_PULL_SYMMETRIC) {
@@ -60,15 +61,18 @@ static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl
         const sl_vertex u = __ldg(list + e);
         const uint32_t part = __ldg(lists.part_of + u);
         if (parts.factor[part] != 0) {
-            sum = sl_plus(sum, sl_times(weight_of(lists, parts, id, share, u, part),
-                                        item_of<S>(lists, parts, n_items, u, part, i)));
+            sl_real weight = weight_of(lists, parts, id, share, u, part);
+            if constexpr (WEIGHTED) {
+                weight *= __ldg(lists.edge_weights + first + e);
+            }
+            sum = sl_plus(sum, sl_times(weight, item_of<S>(lists, parts, n_items, u, part, i)));
         }
     }
     return sum;
 }
 
 /* T: storage type of an item of the sums. */
-template <typename V, typename S, typename T>
+template <bool WEIGHTED, typename V, typename S, typename T>
 static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts parts, uint32_t n_items, int beta, T *out)
 {
     const uint32_t n_strips = (n_items + SL_WARP - 1) / SL_WARP;
@@ -77,7 +81,7 @@ static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts par
         const uint32_t i = (uint32_t)(k % n_strips) * SL_WARP + sl_lane();
         if (i < n_items) {
             T *to = out + (size_t)d * n_items + i;
-            sl_store(pull_item<V, S>(lists, parts, n_items, d, i, beta ? sl_wide(*to) : V()), to);
+            sl_store(pull_item<WEIGHTED, V, S>(lists, parts, n_items, d, i, beta ? sl_wide(*to) : V()), to);
         }
     }
 }
@@ -91,8 +95,12 @@ static enum sl_status start(cudaStream_t stream, const struct sl_pull_lists *lis
     typedef typename sl_stored<Out, V>::type target;
     const uint32_t n_items = n_columns / (sizeof(V) / sizeof(float));
     const uint64_t n_strips = (n_items + SL_WARP - 1) / SL_WARP;
-    return sl_start("sl_pull", stream, sl_warp_blocks(lists->n_rows * n_strips), pull<V, source, target>, *lists,
-                    *parts, n_items, beta, (target *)out);
+    auto kernel = pull<false, V, source, target>;
+    if (lists->edge_weights != nullptr) {
+        kernel = pull<true, V, source, target>;
+    }
+    return sl_start("sl_pull", stream, sl_warp_blocks(lists->n_rows * n_strips), kernel, *lists, *parts, n_items, beta,
+                    (target *)out);
 }
 
 /* E, Out: storage types of an element of the rows and of the sums. */

@@ -227,22 +227,46 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
     }
 }
 
+/* Copy the weights of a batch's edges. The edges of picked lists are positions. */
+SL_INLINE void read_weights(const struct sl_sample_part *part, uint32_t k, const struct batch *batch,
+                            const uint32_t *edges, float *weights_out)
+{
+    for (uint32_t l = 0; l < batch->n_some; l++) {
+        const struct drawn *drawn = &batch->some[l];
+        const float *weights = part->weights + (drawn->ids - part->sources);
+        for (uint32_t i = 0; i < k; i++) {
+            weights_out[drawn->first_edge + i] = weights[edges[drawn->first_edge + i]];
+        }
+    }
+    for (uint32_t l = 0; l < batch->n_whole; l++) {
+        const struct drawn *drawn = &batch->whole[l];
+        const float *weights = part->weights + (drawn->ids - part->sources);
+        for (uint32_t i = 0; i < drawn->n; i++) {
+            weights_out[drawn->first_edge + i] = weights[i];
+        }
+    }
+}
+
 /* Second half of the work on a batch, after its lists have been fetched. */
 SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                             const struct sl_labor_turn *turn, const struct batch *batch,
-                            const struct sl_sample_marks *marks, sl_vertex *edges_out)
+                            const struct sl_sample_marks *marks, sl_vertex *edges_out, float *weights_out)
 {
     if (rule->method == SL_SAMPLE_LABOR && batch->n_some > 0) {
         pick_labor(part, turn, rule->fanout, batch, marks->heap, edges_out);
+    }
+    if (weights_out != NULL) {
+        read_weights(part, rule->fanout, batch, edges_out, weights_out);
     }
     read_batch(rule->fanout, batch, marks->words, edges_out);
 }
 
 /* Draw the edges of all destinations and mark their sources. edges_out gets ids, in the order of the in-neighbour
- * lists. */
+ * lists; weights_out, unless it is NULL, their weights. */
 SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                              const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out)
+                              const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out,
+                              float *weights_out)
 {
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
     const uint32_t fanout = rule->method == SL_SAMPLE_FULL ? UINT32_MAX : rule->fanout;
@@ -263,11 +287,42 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
         }
         fetch_lists(batches[b].n_whole, batches[b].whole);
         if (d > 0) {
-            finish_batch(part, rule, &turn, &batches[b ^ 1], marks, edges_out);
+            finish_batch(part, rule, &turn, &batches[b ^ 1], marks, edges_out, weights_out);
         }
     }
     if (n_rows > 0) {
-        finish_batch(part, rule, &turn, &batches[(n_rows - 1) / BATCH % 2], marks, edges_out);
+        finish_batch(part, rule, &turn, &batches[(n_rows - 1) / BATCH % 2], marks, edges_out, weights_out);
+    }
+    return n_edges;
+}
+
+/* The same by weights. */
+SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                 const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out,
+                                 float *weights_out)
+{
+    uint32_t n_edges = 0;
+    offsets_out[0] = 0;
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
+        const uint64_t begin = bounds[0] - part->offsets[0];
+        const float *weights = part->weights + begin;
+        sl_vertex *edge = edges_out + n_edges;
+        struct sl_labor_list list = {part->sources + begin, (uint32_t)(bounds[1] - bounds[0]), edge};
+        fetch_bounds(part, d + AHEAD < n_rows ? d + AHEAD : n_rows, d + AHEAD < n_rows ? d + AHEAD + 1 : n_rows,
+                     frontier);
+        const uint32_t n = sl_weighted_pick_cpu(draw, part->dataset_ids[frontier[d]], part->dataset_ids, rule->fanout,
+                                                &list, weights, marks->heap);
+        for (uint32_t i = 0; i < n; i++) {
+            if (weights_out != NULL) {
+                weights_out[n_edges + i] = weights[edge[i]];
+            }
+            edge[i] = list.ids[edge[i]];
+            mark(marks->words, edge[i]);
+        }
+        n_edges += n;
+        offsets_out[d + 1] = n_edges;
     }
     return n_edges;
 }
@@ -367,9 +422,9 @@ SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, u
 }
 
 /* Transpose the block: a stable counting sort of the edges by source. A source's count becomes the offset of its
- * first edge; placing its edges moves the offset to its end. */
+ * first edge; placing its edges moves the offset to its end. weights, back_weights: of the edges, or NULL. */
 SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_t *sources, uint32_t n_sources,
-                         uint32_t *back_offsets, uint32_t *back_rows)
+                         const float *weights, uint32_t *back_offsets, uint32_t *back_rows, float *back_weights)
 {
     uint32_t n = 0;
     for (uint32_t t = 1; t <= n_sources; t++) {
@@ -379,7 +434,11 @@ SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_
     }
     for (uint32_t d = 0; d < n_rows; d++) {
         for (uint32_t e = offsets[d]; e < offsets[d + 1]; e++) {
-            back_rows[back_offsets[sources[e] + 1]++] = d;
+            const uint32_t place = back_offsets[sources[e] + 1]++;
+            back_rows[place] = d;
+            if (weights != NULL) {
+                back_weights[place] = weights[e];
+            }
         }
     }
 }
@@ -404,7 +463,14 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
                                  const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
-    uint32_t n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources);
+    uint32_t n_edges;
+    if (rule->method == SL_SAMPLE_WEIGHTED) {
+        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
+                                block->edge_weights);
+    } else {
+        n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
+                             block->edge_weights);
+    }
     const bool few = n_edges < n_words / WORDS_OF_FEW;
     uint32_t n_sources;
     if (few) {
@@ -415,7 +481,13 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
     memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
     renumber(n_edges, marks, block->edge_sources, block->back_offsets);
     clear_words(few, n_words, n_sources, sl_list_entries(block->request, part->n_parts), marks->words);
-    transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, block->back_offsets, block->back_rows);
+    if (block->edge_weights == NULL) {
+        transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, NULL, block->back_offsets,
+                  block->back_rows, NULL);
+    } else {
+        transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, block->edge_weights, block->back_offsets,
+                  block->back_rows, block->back_weights);
+    }
     return n_edges;
 }
 
@@ -540,6 +612,8 @@ struct sample_args {
     uint32_t n_parts, part;
     uint32_t n_vertices;
     uint32_t max_fanout;
+    bool has_weights;    /* of the part */
+    bool writes_weights; /* into the block */
 };
 
 /* ---- implementations ---- */
@@ -558,7 +632,10 @@ enum {
     EDGE_SOURCES,
     BACK_OFFSETS,
     BACK_ROWS,
-    REQUEST
+    REQUEST,
+    WEIGHTS,
+    EDGE_WEIGHTS,
+    BACK_WEIGHTS
 };
 
 static enum sl_status permute_cpu_task(void *buffers[], const void *cl_arg)
@@ -596,7 +673,8 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
                                    sl_buffer_data(buffers[DATASET_IDS]),
                                    sl_buffer_data(buffers[FIRST]),
                                    args->n_parts,
-                                   args->part};
+                                   args->part,
+                                   args->has_weights ? sl_buffer_data(buffers[WEIGHTS]) : NULL};
 }
 
 static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
@@ -609,9 +687,15 @@ static struct sl_sample_marks task_marks(void *buffers[], const struct sample_ar
     return marks;
 }
 
-static struct sl_sample_block task_block(void *buffers[])
+static struct sl_sample_block task_block(void *buffers[], const struct sample_args *args)
 {
-    return (struct sl_sample_block){.edge_offsets = sl_buffer_data(buffers[EDGE_OFFSETS]),
+    float *weights[2] = {NULL, NULL};
+    for (int i = 0; i < 2 && args->writes_weights; i++) {
+        weights[i] = sl_buffer_data(buffers[EDGE_WEIGHTS + i]);
+    }
+    return (struct sl_sample_block){.edge_weights = weights[0],
+                                    .back_weights = weights[1],
+                                    .edge_offsets = sl_buffer_data(buffers[EDGE_OFFSETS]),
                                     .edge_sources = sl_buffer_data(buffers[EDGE_SOURCES]),
                                     .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                     .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
@@ -624,7 +708,7 @@ static enum sl_status sample_cpu_task(void *buffers[], const void *cl_arg)
     const struct sample_args *args = cl_arg;
     struct sl_sample_part part = task_part(buffers, args);
     struct sl_sample_marks marks = task_marks(buffers, args);
-    struct sl_sample_block block = task_block(buffers);
+    struct sl_sample_block block = task_block(buffers, args);
     uint32_t *counts = sl_buffer_data(buffers[COUNTS]);
     uint32_t hop = args->head.hop;
     counts[sl_counts_edges(args->n_hops, hop)] =
@@ -664,7 +748,7 @@ static enum sl_status sample_cuda_task(void *buffers[], const void *cl_arg, cuda
     const struct sample_args *args = cl_arg;
     struct sl_sample_part part = task_part(buffers, args);
     struct sl_sample_marks marks = task_marks(buffers, args);
-    struct sl_sample_block block = task_block(buffers);
+    struct sl_sample_block block = task_block(buffers, args);
     return sl_sample_cuda(stream, &part, &args->rule, &args->draw, sl_buffer_data(buffers[FRONTIER]), &marks,
                           args->n_hops, sl_buffer_data(buffers[COUNTS]), &block);
 }
@@ -701,7 +785,10 @@ static struct sl_operation sample_op = {
              {"edge sources", STARPU_W},
              {"back offsets", STARPU_W},
              {"back rows", STARPU_W},
-             {"request", STARPU_W}},
+             {"request", STARPU_W},
+             {"weights", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_W | SL_OPTIONAL},
+             {"back weights", STARPU_W | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -754,10 +841,16 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     struct sl_task task;
     if (part->n_parts > SL_MAX_PES ||
         starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout) ||
-        (rule->method == SL_SAMPLE_LABOR && rule->fanout > marks->max_fanout)) {
+        ((rule->method == SL_SAMPLE_LABOR || (rule->method == SL_SAMPLE_WEIGHTED && rule->fanout != UINT32_MAX)) &&
+         rule->fanout > marks->max_fanout)) {
         return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts, SL_MAX_PES,
                        rule->fanout, marks->max_fanout);
     }
+    if ((block->edge_weights != NULL || rule->method == SL_SAMPLE_WEIGHTED) && part->weights == NULL) {
+        return sl_fail(SL_EINVAL, "sl_sample: found no weights of the part's edges, expected some");
+    }
+    args.has_weights = part->weights != NULL;
+    args.writes_weights = block->edge_weights != NULL;
     args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};
     args.n_parts = part->n_parts;
     args.part = part->part;
@@ -777,5 +870,12 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_W);
     sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_W);
     sl_task_add(&task, REQUEST, block->request, STARPU_W);
+    if (args.has_weights) {
+        sl_task_add(&task, WEIGHTS, part->weights, STARPU_R);
+    }
+    if (args.writes_weights) {
+        sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
+        sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
+    }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

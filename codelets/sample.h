@@ -12,6 +12,8 @@
  *             across PEs. layer_dependency: r_t is the same for all hops. kappa: r_t changes slowly over kappa steps
  *             (sl_labor_turn)
  *   full      all in-neighbours
+ *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion to
+ *             the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
  * edges are therefore the same for every partition, group size and order.
@@ -23,6 +25,8 @@
  *   back_offsets  T + 1    the same block transposed: edges of source t
  *   back_rows     E        destination of each edge, ascending
  *   request       the ids of the T sources, ascending, as a list by owner
+ *   edge_weights  E        of --edge-weights factor only: the weight of each edge, in the order of edge_sources
+ *   back_weights  E        the same, in the order of back_rows
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.
@@ -39,7 +43,7 @@
 #include "support/random.h"
 #include "tasks/task.h"
 
-enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL };
+enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL, SL_SAMPLE_WEIGHTED };
 
 /* How to draw. Scalars only, since it is part of the task's arguments. */
 struct sl_sample_rule {
@@ -103,7 +107,8 @@ static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32
 
 /* ---- arithmetic of one item, host and device ---- */
 
-/* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. */
+/* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. `weighted` counts
+ * only in-neighbours with a positive weight as degree. */
 static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rule *rule, uint32_t degree)
 {
     return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
@@ -160,13 +165,14 @@ struct sl_sample_part {
     const uint32_t *first;        /* [G + 1], first id of each part of the group */
     uint32_t n_parts;             /* G */
     uint32_t part;                /* index of the sampled part */
+    const float *weights;         /* of the edges, as `sources`. NULL: none */
 };
 
 /* Working memory of one PE and ring slot. W = ceil(N / 64). words and touched are zero before and after each call.
  *   words    [W]
  *   touched  [ceil(W / 64)], used by sl_sample_cpu only
  *   ranks    [W]
- *   heap     [fanout], used by labor on CPUs only */
+ *   heap     [fanout], used by labor and weighted on CPUs only */
 struct sl_sample_marks {
     uint32_t n_vertices; /* N */
     uint64_t *words;
@@ -188,7 +194,8 @@ struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
     uint32_t *back_offsets, *back_rows;
     uint32_t *request;
-    uint32_t max_rows; /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
+    uint32_t max_rows;                  /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
+    float *edge_weights, *back_weights; /* E; NULL: not written */
 };
 
 /* A frontier and its index. The part has the ids first .. first + n_part - 1. words is zero before and after each
@@ -250,6 +257,7 @@ struct sl_part_handles {
     starpu_data_handle_t sources;     /* uint32 */
     starpu_data_handle_t dataset_ids; /* uint32 [N] */
     starpu_data_handle_t first;       /* uint32 [G + 1] */
+    starpu_data_handle_t weights;     /* float, as `sources`. NULL: none are used */
     uint32_t n_parts, part;
 };
 
@@ -274,6 +282,7 @@ struct sl_block {
     starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
     starpu_data_handle_t request; /* a list by owner */
     starpu_data_handle_t inverse; /* a list by requester of the rows requested from this PE, written by merge */
+    starpu_data_handle_t edge_weights, back_weights; /* float at capacity. NULL: sums do not use weights */
 };
 
 /* Submit the order of an epoch. train_dataset_ids, new_ids: vectors of uint32. keys: n struct sl_permute_key,

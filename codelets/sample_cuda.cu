@@ -21,6 +21,31 @@ static inline __device__ struct neighbours neighbours_of(const struct sl_sample_
     return {part.sources + (bounds[0] - part.offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
 }
 
+static inline __device__ const float *weights_of(const struct sl_sample_part &part, const struct neighbours &from)
+{
+    return part.weights + (from.ids - part.sources);
+}
+
+/* The same by weights: one warp counts the positive weights of a destination. */
+static __global__ void count_positive(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
+                                      const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
+{
+    for (uint64_t d = sl_warp(); d <= max_rows; d += sl_n_warps()) {
+        uint32_t n = 0;
+        if (d < *n_rows) {
+            const struct neighbours from = neighbours_of(part, frontier[d]);
+            const float *weights = weights_of(part, from);
+            for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
+                const uint32_t i = base + sl_lane();
+                n += (uint32_t)__popc(__ballot_sync(ALL_LANES, i < from.degree && weights[i] > 0));
+            }
+        }
+        if (sl_lane() == 0) {
+            n_edges_out[d] = sl_sample_count(&rule, n);
+        }
+    }
+}
+
 /* Number of edges of each destination; 0 for entries past the last destination. */
 static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
                                    const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
@@ -76,6 +101,15 @@ struct labor_list {
     struct sl_labor_turn turn;
 };
 
+/* The same with the keys of weights (codelets/labor.h). */
+struct weighted_list {
+    struct neighbours from;
+    const sl_vertex *dataset_ids;
+    struct sl_draw draw;
+    uint32_t vertex; /* dataset id */
+    const float *weights;
+};
+
 template <unsigned GROUP> static inline __device__ void wait_for_group()
 {
     if (GROUP == SL_WARP) {
@@ -99,10 +133,22 @@ static inline __device__ uint64_t ordered_key(const struct labor_list &list, uin
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }
 
+/* The bits of a positive number have its order. Weight 0: the largest key. */
+static inline __device__ uint64_t ordered_key(const struct weighted_list &list, uint32_t position)
+{
+    const float w = list.weights[position];
+    if (!(w > 0)) {
+        return UINT64_MAX;
+    }
+    double key = sl_weighted_key(&list.draw, list.vertex, list.dataset_ids[list.from.ids[position]], w);
+    uint64_t bits;
+    memcpy(&bits, &key, sizeof bits);
+    return bits;
+}
+
 /* A thread reads only positions that it stored itself, so no barrier is needed. */
-template <unsigned GROUP>
-static inline __device__ uint64_t key_of(const struct labor_list &list, const struct labor_room<GROUP> *room,
-                                         uint32_t position)
+template <unsigned GROUP, typename List>
+static inline __device__ uint64_t key_of(const List &list, const struct labor_room<GROUP> *room, uint32_t position)
 {
     return position < KEPT * GROUP ? room->key[position] : ordered_key(list, position);
 }
@@ -157,9 +203,8 @@ static inline __device__ uint32_t count_before(bool flag, struct labor_room<GROU
 }
 
 /* k < degree. */
-template <unsigned GROUP>
-static __device__ void draw_labor(const struct labor_list &list, uint32_t k, struct labor_room<GROUP> *room,
-                                  uint32_t *picked_out)
+template <unsigned GROUP, typename List>
+static __device__ void draw_labor(const List &list, uint32_t k, struct labor_room<GROUP> *room, uint32_t *picked_out)
 {
     const uint32_t self = threadIdx.x % GROUP;
     const uint32_t degree = list.from.degree;
@@ -251,6 +296,41 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_lab
     }
 }
 
+/* By weights: a warp, or a block if the list is long, draws for each destination. */
+static inline __device__ struct weighted_list weighted_list_of(const struct sl_sample_part &part,
+                                                               const struct sl_draw &draw, sl_vertex id)
+{
+    const struct neighbours from = neighbours_of(part, id);
+    return {from, part.dataset_ids, draw, part.dataset_ids[id], weights_of(part, from)};
+}
+
+static __global__ void draw_weighted_short(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,
+                                           const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
+{
+    __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
+    for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
+        struct weighted_list list = weighted_list_of(part, draw, frontier[d]);
+        const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
+        if (n > 0 && n < list.from.degree && list.from.degree < LONG_LIST) {
+            draw_labor(list, n, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
+        }
+    }
+}
+
+static __global__ void draw_weighted_long(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,
+                                          const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
+{
+    __shared__ struct labor_room<SL_THREADS> room;
+    for (uint64_t d = blockIdx.x; d < n_rows; d += gridDim.x) {
+        struct weighted_list list = weighted_list_of(part, draw, frontier[d]);
+        const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
+        if (n > 0 && n < list.from.degree && list.from.degree >= LONG_LIST) {
+            draw_labor(list, n, &room, edges + edge_offsets[d]);
+            __syncthreads();
+        }
+    }
+}
+
 /* ---- edges; their distinct sources are marked in a bitmap ---- */
 
 /* The destination of an edge: the last destination whose edges begin at or before e. */
@@ -282,6 +362,19 @@ static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, u
         edges[e] = id;
         rows_out[e] = d;
         sl_mark(words, id);
+    }
+}
+
+/* The weight of each edge. Edges are drawn positions, or not written if whole lists are taken. */
+static __global__ void take_weights(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+                                    const sl_vertex *frontier, const uint32_t *edge_offsets, const uint32_t *edges,
+                                    float *weights_out)
+{
+    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
+        uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
+        struct neighbours from = neighbours_of(part, frontier[d]);
+        bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        weights_out[e] = weights_of(part, from)[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
     }
 }
 
@@ -354,7 +447,7 @@ static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_row
     return sl_cuda_status(error, name);
 }
 
-/* Draw positions for the destinations with more in-neighbours than the fanout. */
+/* Draw positions for the destinations that do not take their whole list. */
 static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
     uint32_t k = call->rule->fanout;
@@ -364,6 +457,16 @@ static enum sl_status draw_edges(const struct sample_call *call, const struct sl
     if (call->rule->method == SL_SAMPLE_NEIGHBOR) {
         return sl_start("sl_sample: neighbor", call->stream, sl_blocks(call->n_rows), draw_neighbor, call->part, *draw,
                         k, call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
+    if (call->rule->method == SL_SAMPLE_WEIGHTED) {
+        enum sl_status drawn =
+            sl_start("sl_sample: weighted", call->stream, sl_warp_blocks(call->n_rows), draw_weighted_short, call->part,
+                     *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
+        if (drawn == SL_OK) {
+            drawn = sl_start("sl_sample: weighted", call->stream, sl_blocks(call->n_rows), draw_weighted_long,
+                             call->part, *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
+        }
+        return drawn;
     }
     struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule);
     enum sl_status st = sl_start("sl_sample: labor", call->stream, sl_warp_blocks(call->n_rows), draw_labor_short,
@@ -413,17 +516,23 @@ static int bits_below(uint64_t n)
 }
 
 /* Transpose the block by a stable sort of the edges. */
-static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *sources,
-                                const uint32_t *rows, uint32_t *sorted, uint32_t *back_offsets_out,
-                                uint32_t *back_rows_out)
+static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *rows,
+                                uint32_t *sorted, const struct sl_sample_block *block)
 {
+    const uint32_t *sources = block->edge_sources;
+    uint32_t *back_offsets_out = block->back_offsets;
     uint32_t most = n_vertices < call->n_edges ? n_vertices : call->n_edges;
     if (call->n_edges == 0) {
         return sl_cuda_status(cudaMemsetAsync(back_offsets_out, 0, sizeof *back_offsets_out, call->stream),
                               "sl_sample: back offsets");
     }
     enum sl_status st =
-        sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, rows, sorted, back_rows_out);
+        sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, rows, sorted, block->back_rows);
+    if (st == SL_OK && block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
+        st = sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources,
+                           (const uint32_t *)(const void *)block->edge_weights, sorted,
+                           (uint32_t *)(void *)block->back_weights);
+    }
     if (st == SL_OK) {
         st = sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
                       sorted, back_offsets_out);
@@ -443,21 +552,33 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         marks->words, marks->ranks};
     sl_scratch scratch(stream);
     enum sl_status st;
-    SL_TRY(st,
-           sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
-                    max_rows, n_rows, frontier, block->edge_offsets),
-           done);
+    if (rule->method == SL_SAMPLE_WEIGHTED) {
+        SL_TRY(st,
+               sl_start("sl_sample: degrees", stream, sl_warp_blocks((uint64_t)max_rows + 1), count_positive, *part,
+                        *rule, max_rows, n_rows, frontier, block->edge_offsets),
+               done);
+    } else {
+        SL_TRY(st,
+               sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
+                        max_rows, n_rows, frontier, block->edge_offsets),
+               done);
+    }
     SL_TRY(st, sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets), done);
     SL_TRY(st, read_sizes(&call, n_rows, block->edge_offsets + max_rows), done);
     SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
     SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
+    if (block->edge_weights != nullptr) {
+        SL_TRY(st,
+               sl_start("sl_sample: weights", stream, sl_blocks(call.n_edges), take_weights, call.part, call.n_rows,
+                        call.n_edges, frontier, block->edge_offsets, block->edge_sources, block->edge_weights),
+               done);
+    }
     SL_TRY(st,
            list_sources(&call, block->edge_sources, scratch.as<uint32_t>(), block->request,
                         counts + sl_counts_edges(n_hops, draw->hop),
                         counts + sl_counts_request(n_hops, part->n_parts, draw->hop)),
            done);
-    st = transpose(&call, marks->n_vertices, block->edge_sources, scratch.as<uint32_t>(),
-                   scratch.as<uint32_t>() + call.n_edges, block->back_offsets, block->back_rows);
+    st = transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);
 done:
     return st;
 }

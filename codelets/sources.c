@@ -13,7 +13,7 @@
 /* Whether the rows are bf16; false if there are none. */
 static bool are_bf16(const struct sl_rows *rows)
 {
-    return rows->split.n_chunks > 0 && sl_handle_is_bf16(rows->chunk[0]);
+    return rows->split.n_chunks > 0 && (sl_handle_dtype(rows->chunk[0]) == SL_DTYPE_BF16);
 }
 
 static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_dtype *dtype)
@@ -32,7 +32,7 @@ enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles
     for (uint32_t q = 0; q < x->n_owners; q++) {
         bool there = q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0;
         n += there;
-        n_bf16 += there && sl_handle_is_bf16(x->packed[q].handle);
+        n_bf16 += there && (sl_handle_dtype(x->packed[q].handle) == SL_DTYPE_BF16);
     }
     return check_entries(name, n, n_bf16, dtype);
 }

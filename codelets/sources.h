@@ -71,6 +71,8 @@ struct sl_source_handles {
     /* G slices; empty for own, and for an owner without sources. */
     const struct sl_slice *packed;
     const struct sl_edge_weights *weights; /* NULL: the mean */
+    /* float, by edge of the block (codelets/aggregate.h). NULL: 1. */
+    starpu_data_handle_t edge_weights;
 };
 
 /* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.

@@ -197,8 +197,9 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
             }
         }
     }
-    st = sl_graph_build(a->n_vertices, a->n_edges, a->sources, destinations != NULL ? destinations : a->destinations,
-                        !a->directed, out);
+    st = sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources,
+                                 destinations != NULL ? destinations : a->destinations, a->edge_weights, !a->directed,
+                                 out);
 done:
     sl_free(destinations);
     return st;

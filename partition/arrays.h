@@ -51,6 +51,9 @@ struct sl_arrays {
      * are label sets. */
     uint32_t n_targets;
     const float *targets;
+    /* n_edges weights in the order of the edges, finite, 0 or more; NULL: none. Weights of duplicate edges add up. A
+     * reverse edge that is not listed itself has the weight of its edge. */
+    const float *edge_weights;
 };
 
 struct sl_dataset;

@@ -20,7 +20,8 @@
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
 #define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
-#define CHECK_GRAIN 4096              /* lists that one thread checks at a time */
+#define CHECK_WEIGHTS ((uint64_t)1 << 20)
+#define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
 
 enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
 
@@ -36,6 +37,7 @@ enum section {
     SECTION_VALID,
     SECTION_TEST,
     SECTION_PARTS,
+    SECTION_WEIGHTS,
     N_SECTIONS
 };
 
@@ -205,6 +207,9 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     snprintf(header->split, sizeof header->split, "%s", dataset->split);
     add(draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
     add(draft, SECTION_SOURCES, graph->sources, graph->n_edges, sizeof *graph->sources);
+    if (graph->weights.data != NULL) {
+        add(draft, SECTION_WEIGHTS, graph->weights.data, graph->n_edges, sizeof(float));
+    }
     if (features->offsets == NULL) {
         header->dtype = features->dense.dtype;
         header->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
@@ -239,14 +244,16 @@ static uint64_t sum_of(const struct header *header, enum section section)
 
 static void hash_parts(const struct header *header, uint64_t out[SL_N_DATA_PARTS])
 {
-    const uint64_t graph[] = {sum_of(header, SECTION_OFFSETS), sum_of(header, SECTION_SOURCES)};
+    const uint64_t graph[] = {sum_of(header, SECTION_OFFSETS), sum_of(header, SECTION_SOURCES),
+                              sum_of(header, SECTION_WEIGHTS)};
+    size_t graph_bytes = graph[2] != 0 ? sizeof graph : sizeof graph - sizeof *graph;
     const uint64_t features[] = {header->n_columns, sum_of(header, SECTION_DENSE),
                                  sum_of(header, SECTION_FEATURE_OFFSETS), sum_of(header, SECTION_COLUMNS),
                                  sum_of(header, SECTION_VALUES)};
     const uint64_t labels[] = {sum_of(header, SECTION_TARGETS)};
     const uint64_t split[] = {sum_of(header, SECTION_TRAIN), sum_of(header, SECTION_VALID),
                               sum_of(header, SECTION_TEST)};
-    out[SL_DATA_GRAPH] = sl_checksum(0, graph, sizeof graph);
+    out[SL_DATA_GRAPH] = sl_checksum(0, graph, graph_bytes);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
     if (header->dtype != SL_DTYPE_F32) {
         uint64_t sum = sl_checksum(out[SL_DATA_FEATURES], &header->dtype, sizeof header->dtype);
@@ -379,6 +386,25 @@ static bool lists_fit(struct lists *lists, uint64_t n)
     return !atomic_load(&lists->wrong);
 }
 
+static bool read_weights(const struct reading *file, struct sl_column *out)
+{
+    uint64_t n = file->header.n_edges;
+    const float *weights = section(file, SECTION_WEIGHTS, n, sizeof *weights);
+    bool fits = weights != NULL;
+    for (uint64_t begin = 0; fits && begin < n; begin += CHECK_WEIGHTS) {
+        uint64_t end = sl_min_u64(n, begin + CHECK_WEIGHTS);
+        for (uint64_t e = begin; e < end; e++) {
+            fits &= sl_weight_is_valid(weights[e]);
+        }
+        if (file->low_memory) {
+            sl_file_forget(weights + begin, (end - begin) * sizeof *weights);
+        }
+    }
+    *out = sl_column_take(SL_DTYPE_F32, n, 1, (void *)(uintptr_t)weights);
+    out->hold = SL_HOLD_MAPPED;
+    return fits;
+}
+
 static bool read_graph(const struct reading *file, struct sl_graph *graph)
 {
     const struct header *header = &file->header;
@@ -393,7 +419,7 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
                                .n_edges = header->n_edges,
                                .offsets = (uint64_t *)lists.offsets,
                                .sources = (sl_vertex *)lists.entries};
-    return true;
+    return header->offset[SECTION_WEIGHTS] == 0 || read_weights(file, &graph->weights);
 }
 
 static bool read_features(const struct reading *file, struct sl_features *features)

@@ -194,6 +194,43 @@ fail:
     return st;
 }
 
+static enum sl_status weight_lines(void *context, const struct sl_lines *lines)
+{
+    float *weights = context;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        const char *end = line_end(lines, p, &next);
+        double value = -1;
+        bool is_number = p < end && sl_number_real(p, end, &value) == end;
+        float weight = (float)value;
+        if (!is_number || !sl_weight_is_valid(weight)) {
+            char expected[80];
+            snprintf(expected, sizeof expected, "the weight of edge %llu, a finite number of 0 or more",
+                     (unsigned long long)(lines->first_line + i));
+            return bad_line(lines, i, p, end, expected);
+        }
+        weights[lines->first_line + i] = weight;
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out)
+{
+    float *weights = NULL;
+    char name[NAME_BYTES];
+    enum sl_status st;
+    name_block(path, "edge weights", name);
+    SL_TRY(st, check_length(path, n_edges, sizeof "1\n" - 1), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *weights, name, &weights), fail);
+    SL_TRY(st, read_exactly(path, n_edges, weight_lines, weights), fail);
+    *out = weights;
+    return SL_OK;
+fail:
+    sl_free(weights);
+    return st;
+}
+
 /* Read the class at `p`; -1 if it is unknown. */
 static bool read_label(const char *p, const char *end, int32_t *out)
 {

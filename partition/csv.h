@@ -26,6 +26,9 @@ enum sl_status sl_csv_count_lines(const char *path, uint64_t *out);
 enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
                                  sl_vertex **to_out);
 
+/* Read exactly n_edges lines of one weight each: a finite number, 0 or more. *out gets n_edges weights (sl_free). */
+enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out);
+
 /* Read exactly n_vertices lines of one class each. *out gets n_vertices labels (sl_free). `nan`, -1 and an empty
  * line mean "unknown" and become -1. Classes are below SL_MAX_CLASSES. */
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out);

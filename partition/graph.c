@@ -2,8 +2,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
- * destinations. The lists come out sorted. */
+ * destinations. The lists come out sorted. Weights travel with the edges. The sign bit marks the weight of an added
+ * reverse. */
 #include "partition/graph.h"
+
+#include <math.h>
+#include <string.h>
 
 #include "support/memory.h"
 
@@ -13,6 +17,7 @@ struct edges {
     uint64_t n;
     const sl_vertex *from;
     const sl_vertex *to;
+    const float *weights; /* NULL: none */
     bool reverse;
 };
 
@@ -30,6 +35,12 @@ static enum sl_status check(const struct edges *edges)
         if (edges->from[i] >= n || edges->to[i] >= n) {
             return sl_fail(SL_EINVAL, "graph: edge %llu is %u -> %u, expected ids below %u", (unsigned long long)i,
                            edges->from[i], edges->to[i], n);
+        }
+    }
+    for (uint64_t i = 0; edges->weights != NULL && i < edges->n; i++) {
+        if (!sl_weight_is_valid(edges->weights[i])) {
+            return sl_fail(SL_EINVAL, "graph: edge %llu, %u -> %u, has weight %g; expected a finite number, 0 or more",
+                           (unsigned long long)i, edges->from[i], edges->to[i], (double)edges->weights[i]);
         }
     }
     return SL_OK;
@@ -107,55 +118,179 @@ static uint64_t squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *off
     return kept;
 }
 
+/* ---- Weights ----------------------------------------------------------------------------------------------------- */
+
+/* bucket() of the weights. */
+static void bucket_weights(const struct edges *edges, uint64_t *next, float *bucketed)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        float w = fabsf(edges->weights[i]); /* -0 is 0 */
+        bucketed[next[edges->from[i]]++] = w;
+        if (doubled(edges, i)) {
+            bucketed[next[edges->to[i]]++] = -w;
+        }
+    }
+}
+
+/* append() of the weights. */
+static void append_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations,
+                           const float *bucketed, uint64_t *next, float *weights)
+{
+    uint64_t e = 0;
+    for (uint32_t u = 0; u < n_vertices; u++) {
+        for (; e < ends[u]; e++) {
+            weights[next[destinations[e]]++] = bucketed[e];
+        }
+    }
+}
+
+/* The weight of one edge, from its `n` entries: the sum of the listed weights, or else of the reversed weights. */
+static double sum_duplicates(const float *weights, uint64_t n)
+{
+    double listed = 0;
+    double reversed = 0;
+    bool any_listed = false;
+    for (uint64_t i = 0; i < n; i++) {
+        if (signbit(weights[i])) {
+            reversed -= (double)weights[i];
+        } else {
+            listed += (double)weights[i];
+            any_listed = true;
+        }
+    }
+    return any_listed ? listed : reversed;
+}
+
+/* squeeze() of the weights, before squeeze() itself. */
+static enum sl_status squeeze_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *sources,
+                                      float *weights)
+{
+    uint64_t e = 0;
+    uint64_t kept = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        while (e < ends[v]) {
+            uint64_t first = e;
+            while (e < ends[v] && sources[e] == sources[first]) {
+                e++;
+            }
+            float w = (float)sum_duplicates(weights + first, e - first);
+            if (!sl_weight_is_valid(w)) {
+                return sl_fail(SL_EINVAL, "graph: the weights of %u -> %u, listed %llu times, add up to no float",
+                               sources[first], v, (unsigned long long)(e - first));
+            }
+            weights[kept++] = w;
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- Building ---------------------------------------------------------------------------------------------------- */
+
+/* The lists before duplicates are removed. */
+struct lists {
+    uint64_t *by_source;      /* N + 1: the offsets of the buckets, then their ends */
+    uint64_t *by_destination; /* N + 1: the offsets of the lists, then their ends */
+    sl_vertex *destinations;  /* the buckets */
+    float *bucketed;
+    sl_vertex *sources;
+    float *weights;
+};
+
+static void free_lists(struct lists *lists)
+{
+    sl_free(lists->weights);
+    sl_free(lists->sources);
+    sl_free(lists->bucketed);
+    sl_free(lists->destinations);
+    sl_free(lists->by_destination);
+    sl_free(lists->by_source);
+}
+
+/* Walk the edges twice for weights: the offsets of the buckets and lists are counted anew. */
+static enum sl_status list_weights(const struct edges *edges, struct lists *lists)
+{
+    size_t n_offsets = (size_t)edges->n_vertices + 1;
+    uint64_t total = lists->by_source[edges->n_vertices];
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(total, sizeof *lists->bucketed, "edge weights", &lists->bucketed), done);
+    SL_TRY(st, sl_alloc(total, sizeof *lists->weights, "edge weights", &lists->weights), done);
+    memset(lists->by_source, 0, n_offsets * sizeof *lists->by_source);
+    memset(lists->by_destination, 0, n_offsets * sizeof *lists->by_destination);
+    count(edges, lists->by_source, lists->by_destination);
+    bucket_weights(edges, lists->by_source, lists->bucketed);
+    append_weights(edges->n_vertices, lists->by_source, lists->destinations, lists->bucketed, lists->by_destination,
+                   lists->weights);
+    st = squeeze_weights(edges->n_vertices, lists->by_destination, lists->sources, lists->weights);
+done:
+    return st;
+}
+
+enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                       const float *weights, bool reverse, struct sl_graph *out)
+{
+    *out = (struct sl_graph){0};
+    struct edges edges = {
+        .n_vertices = n_vertices, .n = n, .from = from, .to = to, .weights = weights, .reverse = reverse};
+    struct lists lists = {0};
+    uint64_t *offsets = NULL;
+    enum sl_status st;
+    SL_TRY(st, check(&edges), fail);
+    size_t n_offsets = (size_t)n_vertices + 1;
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_source, "graph offsets", &lists.by_source), fail);
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_destination, "graph offsets", &lists.by_destination), fail);
+    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), fail);
+    count(&edges, lists.by_source, lists.by_destination);
+    uint64_t total = lists.by_source[n_vertices];
+    SL_TRY(st, sl_alloc(total, sizeof *lists.destinations, "graph edges", &lists.destinations), fail);
+    bucket(&edges, lists.by_source, lists.destinations);
+    SL_TRY(st, sl_alloc(total, sizeof *lists.sources, "graph edges", &lists.sources), fail);
+    append(n_vertices, lists.by_source, lists.destinations, lists.by_destination, lists.sources);
+    if (weights != NULL) {
+        SL_TRY(st, list_weights(&edges, &lists), fail);
+        sl_free(lists.bucketed);
+        lists.bucketed = NULL;
+    }
+    sl_free(lists.destinations);
+    lists.destinations = NULL;
+    uint64_t kept = squeeze(n_vertices, lists.by_destination, offsets, lists.sources);
+    if (kept < total) {
+        SL_TRY(st, sl_realloc(&lists.sources, kept, sizeof *lists.sources, "graph edges"), fail);
+    }
+    if (kept < total && weights != NULL) {
+        SL_TRY(st, sl_realloc(&lists.weights, kept, sizeof *lists.weights, "edge weights"), fail);
+    }
+    *out = (struct sl_graph){.n_vertices = n_vertices, .n_edges = kept, .offsets = offsets, .sources = lists.sources};
+    lists.sources = NULL;
+    if (weights != NULL) {
+        out->weights = sl_column_take(SL_DTYPE_F32, kept, 1, lists.weights);
+        lists.weights = NULL;
+    }
+    free_lists(&lists);
+    return SL_OK;
+fail:
+    sl_free(offsets);
+    free_lists(&lists);
+    return st;
+}
+
 enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
                               struct sl_graph *out)
 {
-    *out = (struct sl_graph){0};
-    struct edges edges = {.n_vertices = n_vertices, .n = n, .from = from, .to = to, .reverse = reverse};
-    enum sl_status st;
-    uint64_t *by_source = NULL;
-    uint64_t *by_destination = NULL;
-    uint64_t *offsets = NULL;
-    sl_vertex *destinations = NULL;
-    sl_vertex *sources = NULL;
-    SL_TRY(st, check(&edges), fail);
-    size_t n_offsets = (size_t)n_vertices + 1;
-    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_source, "graph offsets", &by_source), fail);
-    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_destination, "graph offsets", &by_destination), fail);
-    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), fail);
-    count(&edges, by_source, by_destination);
-    uint64_t total = by_source[n_vertices];
-    SL_TRY(st, sl_alloc(total, sizeof *destinations, "graph edges", &destinations), fail);
-    bucket(&edges, by_source, destinations);
-    SL_TRY(st, sl_alloc(total, sizeof *sources, "graph edges", &sources), fail);
-    append(n_vertices, by_source, destinations, by_destination, sources);
-    sl_free(destinations);
-    destinations = NULL;
-    uint64_t kept = squeeze(n_vertices, by_destination, offsets, sources);
-    if (kept < total) {
-        SL_TRY(st, sl_realloc(&sources, kept, sizeof *sources, "graph edges"), fail);
-    }
-    *out = (struct sl_graph){.n_vertices = n_vertices, .n_edges = kept, .offsets = offsets, .sources = sources};
-    sl_free(by_source);
-    sl_free(by_destination);
-    return SL_OK;
-fail:
-    sl_free(sources);
-    sl_free(destinations);
-    sl_free(offsets);
-    sl_free(by_destination);
-    sl_free(by_source);
-    return st;
+    return sl_graph_build_weighted(n_vertices, n, from, to, NULL, reverse, out);
 }
 
 /* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list
  * of each of its sources. */
 static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
 {
+    const float *weights = sl_graph_weights(graph);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             sl_vertex u = graph->sources[e];
             if (next[u] == graph->offsets[u + 1] || graph->sources[next[u]] != v) {
+                return false;
+            }
+            if (weights != NULL && weights[next[u]] != weights[e]) {
                 return false;
             }
             next[u]++;
@@ -206,6 +341,26 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
     *n_out = n;
     *from_out = from;
     *to_out = to;
+    return SL_OK;
+}
+
+enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out)
+{
+    const float *weights = sl_graph_weights(graph);
+    float *listed;
+    uint64_t n = 0;
+    enum sl_status st = sl_alloc(graph->n_edges, sizeof *listed, "edge weights", &listed);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (!once || v <= graph->sources[e]) {
+                listed[n++] = weights[e];
+            }
+        }
+    }
+    *out = listed;
     return SL_OK;
 }
 

@@ -7,6 +7,7 @@
 #ifndef SL_PARTITION_GRAPH_H
 #define SL_PARTITION_GRAPH_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,7 +32,18 @@ struct sl_graph {
 enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
                               struct sl_graph *out);
 
-/* *out: the reverse of every edge is in the graph, too. SL_ENOMEM. */
+/* The same with the weight of each edge: weights[i] belongs to from[i] -> to[i]. NULL: no weights.
+ *
+ * Duplicates. The weight of an edge u -> v is the sum of the weights of all listed u -> v, in the order of the list, in
+ * double, rounded to float at the end. PyG's coalesce and SciPy's sum_duplicates add, too.
+ * Reverses. If the list has only u -> v, then `reverse` gives v -> u the same weight. If the list has both directions,
+ * each direction keeps the sum of its own entries: a list with every edge from both ends does not double.
+ *
+ * SL_EINVAL also: a weight is negative, infinite or nan, or a sum is no float (message: the edge). */
+enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                       const float *weights, bool reverse, struct sl_graph *out);
+
+/* *out: the reverse of every edge is in the graph, too, with the same weight. SL_ENOMEM. */
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 
 /* List the edges; the caller frees both arrays (sl_free). Without `once`: all edges, ordered by destination. With
@@ -40,7 +52,22 @@ enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 
+/* List the weights of the same edges, in the same order. The caller frees the array (sl_free). SL_ENOMEM. */
+enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out);
+
 /* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_graph_free(struct sl_graph *graph);
+
+/* The weights as floats; NULL: the graph has none. */
+static inline const float *sl_graph_weights(const struct sl_graph *graph)
+{
+    return graph->weights.data;
+}
+
+/* True if x can be the weight of an edge: finite and not negative. */
+static inline bool sl_weight_is_valid(float x)
+{
+    return x >= 0 && x <= FLT_MAX;
+}
 
 #endif

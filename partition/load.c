@@ -468,8 +468,10 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
             dataset_of(options), origin->name);
     }
     if (origin->files.unused[0] != '\0') {
-        sl_notify(SL_NOTICE_WARNING, "%s/%s: edge features and weights are not used", origin->folder,
-                  origin->files.unused);
+        sl_notify(
+            SL_NOTICE_WARNING,
+            "%s/%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, .npy)",
+            origin->folder, origin->files.unused);
     }
 }
 
@@ -548,9 +550,13 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
         SL_TRY(st, sl_features_normalize_rows(&raw->features), done);
     }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
-    SL_TRY(st, sl_graph_build(raw->n_vertices, raw->n_edges, raw->from, raw->to, !directed, &out->graph), done);
+    SL_TRY(st,
+           sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, !directed,
+                                   &out->graph),
+           done);
     sl_free(raw->from);
     sl_free(raw->to);
+    sl_column_free(&raw->weights);
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->split, sizeof out->split, "%s", raw->split);
     out->features = raw->features;

@@ -264,8 +264,10 @@ static void put_graph(FILE *stream, const struct sl_graph *graph)
 enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph)
 {
     struct sl_writer writer;
+    struct sl_graph bare = *graph; /* the file gets no weights */
     bool symmetric;
-    enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
+    bare.weights = (struct sl_column){0};
+    enum sl_status st = sl_graph_is_symmetric(&bare, &symmetric);
     if (st == SL_OK && !symmetric) {
         st = sl_fail(SL_EINVAL, "%s: METIS's graphs are undirected, and this one is not; leave --directed away", path);
     }

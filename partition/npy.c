@@ -658,6 +658,48 @@ done:
     return st;
 }
 
+static void to_weights(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (!sl_weight_is_valid(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out)
+{
+    struct sl_npy array;
+    float *weights = NULL;
+    char block[NAME_BYTES];
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    struct conversion conversion = {.array = &array, .step = 1};
+    if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
+                     (unsigned long long)n_edges, (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    name_block(path, name, block);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *weights, block, &weights), free_array);
+    conversion.out = weights;
+    st = convert(path, name, &conversion, n_edges, to_weights, "the weight of an edge, a finite number of 0 or more");
+    if (st == SL_OK) {
+        *out = weights;
+    } else {
+        sl_free(weights);
+    }
+free_array:
+    sl_npy_free(&array);
+    return st;
+}
+
 static uint32_t largest_id(const sl_vertex *ids, uint64_t n, uint32_t at_least)
 {
     for (uint64_t i = 0; i < n; i++) {

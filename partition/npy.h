@@ -72,6 +72,10 @@ enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t li
  * [n_vertices]). out->ids goes to sl_free. */
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out);
 
+/* Read the weights of n_edges edges, of shape [n_edges] or [n_edges, 1]: finite numbers, 0 or more. *out gets n_edges
+ * weights (sl_free). */
+enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out);
+
 /* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If
  * *n_vertices is SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations
  * (sl_free). */

@@ -182,6 +182,7 @@ struct renumbering {
     const uint32_t *parts;
     uint64_t first;         /* id of a loop's first index */
     sl_vertex *sources;     /* lists of the new graph; NULL: the part is not held */
+    float *weights;         /* of the new graph's edges; NULL: none */
     _Atomic uint64_t n_cut; /* edges between parts, so far */
 };
 
@@ -194,6 +195,10 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
     for (uint64_t id = r->first + begin; id < r->first + end; id++) {
         sl_vertex v = partition->dataset_ids[id];
         sl_vertex *list = r->sources == NULL ? NULL : r->sources + partition->graph.offsets[id];
+        if (list != NULL && r->weights != NULL) {
+            memcpy(r->weights + partition->graph.offsets[id], sl_graph_weights(old) + old->offsets[v],
+                   (old->offsets[v + 1] - old->offsets[v]) * sizeof *r->weights);
+        }
         for (uint64_t i = old->offsets[v]; i < old->offsets[v + 1]; i++) {
             sl_vertex u = old->sources[i];
             if (list != NULL) {
@@ -224,7 +229,8 @@ static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_hel
 static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, const bool *held,
                      struct sl_partition *partition)
 {
-    struct renumbering r = {.dataset = dataset, .partition = partition, .parts = parts};
+    struct renumbering r = {
+        .dataset = dataset, .partition = partition, .parts = parts, .weights = partition->graph.weights.data};
     uint64_t n_edges = 0;
     for (uint32_t q = 0; q < partition->n_parts; q++) {
         uint64_t end = partition->first[q + 1];
@@ -306,6 +312,11 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
     SL_TRY(st, sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids), done);
     SL_TRY(st, sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets), done);
     SL_TRY(st, sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources), done);
+    if (graph->weights.data != NULL) {
+        float *weights;
+        SL_TRY(st, sl_alloc(graph->n_edges, sizeof *weights, "edge weights", &weights), done);
+        out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    }
 done:
     return st;
 }

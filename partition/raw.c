@@ -235,6 +235,7 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
             folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "");
         goto done;
     }
+    SL_TRY(st, find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
     SL_TRY(st, find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
     st = find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 done:
@@ -258,16 +259,23 @@ static bool is_edge_table(const char *name)
     return false;
 }
 
-/* Note a table of edge features or weights: there is no reader for it. */
+/* True if the file `name` of the folder raw holds the weights. */
+static bool is_read(const struct sl_raw_files *files, const char *name)
+{
+    const char *path = files->paths[SL_RAW_WEIGHTS];
+    return path != NULL && strcmp(strrchr(path, '/') + 1, name) == 0;
+}
+
+/* Note a table of the edges without a reader. */
 static void note_unused(const char *folder, struct sl_raw_files *files)
 {
-    static const char *const arrays[] = {"edge_feat", "edge_attr", "edge_weight", "edge_type", "edge_reltype"};
+    static const char *const arrays[] = {"edge_feat", "edge_attr", "edge_type", "edge_reltype"};
     const char *binary = files->paths[SL_RAW_BINARY];
     char raw[4096];
     struct dirent *entry;
     DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (is_edge_table(entry->d_name)) {
+        if (is_edge_table(entry->d_name) && !is_read(files, entry->d_name)) {
             snprintf(files->unused, sizeof files->unused, "raw/%.100s", entry->d_name);
         }
     }
@@ -473,6 +481,35 @@ done:
     return st;
 }
 
+/* The file with the weights of the edges, or NULL. */
+static const char *weight_file(const struct sl_raw_files *files)
+{
+    const char *inside = files->paths[SL_RAW_BINARY];
+    if (files->paths[SL_RAW_WEIGHTS] == NULL && inside != NULL && sl_npy_holds(inside, "edge_weight")) {
+        return inside;
+    }
+    return files->paths[SL_RAW_WEIGHTS];
+}
+
+static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = weight_file(files);
+    float *weights;
+    enum sl_status st;
+    if (path == NULL) {
+        return SL_OK;
+    }
+    if (is_binary(path)) {
+        st = sl_npy_read_weights(path, "edge_weight", raw->n_edges, &weights);
+    } else {
+        st = sl_csv_read_weights(path, raw->n_edges, &weights);
+    }
+    if (st == SL_OK) {
+        raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
+    }
+    return st;
+}
+
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *edges = files->paths[SL_RAW_EDGES];
@@ -550,6 +587,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     enum sl_status st;
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, read_graph(files, out), fail);
+    SL_TRY(st, read_weights(files, out), fail);
     SL_TRY(st, read_targets(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);

@@ -7,14 +7,15 @@
  *   raw/edge.csv.gz            source,destination
  *   raw/node-feat.csv.gz       the features of one vertex per line
  *   raw/node-label.csv.gz      the class of one vertex per line; or several numbers, nan if unknown
+ *   raw/edge-weight.csv.gz     the weight of one edge per line, in the order of the edges: finite, 0 or more
  *   raw/num-node-list.csv.gz   N
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
+ * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
  * 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape
  * (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index,
- * node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
+ * edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -58,6 +59,7 @@ enum sl_raw_file {
     SL_RAW_TRAIN,
     SL_RAW_VALID,
     SL_RAW_TEST,
+    SL_RAW_WEIGHTS, /* of the edges */
     SL_RAW_N_FILES
 };
 

@@ -148,6 +148,15 @@ static void put_edges(struct text *text, const struct sl_raw *raw)
     }
 }
 
+static void put_weights(struct text *text, const struct sl_raw *raw)
+{
+    const float *weights = raw->weights.data;
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        put_float(text, weights[e]);
+        put_char(text, '\n');
+    }
+}
+
 static void put_unknown(struct text *text)
 {
     put_char(text, 'n');
@@ -261,6 +270,9 @@ static enum sl_status write_all(const struct sl_raw *raw, const char *folder, st
     SL_TRY(st, write_count(folder, "raw/num-node-list.csv.gz", raw->n_vertices, text), done);
     SL_TRY(st, write_count(folder, "raw/num-edge-list.csv.gz", raw->n_edges, text), done);
     SL_TRY(st, write_table(folder, "raw/edge.csv.gz", raw, put_edges, text), done);
+    if (raw->weights.data != NULL) {
+        SL_TRY(st, write_table(folder, "raw/edge-weight.csv.gz", raw, put_weights, text), done);
+    }
     if (raw->targets.data != NULL) {
         SL_TRY(st, write_table(folder, "raw/node-label.csv.gz", raw, put_targets, text), done);
     }
@@ -299,11 +311,24 @@ enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool direc
                          .valid = dataset->valid,
                          .test = dataset->test};
     memcpy(raw.split, dataset->split, sizeof raw.split);
-    enum sl_status st = sl_graph_list_edges(&dataset->graph, !directed, &raw.n_edges, &raw.from, &raw.to);
-    if (st == SL_OK) {
-        st = sl_raw_write(&raw, folder);
-        sl_free(raw.from);
-        sl_free(raw.to);
+    const struct sl_graph *graph = &dataset->graph;
+    bool once = !directed;
+    float *weights = NULL;
+    enum sl_status st = SL_OK;
+    if (once && graph->weights.data != NULL) {
+        /* If the weights of two directions differ, the list has both. */
+        SL_TRY(st, sl_graph_is_symmetric(graph, &once), done);
     }
+    SL_TRY(st, sl_graph_list_edges(graph, once, &raw.n_edges, &raw.from, &raw.to), done);
+    if (graph->weights.data != NULL) {
+        SL_TRY(st, sl_graph_list_weights(graph, once, &weights), free_edges);
+        raw.weights = sl_column_take(SL_DTYPE_F32, raw.n_edges, 1, weights);
+    }
+    st = sl_raw_write(&raw, folder);
+    sl_free(weights);
+free_edges:
+    sl_free(raw.from);
+    sl_free(raw.to);
+done:
     return st;
 }

@@ -54,20 +54,21 @@ static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
 }
 
 /* A matrix of n_rows rows, in memory for room_rows >= n_rows rows. */
-static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
+static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, enum sl_dtype dtype,
                                       starpu_data_handle_t *out)
 {
     enum sl_status st = check_matrix(n_rows, n_columns);
     if (st == SL_OK) {
-        size_t bytes = room_rows * n_columns * element;
-        starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element, size_class(bytes));
+        size_t bytes = sl_dtype_bytes(dtype, room_rows * n_columns);
+        starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, sl_dtype_size(dtype),
+                                              size_class(bytes));
     }
     return st;
 }
 
-enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype, starpu_data_handle_t *out)
 {
-    return register_matrix(n_rows, n_rows, n_columns, element, out);
+    return register_matrix(n_rows, n_rows, n_columns, dtype, out);
 }
 
 /* Each memory node has its own copy of the handle's shape (the interface). StarPU itself changes ny like this when
@@ -92,9 +93,9 @@ static bool fits(starpu_data_handle_t handle, uint32_t n_rows, size_t row_bytes)
     return handle != NULL && n_rows * row_bytes <= starpu_matrix_get_allocsize(handle);
 }
 
-enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle)
+enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype, starpu_data_handle_t *handle)
 {
-    size_t row_bytes = n_columns * element;
+    size_t row_bytes = sl_dtype_bytes(dtype, n_columns);
     enum sl_status st = check_matrix(n_rows, n_columns);
     if (st == SL_OK && fits(*handle, n_rows, row_bytes)) {
         set_rows(*handle, n_rows);
@@ -103,7 +104,7 @@ enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t ele
     sl_handle_close(*handle);
     *handle = NULL;
     if (st == SL_OK) {
-        st = register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle);
+        st = register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, dtype, handle);
     }
     return st;
 }
@@ -168,12 +169,13 @@ void sl_handle_close(starpu_data_handle_t handle)
 }
 
 /* A matrix over existing memory of n_rows x n_columns elements. */
-static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, size_t element,
+static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                     starpu_data_handle_t *out)
 {
     enum sl_status st = check_matrix(n_rows, n_columns);
     if (st == SL_OK) {
-        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows, element);
+        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
+                                    sl_dtype_size(dtype));
     }
     return st;
 }
@@ -185,7 +187,7 @@ static uint32_t chunk_room(const struct sl_split *split)
 }
 
 /* Register chunks over `memory`, or uninitialised chunks if memory is NULL. */
-static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, char *memory,
+static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype, char *memory,
                                     struct sl_rows *out)
 {
     struct sl_rows rows = {.split = *split, .n_columns = n_columns, .room = split->n_chunks};
@@ -195,10 +197,10 @@ static enum sl_status register_rows(const struct sl_split *split, uint32_t n_col
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
         if (memory == NULL) {
-            SL_TRY(st, register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c]), drop_rows);
+            SL_TRY(st, register_matrix(n, chunk_room(split), n_columns, dtype, &rows.chunk[c]), drop_rows);
         } else {
-            char *first = memory + ((size_t)c << split->shift) * n_columns * element;
-            SL_TRY(st, register_over(first, n, n_columns, element, &rows.chunk[c]), drop_rows);
+            char *first = memory + sl_dtype_bytes(dtype, ((size_t)c << split->shift) * n_columns);
+            SL_TRY(st, register_over(first, n, n_columns, dtype, &rows.chunk[c]), drop_rows);
         }
     }
     *out = rows;
@@ -209,15 +211,16 @@ failed:
     return st;
 }
 
-enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out)
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                                struct sl_rows *out)
 {
-    return register_rows(split, n_columns, element, NULL, out);
+    return register_rows(split, n_columns, dtype, NULL, out);
 }
 
-enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, size_t element, void *memory,
-                                     struct sl_rows *out)
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                                     void *memory, struct sl_rows *out)
 {
-    return register_rows(split, n_columns, element, memory, out);
+    return register_rows(split, n_columns, dtype, memory, out);
 }
 
 void sl_rows_drop(struct sl_rows *rows)
@@ -245,32 +248,33 @@ static enum sl_status make_room(struct sl_rows *rows, uint32_t n_chunks)
 }
 
 /* Reshape a chunk to n_rows rows. A new matrix gets memory for room_rows rows. */
-static enum sl_status reshape_chunk(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
+static enum sl_status reshape_chunk(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, enum sl_dtype dtype,
                                     starpu_data_handle_t *chunk)
 {
     enum sl_status st;
     SL_TRY(st, check_matrix(n_rows, n_columns), done);
-    if (fits(*chunk, n_rows, n_columns * element)) {
+    if (fits(*chunk, n_rows, sl_dtype_bytes(dtype, n_columns))) {
         SL_TRY(st, sl_handle_acquire(*chunk, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
         set_rows(*chunk, n_rows);
         starpu_data_release_on_node(*chunk, STARPU_ACQUIRE_NO_NODE);
     } else {
         sl_handle_drop(chunk);
-        st = register_matrix(n_rows, room_rows, n_columns, element, chunk);
+        st = register_matrix(n_rows, room_rows, n_columns, dtype, chunk);
     }
 done:
     return st;
 }
 
-enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *rows)
+enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                               struct sl_rows *rows)
 {
     uint64_t room_rows = chunk_room(split);
     enum sl_status st = make_room(rows, split->n_chunks);
     if (split->n_chunks == 1) {
-        room_rows = rows_with_spare(split->n_rows, n_columns * element);
+        room_rows = rows_with_spare(split->n_rows, sl_dtype_bytes(dtype, n_columns));
     }
     for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
-        st = reshape_chunk(sl_split_size(split, c), room_rows, n_columns, element, &rows->chunk[c]);
+        st = reshape_chunk(sl_split_size(split, c), room_rows, n_columns, dtype, &rows->chunk[c]);
     }
     if (st == SL_OK) {
         rows->split = *split;
@@ -321,9 +325,20 @@ size_t sl_handle_element(starpu_data_handle_t handle)
     }
 }
 
-bool sl_handle_is_bf16(starpu_data_handle_t handle)
+/* The only place that derives a dtype from a size. */
+static enum sl_dtype dtype_of(size_t element)
 {
-    return sl_handle_element(handle) == sizeof(sl_bf16);
+    switch (element) {
+    case 1: return SL_DTYPE_U8;
+    case 2: return SL_DTYPE_BF16;
+    case 8: return SL_DTYPE_F64;
+    default: return SL_DTYPE_F32;
+    }
+}
+
+enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle)
+{
+    return dtype_of(sl_handle_element(handle));
 }
 
 size_t sl_buffer_element(void *buffer)
@@ -335,9 +350,9 @@ size_t sl_buffer_element(void *buffer)
     }
 }
 
-bool sl_buffer_is_bf16(void *buffer)
+enum sl_dtype sl_buffer_dtype(void *buffer)
 {
-    return sl_buffer_element(buffer) == sizeof(sl_bf16);
+    return dtype_of(sl_buffer_element(buffer));
 }
 
 void *sl_buffer_data(void *buffer)

@@ -62,13 +62,13 @@ struct sl_rows {
 
 /* Register one uninitialised matrix handle per chunk. StarPU allocates memory when a task writes the chunk, rounded
  * up to a size class of an eighth of a power of two. The last of several chunks gets as much memory as the others,
- * so that every step uses blocks of the same sizes. element: bytes of an element: sizeof(sl_real), sizeof(sl_bf16),
- * or 1 for gates. SL_EINVAL: a chunk has 0, 2^32 or more elements. SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
+ * so that every step uses blocks of the same sizes. Gates are SL_DTYPE_U8. SL_EINVAL: a chunk has 0, 2^32 or more elements. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                                struct sl_rows *out);
 
 /* The same over existing rows: memory [n_rows x n_columns] in main memory, which must outlive the handles. */
-enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, size_t element, void *memory,
-                                     struct sl_rows *out);
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                                     void *memory, struct sl_rows *out);
 
 /* Unregister all chunks, kept chunks too, and empty the struct. Does not wait: each chunk goes when the tasks
  * submitted so far have finished. An empty struct is allowed. */
@@ -76,7 +76,7 @@ void sl_rows_drop(struct sl_rows *rows);
 
 /* Register one uninitialised matrix handle [n_rows x n_columns], its memory rounded up to a size class. SL_EINVAL as
  * above. */
-enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out);
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype, starpu_data_handle_t *out);
 
 /* ---- reuse of matrices whose number of rows changes from step to step ----
  *
@@ -90,15 +90,17 @@ enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t el
 /* Give *handle n_rows rows; its columns stay as they were and its contents are lost. No task may use the handle.
  * NULL: register a new handle. If its memory is too small, the handle is registered anew, with an eighth to spare if
  * the result may be kept. SL_EINVAL as above; *handle is then NULL. */
-enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle);
+enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
+                                 starpu_data_handle_t *handle);
 
 /* Keep *handle for the next sl_matrix_reshape; the caller must first wait for the tasks submitted so far. A handle
  * with more than SL_KEPT_BYTES of memory is dropped instead. NULL is allowed. */
 void sl_matrix_keep(starpu_data_handle_t *handle);
 
-/* The same for rows, which are empty or were left by sl_rows_keep. n_columns and element must not change. Waits for
+/* The same for rows, which are empty or were left by sl_rows_keep. n_columns and dtype must not change. Waits for
  * tasks that use a kept chunk. SL_EINVAL as above, SL_ENOMEM, SL_ESTARPU; on failure no chunk is in use. */
-enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *rows);
+enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
+                               struct sl_rows *rows);
 
 /* Keep the chunks for the next sl_rows_reshape; chunks of more than SL_KEPT_BYTES are dropped. Empty rows are
  * allowed. */
@@ -138,10 +140,10 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle);
 /* Bytes of one element. */
 size_t sl_handle_element(starpu_data_handle_t handle);
 
-/* Whether the elements of a handle, or of a buffer inside a task, are bf16 (support/bf16.h): they have two
- * bytes. */
-bool sl_handle_is_bf16(starpu_data_handle_t handle);
-bool sl_buffer_is_bf16(void *buffer);
+/* dtype of the rows of a handle, at submission, or of a buffer inside a task. StarPU knows only the bytes of an
+ * element: 1 is SL_DTYPE_U8, 2 is SL_DTYPE_BF16. */
+enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle);
+enum sl_dtype sl_buffer_dtype(void *buffer);
 
 /* Bytes of one element, data, rows and columns of a buffer, inside a task. */
 size_t sl_buffer_element(void *buffer);
@@ -208,12 +210,6 @@ SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *
         return sl_view_row_bf16(view, i, n_columns);
     }
     return sl_view_row(view, i, n_columns);
-}
-
-/* dtype of a buffer of rows, inside a task. */
-static inline enum sl_dtype sl_buffer_dtype(void *buffer)
-{
-    return sl_buffer_is_bf16(buffer) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
 #endif

@@ -267,10 +267,18 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     out->graph = (struct sl_graph){.n_vertices = n, .n_edges = graph->n_edges};
     out->graph.offsets = need_owned((size_t)n + 1, sizeof *out->graph.offsets);
     out->graph.sources = need_owned(graph->n_edges, sizeof *out->graph.sources);
+    float *weights = NULL;
+    if (graph->weights.data != NULL) {
+        weights = need_owned(graph->n_edges, sizeof *weights);
+        out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    }
     uint64_t e = 0;
     for (id = 0; id < n; id++) {
         sl_vertex v = out->dataset_ids[id];
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
+            if (weights != NULL) {
+                weights[e] = sl_graph_weights(graph)[i];
+            }
             out->graph.sources[e++] = out->new_ids[graph->sources[i]];
         }
         out->graph.offsets[id + 1] = e;

@@ -145,7 +145,13 @@ static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out
         from[e] = (sl_vertex)number(json_array_get(edges, e), 0);
         to[e] = (sl_vertex)number(json_array_get(edges, e), 1);
     }
-    expect_ok(sl_graph_build(n, n_edges, from, to, false, out));
+    json_t *listed = json_object_get(root, "edge_weights");
+    float *weights = need(n_edges, sizeof *weights);
+    for (size_t e = 0; listed != NULL && e < n_edges; e++) {
+        weights[e] = (float)number(listed, e);
+    }
+    expect_ok(sl_graph_build_weighted(n, n_edges, from, to, listed == NULL ? NULL : weights, false, out));
+    free(weights);
     assert_int_equal(out->n_edges, n_edges);
     free(from);
     free(to);

@@ -198,7 +198,8 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     *out = (struct world){.settings = settings};
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
-    expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_element(settings), NULL, &out->shards));
+    expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_dtype(settings), NULL, &out->shards));
+    out->shards.weighs_edges = settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
     if (sl_model_reads_factors(settings)) {
         expect_ok(sl_shards_weigh(dataset, sl_model_kind(settings->model)->layer->sum->factor, &out->shards));
     }

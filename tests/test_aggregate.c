@@ -1318,8 +1318,8 @@ static void submit_forward(const struct group *group, uint32_t hop, const struct
     }
     for (uint32_t p = 0; p < group->n_parts; p++) {
         struct group_handles *pe = &h->pe[p];
-        struct sl_source_handles sources = {group->n_parts, p,          pe->first,  &rows[p],
-                                            pe->inverse,    pe->packed, pe->weights};
+        struct sl_source_handles sources = {group->n_parts, p,          pe->first,   &rows[p],
+                                            pe->inverse,    pe->packed, pe->weights, NULL};
         struct sl_rows out = wrap_rows(h, 1, p, &m->pe[p]);
         wrap_packed(h, group, hop, p, out.n_columns);
         for (uint32_t q = 0; q < group->n_parts; q++) {
@@ -1488,7 +1488,7 @@ static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at
                                     vector_of(frontier, 3, 4), rows_of(ones, 14, 2)};
         struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 2, .chunk = &h[3]};
         struct sl_edge_weights weights = {.factors = h[7], .frontier = h[6], .request = h[5], .scale = 1};
-        struct sl_source_handles sources = {1, 0, first, &x, h[2], &none, weighted ? &weights : NULL};
+        struct sl_source_handles sources = {1, 0, first, &x, h[2], &none, weighted ? &weights : NULL, NULL};
         expect_ok(sl_aggregate_forward_submit(&head, h[0], h[1], 0, UINT64_C(10) << i % 8, &sources, 0, h[4]));
         UNREGISTER(h);
         for (int j = 0; j < 6; j++) {
@@ -1659,7 +1659,7 @@ static void test_outputs_are_written(void **state)
                                  rows_of(data[4], 4, 6),        vector_of(inverse, 6, 4)};
     struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 6, .chunk = &h[X]};
     struct sl_rows gm = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GM]};
-    struct sl_source_handles all = {1, 0, offsets, &x, h[INVERSE], &none, NULL};
+    struct sl_source_handles all = {1, 0, offsets, &x, h[INVERSE], &none, NULL, NULL};
     struct sl_full_sources whole = {.offsets = h[OFFSETS64],
                                     .sources = h[SOURCES],
                                     .first = h[OFFSETS],
@@ -1714,7 +1714,7 @@ static void test_refusals(void **state)
     starpu_data_handle_t handles[2] = {vector_of(index, 4, 4), rows_of(data, 4, 6)};
     struct sl_rows rows = {.split = sl_split_rows(4, 1, 2), .n_columns = 5, .chunk = &handles[1]};
     const struct sl_slice none = {0};
-    struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none, NULL};
+    struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none, NULL, NULL};
     struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles[0], .sent = &none};
     starpu_data_handle_t v = handles[0];
     const struct sl_slice packed = slice_of(handles[1]);

@@ -387,6 +387,29 @@ static int nothing_left(void **state)
     return sl_memory_live() != 0;
 }
 
+/* Weights in both forms of the edges, duplicates added; bad weights are refused with the edge. */
+static void takes_weights(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    float weights[E] = {0};
+    weights[0] = 0.25f;
+    a->edge_weights = weights;
+    a->directed = true;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.weights.n_rows, d->graph.n_edges);
+    for (uint64_t e = d->graph.offsets[w.destinations[0]]; e < d->graph.offsets[w.destinations[0] + 1]; e++) {
+        assert_true(sl_graph_weights(&d->graph)[e] == (d->graph.sources[e] == w.sources[0] ? 0.25f : 0));
+    }
+    sl_dataset_delete(d);
+    weights[E - 1] = NAN;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "has weight nan; expected a finite number, 0 or more");
+    weights[E - 1] = -1;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,7 +420,7 @@ int main(void)
         cmocka_unit_test(takes_names_and_classes), cmocka_unit_test(takes_features),
         cmocka_unit_test(survives_no_memory),      cmocka_unit_test(refuses_sizes),
         cmocka_unit_test(refuses_features),        cmocka_unit_test(takes_narrow_features),
-        cmocka_unit_test(takes_sparse_features),
+        cmocka_unit_test(takes_sparse_features),   cmocka_unit_test(takes_weights),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

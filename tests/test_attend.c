@@ -1045,7 +1045,7 @@ static void test_outputs_are_written(void **state)
                                  rows_of(data[0], 4, 8),        rows_of(data[1], 4, 8),     rows_of(data[2], 4, 8),
                                  rows_of(data[3], 1, 6),        rows_of(data[4], 1, 1),     rows_of(data[5], 1, 6),
                                  rows_of(data[6], 1, 4)};
-    struct sl_block block = {h[OFFSETS], h[SOURCES], h[BACK_OFFSETS], h[BACK_ROWS], NULL, h[INVERSE]};
+    struct sl_block block = {h[OFFSETS], h[SOURCES], h[BACK_OFFSETS], h[BACK_ROWS], NULL, h[INVERSE], NULL, NULL};
     struct sl_rows u = {.split = sl_split_rows(4, 1, 2), .n_columns = 8, .chunk = &h[ROWS]};
     struct sl_rows gz = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GOUT]};
     struct sl_rows sides = {.split = sl_split_rows(1, 1, 2), .n_columns = 4, .chunk = &h[SIDE]};
@@ -1092,7 +1092,7 @@ static void test_refusals(void **state)
     starpu_data_handle_t v = h[VECTOR];
     const struct sl_slice rows = slice_of(h[ROWS]);
     const struct sl_slice narrow = slice_of(h[NARROW]);
-    struct sl_block block = {v, v, v, v, v, v};
+    struct sl_block block = {v, v, v, v, v, v, NULL, NULL};
     struct sl_rows u = {.split = sl_split_rows(4, 1, 2), .n_columns = 8, .chunk = &h[ROWS]};
     struct sl_rows gz = {.split = sl_split_rows(2, 1, 2), .n_columns = 6, .chunk = &h[OUT]};
     struct sl_rows sides = {.split = sl_split_rows(2, 1, 2), .n_columns = 4, .chunk = &h[SIDE]};

@@ -158,14 +158,14 @@ static void check_unwritten(void)
     sl_real *wanted = noisy(OUT_ROWS * F, 1);
     starpu_data_handle_t handles[] = {rows_of(x, OUT_ROWS, F), rows_of(got, OUT_ROWS, F)};
     starpu_data_handle_t fresh;
-    expect_ok(sl_matrix_register(OUT_ROWS, F, sizeof *x, &fresh));
+    expect_ok(sl_matrix_register(OUT_ROWS, F, SL_DTYPE_REAL, &fresh));
     expect_ok(sl_blend_submit(&head, SL_STAGE_DENSE, OUT_ROWS, 1, (struct sl_blend_rows){handles[0], 0}, 0,
                               (struct sl_blend_rows){fresh, 0}));
     expect_ok(sl_blend_clear_submit(&head, SL_STAGE_DENSE, handles[1]));
     expect_ok(sl_blend_submit(&head, SL_STAGE_DENSE, OUT_ROWS, 1, (struct sl_blend_rows){fresh, 0}, 1,
                               (struct sl_blend_rows){handles[1], 0}));
     sl_handle_drop(&fresh);
-    expect_ok(sl_matrix_register(OUT_ROWS, F, sizeof *x, &fresh));
+    expect_ok(sl_matrix_register(OUT_ROWS, F, SL_DTYPE_REAL, &fresh));
     expect_ok(sl_blend_clear_submit(&head, SL_STAGE_DENSE, fresh));
     expect_ok(sl_blend_submit(&head, SL_STAGE_DENSE, OUT_ROWS, 1, (struct sl_blend_rows){fresh, 0}, 1,
                               (struct sl_blend_rows){handles[1], 0}));

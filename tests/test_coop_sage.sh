@@ -177,7 +177,7 @@ said()
 }
 mkdir tables && cp -r made tables/made && printf '1\n' >tables/made/raw/edge_weight.csv
 # shellcheck disable=SC2086
-said '^coop_sage: warning: tables/made/raw/edge_weight.csv: edge features and weights are not used$' ${run/.\/made/made} --data-path tables --epochs 1
+said '^coop_sage: warning: tables/made/raw/edge_weight.csv: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz' ${run/.\/made/made} --data-path tables --epochs 1
 # shellcheck disable=SC2086
 STARLING_BATCHSIZE=7 said '^coop_sage: warning: STARLING_BATCHSIZE is set, .*STARLING_BATCH_SIZE\?$' $run --epochs 1
 # shellcheck disable=SC2086

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "partition/identity.h"
 #include "partition/load.h"
+#include "partition/partition.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
 #include "support/memory.h"
@@ -368,6 +370,117 @@ static void says_what_is_unused(void **state)
     sl_on_notice(NULL);
 }
 
+/* edge.csv.gz has 0,1  1,2  3,2  4,4 with weights 0.5, 2, 0.001, 4. The in-edges: 1->0, 0->1, 2->1, 1->2, 3->2, 2->3,
+ * 4->4. */
+static void assert_weighted(const struct sl_dataset *d, bool directed)
+{
+    static const float both[] = {0.5f, 0.5f, 2, 2, 1e-3f, 1e-3f, 4};
+    static const float one[] = {0.5f, 2, 1e-3f, 4};
+    const size_t bytes = directed ? sizeof one : sizeof both;
+    assert_int_equal(d->graph.n_edges, bytes / sizeof *both);
+    assert_non_null(sl_graph_weights(&d->graph));
+    assert_memory_equal(sl_graph_weights(&d->graph), directed ? one : both, bytes);
+}
+
+/* Weights from each kind of file, from the cache, in a partition, and written again. */
+static void reads_weights(void **state)
+{
+    (void)state;
+    static const char npy[] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }";
+    static const float weights[4] = {0.5f, 2, 1e-3f, 4};
+    char array[128 + sizeof weights];
+    struct sl_dataset_options options = small_options();
+    struct sl_dataset d;
+    struct sl_identity plain;
+    struct sl_identity weighted;
+    put_small_dataset("small");
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_null(sl_graph_weights(&d.graph));
+    sl_dataset_identify(&d, &plain);
+    sl_dataset_free(&d);
+    memset(array, ' ', 128);
+    memcpy(array, npy, sizeof npy - 1);
+    array[127] = '\n';
+    memcpy(array + 128, weights, sizeof weights);
+    static const char *const names[] = {"small/raw/edge-weight.npy", "small/raw/edge-weight.csv",
+                                        "small/raw/edge-weight.csv.gz"};
+    for (int i = 0; i < 3; i++) { /* the later names come first, if there are several */
+        if (i == 0) {
+            put_bytes(names[i], (const unsigned char *)array, sizeof array);
+        } else if (i == 1) {
+            put_text(names[i], "0.5\n2\n1e-3\n4\n");
+        } else {
+            put_gzip(names[i], "0.5\n2.0\n0.001\n4\n\n");
+        }
+        options.cache = in_folder("weighted-cache");
+        for (int k = 0; k < 4; k++) { /* from the files, from the cache, with little memory, and without a cache */
+            options.low_memory = k == 2;
+            options.cache = k == 3 ? "none" : options.cache;
+            n_warnings = 0;
+            sl_on_notice(note);
+            assert_survives_no_memory(sl_dataset_load(&options, &d));
+            sl_on_notice(NULL);
+            assert_int_equal(n_warnings, 0);
+            assert_weighted(&d, false);
+            sl_dataset_identify(&d, &weighted);
+            assert_string_not_equal(weighted.text[SL_DATA_GRAPH], plain.text[SL_DATA_GRAPH]);
+            sl_dataset_free(&d);
+        }
+        options.low_memory = false;
+        if (i < 2) {
+            assert_int_equal(remove(in_folder(names[i])), 0);
+        }
+    }
+    assert_ok(sl_dataset_load(&options, &d));
+    struct sl_partition partition;
+    assert_survives_no_memory(sl_partition_make(&d, SL_PARTITION_RANDOM, 3, 1, NULL, &partition));
+    for (sl_vertex v = 0; v < 6; v++) {
+        uint64_t from = partition.graph.offsets[partition.new_ids[v]];
+        uint64_t n = d.graph.offsets[v + 1] - d.graph.offsets[v];
+        assert_memory_equal(sl_graph_weights(&partition.graph) + from, sl_graph_weights(&d.graph) + d.graph.offsets[v],
+                            n * sizeof(float));
+    }
+    sl_partition_free(&partition);
+    for (int directed = 0; directed < 2; directed++) {
+        assert_ok(sl_raw_write_dataset(&d, directed, in_folder("again")));
+        options.dataset = "again";
+        options.directed = directed;
+        struct sl_dataset again;
+        assert_ok(sl_dataset_load(&options, &again));
+        assert_weighted(&again, false); /* with --directed the file lists both directions */
+        sl_dataset_free(&again);
+    }
+    sl_dataset_free(&d);
+    options = small_options();
+    options.directed = true;
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_weighted(&d, true);
+    sl_dataset_free(&d);
+}
+
+static void refuses_bad_weights(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"1\n1\n-2\n1\n", "edge-weight.csv:3: expected the weight of edge 2, a finite number of 0 or more, found '-2'"},
+        {"1\nnan\n1\n1\n", ":2: expected the weight of edge 1"},
+        {"inf\n1\n1\n1\n", ":1: expected the weight of edge 0"},
+        {"1\n1e39\n1\n1\n", ":2: expected the weight of edge 1"},
+        {"1\n1\n1\n", "expected 4 lines, found 3"},
+        {"1\n1\n1\n1\n1\n", ":5: expected 4 lines, found more"},
+        {"1\n1,1\n1\n1\n", ":2: expected the weight of edge 1"},
+        {"1\n\n1\n1\n", ":2: expected the weight of edge 1"},
+    };
+    struct sl_dataset_options options = small_options();
+    struct sl_dataset d;
+    put_small_dataset("small");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put_text("small/raw/edge-weight.csv", bad[i][0]);
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, bad[i][1]);
+    }
+    assert_int_equal(remove(in_folder("small/raw/edge-weight.csv")), 0);
+}
+
 static void refuses_what_no_memory_holds(void **state)
 {
     (void)state;
@@ -527,7 +640,7 @@ static void damages_cure(void **state)
     options.cache = place;
     assert_false(from_cache(&options));
     snprintf(command, sizeof command,
-             "for f in %s/cache/*.slc; do printf x | dd of=$f bs=1 seek=900 conv=notrunc 2>/dev/null; done", folder);
+             "for f in %s/cache/*.slc; do printf x | dd of=$f bs=1 seek=962 conv=notrunc 2>/dev/null; done", folder);
     assert_int_equal(system(command), 0);
     assert_false(from_cache(&options));
     assert_true(from_cache(&options));
@@ -735,26 +848,17 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(makes_nothing_up),
-        with_folder(says_what_is_synthetic),
-        with_folder(says_what_a_file_is),
-        with_folder(counts_by_itself),
-        with_folder(serves_inference),
-        with_folder(says_what_is_unused),
-        with_folder(refuses_what_no_memory_holds),
-        with_folder(loads_the_small_one),
-        with_folder(survives_no_memory),
-        with_folder(says_where_it_looked),
-        with_folder(chooses_the_split),
-        with_folder(chooses_the_features),
-        with_folder(refuses_bad_files),
-        with_folder(caches_what_it_read),
-        with_folder(damages_cure),
-        with_folder(places_the_cache),
-        with_folder(writes_what_it_reads),
-        with_folder(writes_datasets),
-        cmocka_unit_test(real_datasets),
-        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
+        with_folder(makes_nothing_up),     with_folder(says_what_is_synthetic),
+        with_folder(says_what_a_file_is),  with_folder(counts_by_itself),
+        with_folder(serves_inference),     with_folder(says_what_is_unused),
+        with_folder(refuses_bad_weights),  with_folder(refuses_what_no_memory_holds),
+        with_folder(loads_the_small_one),  with_folder(survives_no_memory),
+        with_folder(says_where_it_looked), with_folder(chooses_the_split),
+        with_folder(chooses_the_features), with_folder(refuses_bad_files),
+        with_folder(caches_what_it_read),  with_folder(damages_cure),
+        with_folder(places_the_cache),     with_folder(writes_what_it_reads),
+        with_folder(writes_datasets),      with_folder(reads_weights),
+        cmocka_unit_test(real_datasets),   with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

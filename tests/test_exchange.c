@@ -761,6 +761,7 @@ static void open_piped(const struct sl_partition *partition, uint32_t p, starpu_
     pe->counts = pool_vector(sl_counts_size(2, PARTS), 4, &pe->counts_data);
     for (int hop = 0; hop < 2; hop++) {
         struct sl_block *block = &pe->block[hop];
+        *block = (struct sl_block){0};
         block->edge_offsets = pool_vector(n_part + 1, 4, NULL);
         block->edge_sources = pool_vector(ROOM, 4, NULL);
         block->back_offsets = pool_vector(n + 1, 4, NULL);

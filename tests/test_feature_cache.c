@@ -106,7 +106,8 @@ static void test_need(void **state)
     (void)state;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL,
+                             &shards));
     struct sl_gpu_need one = sl_memory_need_gpu(&settings, &shards, 1);
     struct sl_gpu_need two = sl_memory_need_gpu(&settings, &shards, 2);
     struct sl_gpu_need four = sl_memory_need_gpu(&settings, &shards, 4);
@@ -213,7 +214,8 @@ static void test_too_many_rows(void **state)
     make_settings(2, 2, &settings);
     settings.epochs = 1;
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL,
+                             &shards));
     struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
     settings.feature_cache = 0; /* a part has half of 3000 */
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &small, &shards, 0, &cache), SL_ENOMEM);
@@ -242,7 +244,8 @@ static void test_more_gpus(void **state)
     }
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL,
+                             &shards));
     struct sl_gpu_need need_of_four = sl_memory_need_gpu(&settings, &shards, 4);
     sl_shards_close(&shards);
     sl_settings_free(&settings);
@@ -296,7 +299,8 @@ static void test_unlocked_table(void **state)
     make_settings(2, 2, &settings);
     settings.feature_cache = 10;
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, sizeof(sl_real), NULL, &shards));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL,
+                             &shards));
     expect_ok(sl_run_init(&run_here));
     run_here.n_gpus = 1;
     run_here.gpu_bytes = 100 * GB;

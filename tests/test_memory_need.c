@@ -94,7 +94,7 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     const char *name = sl_model_kind(model)->name;
     expect_between(name, v->name, "training", trained, terms.rows + terms.exchange + terms.partials);
     expect_between(name, v->name, "evaluation", evaluated, terms.evaluation);
-    uint64_t row = sl_settings_row_element(&settings) * v->n_columns;
+    uint64_t row = sl_dtype_bytes(sl_settings_row_dtype(&settings), v->n_columns);
     uint64_t data = 4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : row) * 3000;
     assert_true(terms.data > data);
     assert_true(sl_memory_need(&settings, dataset, &of) >

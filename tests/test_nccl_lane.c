@@ -247,10 +247,11 @@ static void stop(struct sl_nccl_lane *lane)
 
 enum { ROWS = 9, COLUMNS = 33 };
 
-/* Numbers of so many bytes go once round all GPUs, twice, each move a task that waits for the one before; beside it
+/* Numbers of a dtype go once round all GPUs, twice, each move a task that waits for the one before; beside it
  * one that goes nowhere. */
-static void check_round(uint32_t n, size_t element)
+static void check_round(uint32_t n, enum sl_dtype dtype)
 {
+    const size_t element = sl_dtype_size(dtype);
     struct sl_nccl_lane lane;
     sl_real *first = noisy((size_t)ROWS * COLUMNS, 7);
     sl_real *last = poisoned((size_t)ROWS * COLUMNS);
@@ -259,7 +260,7 @@ static void check_round(uint32_t n, size_t element)
     handle[0] = matrix_of(first, ROWS, COLUMNS, element);
     handle[2 * n] = matrix_of(last, ROWS, COLUMNS, element);
     for (uint32_t k = 1; k < 2 * n; k++) {
-        expect_ok(sl_matrix_register(ROWS, COLUMNS, element, &handle[k]));
+        expect_ok(sl_matrix_register(ROWS, COLUMNS, dtype, &handle[k]));
     }
     for (uint32_t k = 0; k < 2 * n; k++) {
         struct sl_nccl_lane_move move = {k % n, (k + 1) % n, handle[k], handle[k + 1]};
@@ -342,8 +343,8 @@ static void test_tasks(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
-        check_round(gpu_counts[i], sizeof(sl_real));
-        check_round(gpu_counts[i], sizeof(sl_bf16));
+        check_round(gpu_counts[i], SL_DTYPE_REAL);
+        check_round(gpu_counts[i], SL_DTYPE_BF16);
         check_all_to_all(gpu_counts[i]);
         check_sum_task(gpu_counts[i]);
     }

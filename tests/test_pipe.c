@@ -38,7 +38,9 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->partition.n_pieces = n_chunks;
     b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
     memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
-    expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
+    expect_ok(
+        sl_shards_open(dataset, &b->partition, SL_FEATURES_AS_THEY_ARE, sl_settings_row_dtype(s), NULL, &b->shards));
+    b->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
     expect_ok(sl_shards_weigh(dataset, sl_model_kind(s->model)->layer->sum->factor, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
@@ -99,6 +101,9 @@ static void settings_of(json_t *root, struct sl_settings *out)
     option_of(options, "alpha", &out->alpha);
     option_of(options, "lam", &out->lambda);
     out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
+    if (json_object_get(root, "edge_weights") != NULL) {
+        out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
+    }
     out->dropout = 0;
     out->lr = json_number_value(member(member(root, "adam"), "lr"));
     out->weight_decay = 0;
@@ -171,7 +176,7 @@ static void expect_history(json_t *wanted, struct bench *b, uint32_t layer)
         }
         assert_int_equal(rows->split.n_chunks, 1);
         assert_int_equal(starpu_data_acquire(rows->chunk[0], STARPU_R), 0);
-        assert_int_equal(sl_handle_element(rows->chunk[0]), sl_settings_row_element(&b->settings));
+        assert_int_equal(sl_handle_dtype(rows->chunk[0]), sl_settings_row_dtype(&b->settings));
         enum sl_dtype of = precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
         const void *x = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t c = 0; c < rows->n_columns; c++) {
@@ -349,6 +354,18 @@ static void test_gin(void **state)
     check_case("pipe_gin_w2");
 }
 
+/* --edge-weights factor: tests/reference/weighted.py. */
+static void test_edge_weights(void **state)
+{
+    (void)state;
+    check_case("weighted_pipe_sage_w1");
+    check_case("weighted_pipe_gcn_w1");
+    check_case("weighted_pipe_gcn_w2");
+    check_case("weighted_pipe_gcnii_w2");
+    check_case("weighted_pipe_resgcn_w2");
+    check_case("weighted_pipe_gin_w2");
+}
+
 static void test_bf16(void **state)
 {
     needs_bf16();
@@ -519,11 +536,11 @@ static void test_initial_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn),        cmocka_unit_test(test_sage),
-                                       cmocka_unit_test(test_gcnii),      cmocka_unit_test(test_resgcn),
-                                       cmocka_unit_test(test_gin),        cmocka_unit_test(test_deal),
-                                       cmocka_unit_test(test_stages_cut), cmocka_unit_test(test_initial_rows),
-                                       cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
-                                       cmocka_unit_test(test_measure)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gcn),        cmocka_unit_test(test_sage),         cmocka_unit_test(test_gcnii),
+        cmocka_unit_test(test_resgcn),     cmocka_unit_test(test_gin),          cmocka_unit_test(test_deal),
+        cmocka_unit_test(test_stages_cut), cmocka_unit_test(test_initial_rows), cmocka_unit_test(test_edge_weights),
+        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
+        cmocka_unit_test(test_measure)};
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -384,7 +384,7 @@ static void test_steady(void **state)
     for (uint32_t i = 0; i < 8; i++) {
         struct sl_adam adam = adam_of(&settings, i);
         starpu_data_handle_t loss;
-        expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+        expect_ok(sl_matrix_register(1, 1, SL_DTYPE_F64, &loss));
         expect_ok(sl_step_compute(w.steps, 0, &adam, loss, &sizes));
         starpu_data_unregister_no_coherency(loss);
         starpu_task_wait_for_all();

@@ -1003,9 +1003,9 @@ static void test_refused(void **state)
     (void)state;
     expect_ok(sl_run_init(&own_run));
     struct sl_task_args own = {.run = &own_run};
-    expect_ok(sl_matrix_register(4, 3, sizeof(sl_real), &x));
-    expect_ok(sl_matrix_register(3, 2, sizeof(sl_real), &w));
-    expect_ok(sl_matrix_register(4, 2, sizeof(sl_bf16), &z));
+    expect_ok(sl_matrix_register(4, 3, SL_DTYPE_REAL, &x));
+    expect_ok(sl_matrix_register(3, 2, SL_DTYPE_REAL, &w));
+    expect_ok(sl_matrix_register(4, 2, SL_DTYPE_BF16, &z));
     assert_int_equal(sl_dense_forward_submit(&own, x, 0, w, NULL, 0, z), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "bf16"));
     sl_handle_close(x);
@@ -1027,7 +1027,7 @@ static void test_mixtures(void **state)
         enum sl_dtype dtype;
         enum sl_status wanted = k == 0 || k == 3 ? SL_OK : SL_EINVAL;
         for (int q = 0; q < 2; q++) {
-            expect_ok(sl_rows_register(&split, 2, k >> q & 1 ? sizeof(sl_bf16) : sizeof(sl_real), &rows[q]));
+            expect_ok(sl_rows_register(&split, 2, k >> q & 1 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, &rows[q]));
         }
         packed[1] = (struct sl_slice){rows[1].chunk[0], 0, 3};
         assert_int_equal(sl_parts_dtype("a sum", 2, rows, &dtype), wanted);

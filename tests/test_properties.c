@@ -531,8 +531,8 @@ static void test_feature_cache(void **state)
     settings.feature_cache = 10;
     w = (struct world){.settings = &settings};
     expect_ok(sl_settings_check(&settings));
-    expect_ok(
-        sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, sizeof(sl_real), NULL, &w.shards));
+    expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL,
+                             NULL, &w.shards));
     expect_ok(sl_run_init(&w.run));
     w.plan = sl_plan_make(&settings, w.shards.n_train);
     assert_int_equal(sl_feature_cache_open(&settings, &w.plan, &w.run, &w.shards, 0, &cache), SL_EINVAL);

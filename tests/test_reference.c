@@ -126,6 +126,9 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->norm = norm == NULL                                    ? SL_NORM_NONE
                 : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
                                                                 : SL_NORM_BATCH;
+    if (json_object_get(root, "edge_weights") != NULL) {
+        out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
+    }
     out->residual = json_is_true(json_object_get(options, "residual"));
     out->dropout = 0;
     out->sampler = SL_SAMPLER_FULL;
@@ -283,6 +286,19 @@ static void test_gin(void **state)
     check_file("gin3_layernorm_residual");
 }
 
+/* --edge-weights factor: tests/reference/weighted.py. */
+static void test_edge_weights(void **state)
+{
+    (void)state;
+    check_file("weighted_sage2");
+    check_file("weighted_sage3_layernorm_residual");
+    check_file("weighted_gcn3");
+    check_file("weighted_gcnii6");
+    check_file("weighted_resgcn6");
+    check_file("weighted_gin2");
+    check_file("weighted_gin3_layernorm_residual");
+}
+
 static void test_gat(void **state)
 {
     (void)state;
@@ -323,9 +339,16 @@ static void test_measure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),   cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_layer_norm_residual),
-        cmocka_unit_test(test_gcn),     cmocka_unit_test(test_gcnii),      cmocka_unit_test(test_resgcn),
-        cmocka_unit_test(test_gin),     cmocka_unit_test(test_gat),        cmocka_unit_test(test_gat_layer_norm),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_layer_norm_residual),
+        cmocka_unit_test(test_gcn),
+        cmocka_unit_test(test_gcnii),
+        cmocka_unit_test(test_resgcn),
+        cmocka_unit_test(test_gin),
+        cmocka_unit_test(test_gat),
+        cmocka_unit_test(test_gat_layer_norm),
+        cmocka_unit_test(test_edge_weights),
         cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
         cmocka_unit_test(test_measure),
     };

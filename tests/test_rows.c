@@ -69,7 +69,7 @@ static void test_size_classes(void **state)
     (void)state;
     for (uint32_t n = 1; n < 3000; n += 1 + n / 7) {
         starpu_data_handle_t handle;
-        expect_ok(sl_matrix_register(n, 13, sizeof(sl_real), &handle));
+        expect_ok(sl_matrix_register(n, 13, SL_DTYPE_REAL, &handle));
         size_t exact = (size_t)n * 13 * sizeof(sl_real);
         size_t taken = starpu_matrix_get_allocsize(handle);
         assert_in_range(taken, exact, exact + exact / 8);
@@ -91,14 +91,15 @@ static void test_sizes_that_do_not_fit(void **state)
 {
     (void)state;
     starpu_data_handle_t handle = NULL;
-    assert_int_equal(sl_matrix_register(65536, 65537, 4, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(65536, 65537, SL_DTYPE_F32, &handle), SL_EINVAL);
     expect_message(sl_message(), "65536", "65537");
-    assert_int_equal(sl_matrix_register(65536, 65536, 4, &handle), SL_EINVAL);
-    assert_int_equal(sl_matrix_register(UINT32_MAX, UINT32_MAX, 8, &handle), SL_EINVAL);
-    assert_int_equal(sl_matrix_register(0, 5, 4, &handle), SL_EINVAL);
-    assert_int_equal(sl_matrix_register(5, 0, 4, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(65536, 65536, SL_DTYPE_F32, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(UINT32_MAX, UINT32_MAX, SL_DTYPE_F64, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(0, 5, SL_DTYPE_F32, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(5, 0, SL_DTYPE_F32, &handle), SL_EINVAL);
     assert_null(handle);
-    expect_ok(sl_matrix_register(65535, 65537, 1, &handle)); /* 2^32 - 1; nothing is allocated before a task writes */
+    expect_ok(sl_matrix_register(65535, 65537, SL_DTYPE_U8,
+                                 &handle)); /* 2^32 - 1; nothing is allocated before a task writes */
     sl_handle_drop(&handle);
 }
 
@@ -110,10 +111,10 @@ static void test_rows_without_memory(void **state)
     struct sl_rows rows;
     long live = sl_memory_live();
     sl_memory_ration(0);
-    assert_int_equal(sl_rows_register(&split, 3, sizeof(sl_real), &rows), SL_ENOMEM);
+    assert_int_equal(sl_rows_register(&split, 3, SL_DTYPE_REAL, &rows), SL_ENOMEM);
     sl_memory_ration(-1);
     assert_null(rows.chunk);
-    assert_int_equal(sl_rows_register(&huge, 3, sizeof(sl_real), &rows), SL_EINVAL);
+    assert_int_equal(sl_rows_register(&huge, 3, SL_DTYPE_REAL, &rows), SL_EINVAL);
     assert_null(rows.chunk);
     sl_rows_drop(&rows);
     assert_int_equal(sl_memory_live(), live);
@@ -130,7 +131,7 @@ static void test_rows_over_memory(void **state)
     for (int i = 0; i < N * F; i++) {
         memory[i] = (sl_real)i;
     }
-    expect_ok(sl_rows_register_over(&split, F, sizeof *memory, memory, &rows));
+    expect_ok(sl_rows_register_over(&split, F, SL_DTYPE_REAL, memory, &rows));
     assert_true(rows.split.n_chunks > 1 && rows.n_columns == F);
     for (uint32_t c = 0; c < split.n_chunks; c++) {
         assert_int_equal(sl_handle_rows(rows.chunk[c]), sl_split_size(&split, c));
@@ -144,7 +145,7 @@ static void test_rows_over_memory(void **state)
         assert_true(memory[i] == (sl_real)i);
     }
     struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
-    assert_int_equal(sl_rows_register_over(&huge, F, sizeof *memory, memory, &rows), SL_EINVAL);
+    assert_int_equal(sl_rows_register_over(&huge, F, SL_DTYPE_REAL, memory, &rows), SL_EINVAL);
     assert_null(rows.chunk);
 }
 
@@ -154,13 +155,13 @@ static void test_reshape(void **state)
     (void)state;
     enum { F = 7 };
     starpu_data_handle_t handle = NULL;
-    expect_ok(sl_matrix_reshape(80, F, sizeof(sl_real), &handle));
+    expect_ok(sl_matrix_reshape(80, F, SL_DTYPE_REAL, &handle));
     starpu_data_handle_t first = handle;
     size_t room = starpu_matrix_get_allocsize(handle);
     assert_in_range(room, 90 * F * sizeof(sl_real), 80 * F * sizeof(sl_real) * 4 / 3);
     const uint32_t rows[] = {1, 90, 80, (uint32_t)(room / (F * sizeof(sl_real)))};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        expect_ok(sl_matrix_reshape(rows[i], F, sizeof(sl_real), &handle));
+        expect_ok(sl_matrix_reshape(rows[i], F, SL_DTYPE_REAL, &handle));
         assert_ptr_equal(handle, first);
         assert_int_equal(sl_handle_rows(handle), rows[i]);
         assert_int_equal(sl_handle_columns(handle), F);
@@ -169,14 +170,14 @@ static void test_reshape(void **state)
             assert_int_equal(sl_buffer_rows(starpu_data_get_interface_on_node(handle, node)), rows[i]);
         }
     }
-    expect_ok(sl_matrix_reshape(rows[3] + 1, F, sizeof(sl_real), &handle));
+    expect_ok(sl_matrix_reshape(rows[3] + 1, F, SL_DTYPE_REAL, &handle));
     assert_int_equal(sl_handle_rows(handle), rows[3] + 1);
     assert_true(starpu_matrix_get_allocsize(handle) > room);
-    assert_int_equal(sl_matrix_reshape(0, F, sizeof(sl_real), &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_reshape(0, F, SL_DTYPE_REAL, &handle), SL_EINVAL);
     assert_null(handle);
-    assert_int_equal(sl_matrix_reshape(65536, 65537, 4, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_reshape(65536, 65537, SL_DTYPE_F32, &handle), SL_EINVAL);
     assert_null(handle);
-    expect_ok(sl_matrix_reshape(UINT32_MAX, 1, 1, &handle));
+    expect_ok(sl_matrix_reshape(UINT32_MAX, 1, SL_DTYPE_U8, &handle));
     assert_true(starpu_matrix_get_allocsize(handle) > UINT32_MAX);
     sl_handle_drop(&handle);
 }
@@ -188,8 +189,8 @@ static void test_keep(void **state)
     starpu_data_handle_t large = NULL;
     sl_matrix_keep(&small);
     assert_null(small);
-    expect_ok(sl_matrix_register(SL_KEPT_BYTES / sizeof(sl_real), 1, sizeof(sl_real), &small));
-    expect_ok(sl_matrix_register(SL_KEPT_BYTES / sizeof(sl_real) + 1, 1, sizeof(sl_real), &large));
+    expect_ok(sl_matrix_register(SL_KEPT_BYTES / sizeof(sl_real), 1, SL_DTYPE_REAL, &small));
+    expect_ok(sl_matrix_register(SL_KEPT_BYTES / sizeof(sl_real) + 1, 1, SL_DTYPE_REAL, &large));
     sl_matrix_keep(&small);
     sl_matrix_keep(&large);
     assert_non_null(small);
@@ -221,7 +222,7 @@ static void test_rows_again(void **state)
     struct sl_rows rows = {0};
     struct sl_split split = sl_split_rows(256, MOST, 5);
     sl_rows_keep(&rows);
-    expect_ok(sl_rows_reshape(&split, F, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_reshape(&split, F, SL_DTYPE_REAL, &rows));
     expect_chunks(&rows, &split, F);
     assert_int_equal(split.n_chunks, MOST);
     memcpy(first, rows.chunk, sizeof first);
@@ -229,13 +230,13 @@ static void test_rows_again(void **state)
         sl_rows_keep(&rows);
         assert_int_equal(rows.split.n_chunks, 0);
         split = sl_split_rows(sizes[i], MOST, 5);
-        expect_ok(sl_rows_reshape(&split, F, sizeof(sl_real), &rows));
+        expect_ok(sl_rows_reshape(&split, F, SL_DTYPE_REAL, &rows));
         expect_chunks(&rows, &split, F);
         assert_memory_equal(rows.chunk, first, sizeof first);
     }
     sl_rows_keep(&rows);
     split = sl_split_rows(400, MOST, 5); /* 64 rows a chunk, where there is room for 32 */
-    expect_ok(sl_rows_reshape(&split, F, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_reshape(&split, F, SL_DTYPE_REAL, &rows));
     expect_chunks(&rows, &split, F);
     for (uint32_t c = 0; c < split.n_chunks; c++) { /* the last one is short, but may not stay so */
         assert_true(starpu_matrix_get_allocsize(rows.chunk[c]) >=
@@ -254,13 +255,13 @@ static void test_rows_to_spare(void **state)
     for (uint32_t n = 80; n <= 90; n++) {
         struct sl_split split = sl_split_rows(n, 1, 3);
         starpu_data_handle_t before = n == 80 ? NULL : rows.chunk[0];
-        expect_ok(sl_rows_reshape(&split, 5, 1, &rows));
+        expect_ok(sl_rows_reshape(&split, 5, SL_DTYPE_U8, &rows));
         assert_true(before == NULL || before == rows.chunk[0]);
         assert_true(starpu_matrix_get_allocsize(rows.chunk[0]) >= 90 * 5);
         sl_rows_keep(&rows);
     }
     struct sl_split split = sl_split_rows(many, 1, 3);
-    expect_ok(sl_rows_reshape(&split, 1, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_reshape(&split, 1, SL_DTYPE_REAL, &rows));
     assert_int_equal(sl_handle_rows(rows.chunk[0]), many);
     assert_in_range(starpu_matrix_get_allocsize(rows.chunk[0]), many * sizeof(sl_real), SL_KEPT_BYTES * 9 / 8);
     sl_rows_keep(&rows);
@@ -277,14 +278,14 @@ static void test_rows_again_refused(void **state)
     struct sl_split small = sl_split_rows(30, 3, 2);
     struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
     sl_memory_ration(0);
-    assert_int_equal(sl_rows_reshape(&small, 3, sizeof(sl_real), &rows), SL_ENOMEM);
+    assert_int_equal(sl_rows_reshape(&small, 3, SL_DTYPE_REAL, &rows), SL_ENOMEM);
     sl_memory_ration(-1);
     assert_int_equal(rows.split.n_chunks, 0);
-    expect_ok(sl_rows_reshape(&small, 3, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_reshape(&small, 3, SL_DTYPE_REAL, &rows));
     sl_rows_keep(&rows);
-    assert_int_equal(sl_rows_reshape(&huge, 3, sizeof(sl_real), &rows), SL_EINVAL);
+    assert_int_equal(sl_rows_reshape(&huge, 3, SL_DTYPE_REAL, &rows), SL_EINVAL);
     assert_int_equal(rows.split.n_chunks, 0);
-    expect_ok(sl_rows_reshape(&small, 3, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_reshape(&small, 3, SL_DTYPE_REAL, &rows));
     expect_chunks(&rows, &small, 3);
     sl_rows_drop(&rows);
     assert_int_equal(sl_memory_live(), live);
@@ -296,7 +297,7 @@ static void test_no_rows(void **state)
     struct sl_split split = sl_split_rows(0, 4, 3);
     struct sl_rows rows;
     assert_int_equal(split.n_chunks, 0);
-    expect_ok(sl_rows_register(&split, 3, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_register(&split, 3, SL_DTYPE_REAL, &rows));
     sl_rows_drop(&rows);
     assert_null(rows.chunk);
     sl_rows_drop(&rows);
@@ -373,7 +374,7 @@ static void test_chunks_are_one_matrix(void **state)
     for (uint32_t i = 0; i < ROWS; i++) {
         index[i] = (i * 20 + 3) % ROWS;
     }
-    expect_ok(sl_rows_register(&split, COLUMNS, sizeof(sl_real), &rows));
+    expect_ok(sl_rows_register(&split, COLUMNS, SL_DTYPE_REAL, &rows));
     for (uint32_t c = 0; c < split.n_chunks; c++) {
         struct stamp_args args = {.head = head, .row0 = c << split.shift};
         sl_task_begin(&task, &stamp_op);
@@ -430,7 +431,7 @@ static void test_rows_wait(void **state)
     atomic_store(&n_done, 0);
     for (uint32_t i = 0; i < 6; i++) {
         struct sl_split split = sl_split_rows(40 - 5 * i, 1, 2);
-        expect_ok(sl_rows_reshape(&split, 3, sizeof(sl_real), &rows));
+        expect_ok(sl_rows_reshape(&split, 3, SL_DTYPE_REAL, &rows));
         assert_int_equal(atomic_load(&n_done), 3 * i);
         submit_slow(STARPU_W, rows.chunk[0]);
         submit_slow(STARPU_R, rows.chunk[0]);
@@ -460,7 +461,7 @@ static void test_reshaped_in_tasks(void **state)
         for (uint32_t r = 0; r < n; r++) {
             index[r] = n - 1 - r;
         }
-        expect_ok(sl_matrix_reshape(n, COLUMNS, sizeof(sl_real), &handle));
+        expect_ok(sl_matrix_reshape(n, COLUMNS, SL_DTYPE_REAL, &handle));
         first = i == 0 ? handle : first;
         assert_ptr_equal(handle, first);
         sl_task_begin(&task, &stamp_op);

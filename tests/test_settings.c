@@ -406,7 +406,7 @@ static void the_precision_is_checked(void **state)
     struct sl_settings *pipe;
     set(s, "precision", "bf16");
     assert_int_equal(sl_settings_check(s), SL_OK);
-    assert_true(sl_settings_row_element(s) == 2);
+    assert_true(sl_settings_row_dtype(s) == SL_DTYPE_BF16);
     set(s, "gpus", "2");
     assert_int_equal(sl_settings_check(s), SL_OK);
     set(s, "gpus", "0");
@@ -420,7 +420,7 @@ static void the_precision_is_checked(void **state)
     assert_int_equal(sl_settings_check(s), SL_OK);
     set(s, "precision", "float");
     assert_int_equal(sl_settings_check(s), SL_OK);
-    assert_true(sl_settings_row_element(s) == sizeof(sl_real));
+    assert_true(sl_settings_row_dtype(s) == SL_DTYPE_REAL);
     assert_int_equal(sl_settings_new_pipe(&pipe), SL_OK);
     set(pipe, "precision", "tf32");
     set(pipe, "gpus", "0");

@@ -30,7 +30,7 @@ static void check_placement(bool dense)
         parts[v] = v % 3 + (v % 3 > 0); /* 0, 2, 3: part 1 is empty, and nothing of it is ever refused */
     }
     make_partition(&dataset.graph, N_PARTS, parts, &partition);
-    expect_ok(sl_shards_open(&dataset, &partition, dense, sizeof(sl_real), NULL, &shards));
+    expect_ok(sl_shards_open(&dataset, &partition, dense, SL_DTYPE_REAL, NULL, &shards));
     assert_int_equal(shards.is_sparse, !dense);
     uint32_t n_ranges = dense ? 4 : 5; /* offsets, sources, labels, and the features in one array or two */
     expect_ok(sl_shards_place(&shards, 1, true, &n_refused));
@@ -65,7 +65,7 @@ static void test_fullest_rows(void **state)
         most[parts[v]] = n > most[parts[v]] ? n : most[parts[v]];
     }
     make_partition(&dataset.graph, N_PARTS, parts, &partition);
-    expect_ok(sl_shards_open(&dataset, &partition, false, sizeof(sl_real), NULL, &shards));
+    expect_ok(sl_shards_open(&dataset, &partition, SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL, &shards));
     for (uint32_t q = 0; q < N_PARTS; q++) {
         assert_int_equal(shards.part[q].sparse.max_row, most[q]);
     }
@@ -114,7 +114,7 @@ static void test_held(void **state)
         dataset.features.offsets[v + 1] = v + 1;
     }
     expect_ok(sl_partition_make(&dataset, SL_PARTITION_NONE, 2, 1, NULL, &partition));
-    expect_ok(sl_shards_open(&dataset, &partition, false, sizeof(sl_real), held, &shards));
+    expect_ok(sl_shards_open(&dataset, &partition, SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, held, &shards));
     const uint64_t *offsets = shards.sparse_offsets;
     assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
     assert_int_equal(count_touched(offsets + N_LARGE / 2 + 2, offsets + N_LARGE + 2), 0);
@@ -172,7 +172,7 @@ static void test_pin(void **state)
     refuses = every_third;
     for (n_wishes = 0; n_wishes < 3; n_wishes += 2) { /* the third wish is refused, then the first */
         uint32_t before = n_wishes;
-        expect_ok(sl_shards_open(&dataset, &partition, true, sizeof(sl_real), NULL, &shards));
+        expect_ok(sl_shards_open(&dataset, &partition, SL_FEATURES_DENSE, SL_DTYPE_REAL, NULL, &shards));
         assert_int_equal(n_locked, 0); /* not without being asked */
         uint32_t n_refused = sl_shards_pin(&shards);
         assert_int_equal(n_wishes - before, 1); /* the features alone have a MiB */

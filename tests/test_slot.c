@@ -25,7 +25,7 @@ static void open_data(enum graph_kind kind, uint32_t n_parts, struct data *data)
     struct graph_shape shape = {.kind = kind, .n_vertices = 180};
     make_dataset(&shape, &data->dataset);
     make_uneven_partition(&data->dataset.graph, n_parts, 3, 4, &data->partition); /* part 2 is empty */
-    expect_ok(sl_shards_open(&data->dataset, &data->partition, true, sizeof(sl_real), NULL, &data->shards));
+    expect_ok(sl_shards_open(&data->dataset, &data->partition, SL_FEATURES_DENSE, SL_DTYPE_REAL, NULL, &data->shards));
 }
 
 static void close_data(struct data *data)

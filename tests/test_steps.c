@@ -96,23 +96,23 @@ static void test_partials(void **state)
     open_world(false, &settings, 1, &d, &w);
     struct sl_partials *list = &w.steps->losses;
     assert_int_equal(list->room, settings.pes * settings.chunks);
-    assert_int_equal(sl_partials_next(list, 0, 1, sizeof(double), &first[0]), SL_EINVAL);
+    assert_int_equal(sl_partials_next(list, 0, 1, SL_DTYPE_F64, &first[0]), SL_EINVAL);
     assert_int_equal(list->n, 0);
     for (int i = 0; i < 3; i++) {
-        expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &first[i]));
+        expect_ok(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &first[i]));
         assert_int_equal(sl_handle_rows(first[i]), 2);
         assert_int_equal(sl_handle_columns(first[i]), 5);
         assert_int_equal(sl_handle_element(first[i]), sizeof(double));
     }
     sl_step_drop(w.steps);
     for (int i = 0; i < 3; i++) {
-        expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &again));
+        expect_ok(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &again));
         assert_ptr_equal(again, first[i]);
     }
     while (list->n < list->room) {
-        expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &again));
+        expect_ok(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &again));
     }
-    assert_int_equal(sl_partials_next(list, 2, 5, sizeof(double), &again), SL_EINTERNAL);
+    assert_int_equal(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &again), SL_EINTERNAL);
     expect_message(sl_message(), "12", "partials");
     close_world(&settings, &d, &w);
 }
@@ -181,7 +181,7 @@ static void test_handles_are_kept(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         struct sl_adam adam = adam_of(&settings, i);
         starpu_data_handle_t loss;
-        expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+        expect_ok(sl_matrix_register(1, 1, SL_DTYPE_F64, &loss));
         expect_ok(sl_step_compute(w.steps, 0, &adam, loss, &sizes));
         starpu_data_unregister_no_coherency(loss);
         starpu_task_wait_for_all();
@@ -218,7 +218,7 @@ static void check_gathered(double input_dropout, uint32_t hidden, uint32_t featu
     settings.feature_cache = feature_cache;
     world_open(&d, &settings, 1, &w);
     struct sl_adam adam = adam_of(&settings, 0);
-    expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+    expect_ok(sl_matrix_register(1, 1, SL_DTYPE_F64, &loss));
     expect_ok(sl_step_submit(w.steps, 0, &adam, loss, &sizes));
     starpu_data_unregister_no_coherency(loss);
     starpu_task_wait_for_all();
@@ -296,7 +296,7 @@ static void check_sizes(bool sparse)
     expect_ok(sl_step_sample(w.steps, 0)); /* permute; seed; sample and merge, hop by hop */
     assert_int_equal(n_submitted, 1 + watched.n * (1 + 2 * w.plan.n_layers + sparse));
     struct sl_adam adam = adam_of(&settings, 0);
-    expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+    expect_ok(sl_matrix_register(1, 1, SL_DTYPE_F64, &loss));
     expect_ok(sl_step_submit(w.steps, 0, &adam, loss, &sizes));
     starpu_data_unregister_no_coherency(loss);
     starpu_task_wait_for_all();

@@ -127,7 +127,7 @@ static enum sl_status carry_rows(struct sl_transport *transport, const struct sl
                          parcel->from, parcel->to);
     enum sl_status st = SL_OK;
     if (from != to && to == transport->plan->rank) {
-        SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->element, parcel->room), done);
+        SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->dtype, parcel->room), done);
         *parcel->handle = *parcel->room;
     }
     st = carry(transport, from, to, *parcel->handle, tag);
@@ -219,7 +219,7 @@ typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, c
 struct chain {
     struct sl_rank_range ranks, to;
     const struct sl_transport_turns *turns;
-    size_t element;
+    enum sl_dtype dtype;
     starpu_data_handle_t *so_far; /* handle kept for the run; NULL before first use */
     int64_t tag;                  /* tag of the partial result; the result has tag + 1 */
     add_submit *add;
@@ -258,8 +258,7 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
     bool final = rank == last && turn + 1 == n_turns(chain);
     enum sl_status st = SL_OK;
     if (!first && *chain->so_far == NULL) {
-        SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->element, chain->so_far),
-               done);
+        SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->dtype, chain->so_far), done);
     }
     if (!first) {
         uint32_t before = rank == chain->ranks.begin ? last : rank - 1;
@@ -301,7 +300,7 @@ static enum sl_status sum(struct sl_transport *transport, const struct sl_task_a
     struct chain chain = {.ranks = request->ranks,
                           .to = request->ranks,
                           .turns = request->turns,
-                          .element = sizeof(sl_real),
+                          .dtype = SL_DTYPE_REAL,
                           .so_far = &m->so_far[request->parameter * transport->plan->n_replicas + request->replica],
                           .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica),
                           .add = sl_reduce_submit};
@@ -342,7 +341,7 @@ static enum sl_status loss(struct sl_transport *transport, const struct sl_task_
     struct chain chain = {.ranks = losses->ranks,
                           .to = {0, transport->plan->n_ranks},
                           .turns = losses->turns,
-                          .element = sizeof(double),
+                          .dtype = SL_DTYPE_F64,
                           .so_far = &((struct mpi *)transport->own)->loss_so_far[losses->number],
                           .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number),
                           .add = losses->watched ? add_watched : add_losses};

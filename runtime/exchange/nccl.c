@@ -90,10 +90,9 @@ static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel 
     if (from == to) {
         return SL_OK;
     }
-    SL_TRY(
-        st,
-        sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_element(packed), parcel->room),
-        done);
+    SL_TRY(st,
+           sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_dtype(packed), parcel->room),
+           done);
     n->moves[(*n_moves)++] = (struct sl_nccl_lane_move){from, to, packed, *parcel->room};
     *parcel->handle = *parcel->room;
 done:
@@ -130,7 +129,7 @@ static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct
         at_home.pe = sl_home_first_pe(&transport->plan->homes, gpu);
         if (share[gpu] == NULL) {
             SL_TRY(st,
-                   sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), sizeof(sl_real),
+                   sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), SL_DTYPE_REAL,
                                       &share[gpu]),
                    done);
         }

@@ -42,7 +42,7 @@ struct sl_parcel {
      * (sl_matrix_reshape, sl_matrix_keep). May be NULL at first. */
     starpu_data_handle_t *room;
     uint32_t n_rows, n_columns; /* shape of the matrix */
-    size_t element;             /* bytes of an element */
+    enum sl_dtype dtype;
 };
 
 /* Kinds of shared buffers. */

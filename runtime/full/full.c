@@ -52,7 +52,7 @@ static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_halo *halo = lp->pass->shards->halo;
     const struct sl_halo_layer layer = {
-        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .element = lp->pass->shards->row_element};
+        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .dtype = lp->pass->shards->row_dtype};
     uint32_t slice = lp->columns.first / layer.width;
     enum sl_status st = SL_OK;
     if (halo != NULL) {
@@ -84,7 +84,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
                                     .sources = part->graph.sources,
                                     .first = shards->first,
                                     .n_parts = shards->n_parts,
-                                    .first_id = part->first};
+                                    .first_id = part->first,
+                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL};
     if (halo != NULL) {
         edges.first = halo->first_handle;
         edges.first_id = halo->first[q];
@@ -139,7 +140,7 @@ static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_ro
                                           .scale = shards->features.scale,
                                           .first = part->first,
                                           .frontier = shards->ids};
-    enum sl_status st = sl_rows_register(split, shards->n_features, shards->row_element, out);
+    enum sl_status st = sl_rows_register(split, shards->n_features, shards->row_dtype, out);
     for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
         st = sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]);
     }

@@ -304,7 +304,7 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
             sl_handle_drop(piece);
         }
         if (*piece == NULL) {
-            SL_TRY(st, sl_matrix_register(n, layer->width, layer->element, piece), done);
+            SL_TRY(st, sl_matrix_register(n, layer->width, layer->dtype, piece), done);
         }
         SL_TRY(st, sl_halo_pack_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece), done);
         int64_t tag = tag_of(layer, slice, list->part, list->rank, c);
@@ -351,7 +351,7 @@ enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
     if (slice == 0) {
-        SL_TRY(st, sl_rows_reshape(&pieces, layer->width, layer->element, rows), done);
+        SL_TRY(st, sl_rows_reshape(&pieces, layer->width, layer->dtype, rows), done);
     }
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
         SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, slice, q, halo->rank, c)), done);

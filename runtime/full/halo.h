@@ -105,8 +105,7 @@ struct sl_halo_layer {
     uint32_t width;
     /* At most SL_HALO_SLICES. The last slice has `width` columns too; its rows may end in zeros. */
     uint32_t n_slices;
-    /* Bytes of a number. */
-    size_t element;
+    enum sl_dtype dtype;
     /* Messages of the backward pass. */
     bool back;
     /* Messages of a second pass that runs while messages of the first pass are in flight. */

@@ -127,14 +127,14 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
-/* Bytes of an entry of the rows that travel: of features, if the first layer reads them in place. */
-static size_t travelling_element(const struct sl_layer_pass *lp, uint32_t p, bool back)
+/* The dtype of the rows that travel: of features, if the first layer reads them in place. */
+static enum sl_dtype travelling_dtype(const struct sl_layer_pass *lp, uint32_t p, bool back)
 {
     const struct sl_shards *shards = steps_of(lp)->shards;
     if (!back && lp->i == 0 && sl_step_in_place(steps_of(lp), p)) {
-        return sl_dtype_size(shards->features.dtype);
+        return shards->features.dtype;
     }
-    return shards->row_element;
+    return shards->row_dtype;
 }
 
 /* Shape the matrix that the teams of PE p and owner q exchange, if any. */
@@ -148,7 +148,7 @@ static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint
     enum sl_status st = SL_OK;
     if (n_rows > 0) {
         SL_TRY(st, sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept), done);
-        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, travelling_element(lp, p, back), kept), done);
+        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, travelling_dtype(lp, p, back), kept), done);
         *pair_handle(lp, back, p, q) = *kept;
     }
 done:
@@ -216,7 +216,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
                                .n_columns = sl_layer_pass_order(lp)->travels,
-                               .element = travelling_element(lp, p, back)};
+                               .dtype = travelling_dtype(lp, p, back)};
     }
 }
 
@@ -307,7 +307,8 @@ static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint3
                                       .rows = own_rows(lp, p),
                                       .inverse = block_of(lp, p)->inverse,
                                       .packed = packed,
-                                      .weights = weights};
+                                      .weights = weights,
+                                      .edge_weights = block_of(lp, p)->edge_weights};
 }
 
 /* Estimated number of sampled edges into chunk c: its share of the block's edges. */
@@ -417,7 +418,7 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
                                    .sent = sent,
                                    .weights = weights_of(lp, p, &weights)};
     uint32_t width = sl_layer_pass_order(lp)->travels;
-    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width, sizeof(sl_real), out), done);
+    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width, SL_DTYPE_REAL, out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
         SL_TRY(st, lp->layer->kind->sum->accumulate(lp, &shares, c, row, out->chunk[c]), done);

@@ -36,7 +36,7 @@ static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
     const uint32_t *counts = s->pe[p].counts;
     uint64_t n;
     if (!s->shards->is_sparse) {
-        return (uint64_t)counts[sl_counts_rows(s->plan->n_layers)] * s->shards->n_features * s->shards->row_element;
+        return (uint64_t)counts[sl_counts_rows(s->plan->n_layers)] * sl_feature_row_bytes(&s->shards->features);
     }
     memcpy(&n, counts + sl_counts_nonzeros(s->plan->n_layers, s->plan->n_parts), sizeof n);
     return n * (sizeof(float) + sizeof(uint32_t));
@@ -51,7 +51,7 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         const struct sl_layer *layer = layer_of_hop(s, hop);
-        uint64_t row = s->shards->row_element * layer->training.travels;
+        uint64_t row = sl_dtype_bytes(s->shards->row_dtype, layer->training.travels);
         const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];

@@ -249,7 +249,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .dropout = s->settings->input_dropout,
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
-        SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_element, &pe->features), done);
+        SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_dtype, &pe->features), done);
         if (hot != NULL) {
             SL_TRY(st, update_cache(s, &head, hot), done);
         }
@@ -275,10 +275,10 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         struct sl_objective_rows rows = {
             .targets = part->targets, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
         head = sl_step_head(s, step, p, 0);
-        SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
+        SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
-            SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
+            SL_TRY(st, sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share), done);
             rows.z = last[SL_ROWS_Z].chunk[c];
             rows.row0 = c << split->shift;
             SL_TRY(st,

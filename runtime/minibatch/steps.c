@@ -17,7 +17,11 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
                                                     [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
                                                     [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
     uint32_t fanout = s->settings->fanout[s->plan->n_layers - 1 - hop];
-    return (struct sl_sample_rule){.method = fanout == SL_FANOUT_ALL ? SL_SAMPLE_FULL : methods[s->settings->sampler],
+    enum sl_sample_method method = fanout == SL_FANOUT_ALL ? SL_SAMPLE_FULL : methods[s->settings->sampler];
+    if (s->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY) {
+        method = SL_SAMPLE_WEIGHTED; /* also of all in-neighbours: edges of weight 0 are never drawn */
+    }
+    return (struct sl_sample_rule){.method = method,
                                    .fanout = fanout,
                                    .layer_dependency = s->settings->layer_dependency,
                                    .kappa = s->settings->kappa};
@@ -258,6 +262,8 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                              struct sl_steps *out)
 {
     const struct sl_plan *plan = work->plan;
+    const bool by_keys =
+        work->settings->sampler == SL_SAMPLER_LABOR || work->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     enum sl_status st;
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;
@@ -270,7 +276,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                                          .transport = work->transport};
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
-    if (work->settings->sampler == SL_SAMPLER_LABOR) {
+    if (by_keys) {
         for (uint32_t hop = 0; hop < plan->n_layers; hop++) {
             if (work->settings->fanout[hop] != SL_FANOUT_ALL && work->settings->fanout[hop] > out->max_fanout) {
                 out->max_fanout = work->settings->fanout[hop];

@@ -27,12 +27,12 @@ static bool trains_group(const struct sl_layer_pass *lp, uint32_t r)
 }
 
 /* Register a matrix of two rows, which is kept for the run, unless it is registered. */
-static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, starpu_data_handle_t *handle)
+static enum sl_status keep_pair(const struct sl_layer_pass *lp, enum sl_dtype dtype, starpu_data_handle_t *handle)
 {
     if (*handle != NULL) {
         return SL_OK;
     }
-    return sl_matrix_register(2, lp->layer->n_out, element, handle);
+    return sl_matrix_register(2, lp->layer->n_out, dtype, handle);
 }
 
 /* The split of PE p's rows of the output level. Also known for remote PEs. */
@@ -78,7 +78,7 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
             group->n_rows[lp->i] += batch->chunk_rows[batch->moments.n];
-            SL_TRY(st, sl_partials_next(&batch->moments, 2, width, sizeof(double), &pair), done);
+            SL_TRY(st, sl_partials_next(&batch->moments, 2, width, SL_DTYPE_F64, &pair), done);
             if (sl_plan_here(lp->pass->plan, p)) {
                 SL_TRY(st, sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair),
                        done);
@@ -88,8 +88,8 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
     }
     if (batch->moments.n > first && trains_group(lp, r)) {
         head = sl_layer_pass_head(lp, pes.first);
-        SL_TRY(st, keep_pair(lp, sizeof(sl_real), &group->statistics[lp->i]), done);
-        SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, sizeof(double), &pair), done);
+        SL_TRY(st, keep_pair(lp, SL_DTYPE_REAL, &group->statistics[lp->i]), done);
+        SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, SL_DTYPE_F64, &pair), done);
         SL_TRY(st,
                sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
                                          batch->chunk_rows + first, group->statistics[lp->i], pair),
@@ -128,7 +128,7 @@ static enum sl_status fixed_statistics(const struct sl_layer_pass *lp)
     struct sl_task_args head = sl_layer_pass_head(lp, 0);
     starpu_data_handle_t *statistics = &lp->pass->group[0].statistics[lp->i];
     enum sl_status st;
-    SL_TRY(st, keep_pair(lp, sizeof(sl_real), statistics), done);
+    SL_TRY(st, keep_pair(lp, SL_DTYPE_REAL, statistics), done);
     st = sl_batchnorm_fixed_submit(&head, lp->layer->running_handle, *statistics);
 done:
     return st;
@@ -292,7 +292,7 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
     sums->n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
         for (uint32_t c = 0; c < split_of(lp, p)->n_chunks; c++) {
-            SL_TRY(st, sl_partials_next(sums, 2, lp->layer->n_out, sizeof(double), &partial), done);
+            SL_TRY(st, sl_partials_next(sums, 2, lp->layer->n_out, SL_DTYPE_F64, &partial), done);
             if (sl_plan_here(lp->pass->plan, p)) {
                 SL_TRY(st, chunk_sums(lp, p, c, partial), done);
             }
@@ -303,7 +303,7 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
         goto done;
     }
     head = sl_layer_pass_head(lp, pes.first);
-    SL_TRY(st, keep_pair(lp, sizeof(double), sum), done);
+    SL_TRY(st, keep_pair(lp, SL_DTYPE_F64, sum), done);
     st = sl_batchnorm_sum_submit(&head, sums->n - first, sums->handle + first, *sum);
 done:
     return st;

@@ -88,8 +88,8 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     const uint32_t level = layer->level;
     const uint32_t n = layer->n_heads;
     sl_declare_projected(layer, SL_UNTIL_BACKWARD, order);
-    order->row[SL_ROWS_SCALES] = (struct sl_layer_row){level, n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
-    order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_ROW_REAL, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_SCALES] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
 }
 
 /* The last layer has one head. */

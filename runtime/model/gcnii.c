@@ -98,7 +98,7 @@ static enum sl_status open_initial(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_rows *g = &pe->layer[0][SL_ROWS_GINITIAL];
     uint32_t level = lp->pass->model->layer[0].level;
     enum sl_status st;
-    SL_TRY(st, sl_rows_reshape(&pe->split[level], lp->layer->n_in, sizeof(sl_real), g), done);
+    SL_TRY(st, sl_rows_reshape(&pe->split[level], lp->layer->n_in, SL_DTYPE_REAL, g), done);
     for (uint32_t c = 0; c < g->split.n_chunks; c++) {
         SL_TRY(st, sl_blend_clear_submit(&head, SL_STAGE_BACKWARD, g->chunk[c]), done);
     }

@@ -85,25 +85,6 @@ enum sl_role {
     SL_ROWS_GINPUT
 };
 
-enum sl_row_dtype {
-    /* sl_real: rows that tasks add to, rows before an activation, and gradients. */
-    SL_ROW_REAL,
-    /* The dtype of the features (--precision): rows that products or other PEs read. */
-    SL_ROW_STORED,
-    /* A byte: gates. */
-    SL_ROW_BYTE
-};
-
-/* Bytes of a number. stored: of SL_ROW_STORED. */
-static inline size_t sl_row_bytes(enum sl_row_dtype dtype, size_t stored)
-{
-    switch (dtype) {
-    case SL_ROW_STORED: return stored;
-    case SL_ROW_BYTE: return 1;
-    default: return sizeof(sl_real);
-    }
-}
-
 /* When rows die in training. */
 enum sl_row_end {
     /* With the layer's forward pass. */
@@ -118,7 +99,7 @@ enum sl_row_end {
 /* The rows of a role. width 0: the layer has no such rows. */
 struct sl_layer_row {
     uint32_t level, width;
-    enum sl_row_dtype dtype;
+    enum sl_dtype dtype;
     enum sl_row_end end;
 };
 
@@ -255,6 +236,9 @@ struct sl_layer {
     /* The output has no dropout, because later layers need the plain output. */
     bool keeps;
     struct sl_layer_order training, evaluation;
+    /* The dtype of rows that products or other PEs read, as of the features (--precision). Rows before an activation,
+     * rows that tasks add to, and gradients are sl_real; gates are bytes. */
+    enum sl_dtype stored;
     /* GCNII's beta. */
     double identity;
     /* GIN's epsilon is trained. */

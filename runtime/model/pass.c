@@ -90,15 +90,14 @@ enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, e
     const struct sl_layer_row *row = sl_layer_pass_row(lp, role);
     const struct sl_split *split = &lp->pass->pe[p].split[row->level];
     struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
-    size_t element = sl_row_bytes(row->dtype, lp->pass->shards->row_element);
     if (lp->pass->keeps) {
-        return sl_rows_reshape(split, row->width, element, rows);
+        return sl_rows_reshape(split, row->width, row->dtype, rows);
     }
     bool there = rows->chunk != NULL; /* the layer runs again */
     if (there) {
         return SL_OK;
     }
-    return sl_rows_register(split, row->width, element, rows);
+    return sl_rows_register(split, row->width, row->dtype, rows);
 }
 
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
@@ -134,7 +133,7 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
     const struct sl_parameter *shape = &lp->layer->parameter[parameter];
     const uint32_t n_runs = lp->pass->runs == NULL ? 1 : lp->pass->runs[p].n;
     return sl_partials_next(lp->pass->source->partials(lp, p, parameter), n_runs * shape->n_rows, shape->n_columns,
-                            sizeof(sl_real), out);
+                            SL_DTYPE_REAL, out);
 }
 
 /* Whether a bias's gradient is wanted and may be other than zero. */
@@ -250,7 +249,7 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
     if (lp->i > 0) {
-        SL_TRY(st, sl_rows_reshape(&gy->split, lp->layer->n_in, sizeof(sl_real), sl_layer_pass_input_gradient(lp, p)),
+        SL_TRY(st, sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_input_gradient(lp, p)),
                done);
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {

@@ -50,9 +50,9 @@ struct sl_sum_shares {
 /* Submissions are local, from one thread, in order. They return SL_EINVAL, SL_ESTARPU or SL_ENOMEM on failure. */
 struct sl_sum_kind {
     const char *name;
-    /* f of a vertex (codelets/aggregate.h). in_degree: in-neighbours without the vertex itself. NULL: the sum over a
-     * minibatch or over whole parts reads no vertex factors. */
-    double (*factor)(uint64_t in_degree);
+    /* f of a vertex (codelets/aggregate.h). in_degree: in-neighbours without the vertex itself, or the sum of the weights
+     * of their edges. NULL: the sum over a minibatch or over whole parts reads no vertex factors. */
+    double (*factor)(double in_degree);
     /* The weights along in-edges and out-edges of graph chunks (runtime/pipe). */
     enum sl_pull_weights pull, pull_back;
     /* The sum can read the part's feature table in place of gathered rows. */
@@ -61,6 +61,8 @@ struct sl_sum_kind {
     bool rereads;
     /* A column of the result depends on other columns of the rows. */
     bool whole_rows;
+    /* The sum can multiply by the weights of edges (--edge-weights factor). */
+    bool weighs_edges;
 
     /* Sum over a minibatch's block: out = sum if beta is 0, out += sum if beta is 1. */
     enum sl_status (*forward)(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,

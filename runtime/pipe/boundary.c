@@ -107,7 +107,8 @@ static enum sl_status number_neighbours(const struct sl_graph *graph, const uint
 }
 
 /* In-neighbours of the inner vertices. Boundary vertices get empty lists. */
-static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *place, struct sl_pipe_boundary *b)
+static enum sl_status list_inner(const struct sl_graph *graph, const float *weights, const uint32_t *place,
+                                 struct sl_pipe_boundary *b)
 {
     uint64_t n = 0;
     enum sl_status st;
@@ -120,7 +121,14 @@ static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *p
     }
     b->inner_offsets[graph->n_vertices] = n;
     SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_sources, "neighbours within chunks", &b->inner_sources), done);
+    if (weights != NULL) {
+        SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_weights, "weights within chunks", &b->inner_weights), done);
+    }
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        if (weights != NULL) {
+            memcpy(b->inner_weights + b->inner_offsets[v], weights + graph->offsets[v],
+                   (b->inner_offsets[v + 1] - b->inner_offsets[v]) * sizeof *weights);
+        }
         memcpy(b->inner_sources + b->inner_offsets[v], graph->sources + graph->offsets[v],
                (b->inner_offsets[v + 1] - b->inner_offsets[v]) * sizeof *b->inner_sources);
     }
@@ -133,7 +141,7 @@ done:
 static struct sl_pipe_lists renumbered(const struct sl_pipe_lists *lists, const sl_vertex *numbers)
 {
     return (struct sl_pipe_lists){lists->offsets, sl_pipe_readable(numbers, lists->n_edges, sizeof *numbers),
-                                  lists->n_edges};
+                                  lists->n_edges, lists->weights};
 }
 
 static struct sl_pipe_lists inner_lists(const struct sl_pipe_boundary *b, const struct sl_shard *part)
@@ -142,7 +150,8 @@ static struct sl_pipe_lists inner_lists(const struct sl_pipe_boundary *b, const 
     uint64_t n = b->inner_offsets[part->end] - begin;
     return (struct sl_pipe_lists){
         sl_pipe_readable(b->inner_offsets + part->first, part->end - part->first + 1, sizeof *b->inner_offsets),
-        sl_pipe_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n};
+        sl_pipe_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n,
+        b->inner_weights != NULL ? sl_pipe_readable(b->inner_weights + begin, n, sizeof *b->inner_weights) : NULL};
 }
 
 /* Chunk q's boundary rows as a list with one requester: positions 0 and n, then n rows of the chunk. */
@@ -194,7 +203,7 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     SL_TRY(st, list_vertices(shards, place, n, b), done);
     SL_TRY(st, fill_tables(shards, graph->in.part_of, b), done);
     SL_TRY(st, number_neighbours(in, graph->in.part_of, place, &b->sources), done);
-    SL_TRY(st, list_inner(in, place, b), done);
+    SL_TRY(st, list_inner(in, shards->weighs_edges ? sl_graph_weights(in) : NULL, place, b), done);
     if (out->offsets != NULL) {
         st = number_neighbours(out, graph->in.part_of, place, &b->destinations);
     }
@@ -231,6 +240,7 @@ void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
             sl_handle_close(b->chunk[q].in.vertices);
             sl_handle_close(b->chunk[q].inner.offsets);
             sl_handle_close(b->chunk[q].inner.vertices);
+            sl_handle_close(b->chunk[q].inner.weights);
             if (b->destinations != NULL) {
                 sl_handle_close(b->chunk[q].out.vertices);
             }
@@ -244,6 +254,7 @@ void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
     sl_free(b->destinations);
     sl_free(b->sources);
     sl_free(b->inner_sources);
+    sl_free(b->inner_weights);
     sl_free(b->inner_offsets);
     sl_free(b->factor_of);
     sl_free(b->part_of);

@@ -46,6 +46,8 @@ struct sl_pipe_boundary {
     sl_real *factor_of;
     sl_vertex *sources, *destinations;
     sl_vertex *inner_sources;
+    /* NULL: sums do not use weights. */
+    float *inner_weights;
     /* N + 1. */
     uint64_t *inner_offsets;
     /* K x K. */

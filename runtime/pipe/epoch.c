@@ -387,7 +387,7 @@ done:
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
-    bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
+    bool rounds = p->work.shards->row_dtype != SL_DTYPE_REAL;
     /* Otherwise small matrices (packed rows, or bf16 rows) would be put into freed blocks of large ones (whole
      * chunks, or float). */
     sl_pool_borrow_near_only(packs || rounds);

@@ -96,7 +96,7 @@ static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ), done);
     if (z->split.n_chunks > 0) {
-        SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, sizeof(double), &share), done);
+        SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, SL_DTYPE_F64, &share), done);
         rows.z = z->chunk[0];
         st = objective->kind->lose(objective, &head, &rows, sl_objective_scale_all(objective, shards),
                                    sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);

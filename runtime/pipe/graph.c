@@ -147,12 +147,13 @@ done:
     return st;
 }
 
-static struct sl_pipe_lists out_lists(const struct sl_graph *graph, uint32_t first, uint32_t end)
+static struct sl_pipe_lists out_lists(const struct sl_graph *graph, uint32_t first, uint32_t end, bool weighted)
 {
     uint64_t begin = graph->offsets[first];
     uint64_t n = graph->offsets[end] - begin;
     return (struct sl_pipe_lists){sl_pipe_readable(graph->offsets + first, (uint64_t)(end - first) + 1, 8),
-                                  sl_pipe_readable(graph->sources + begin, n, 4), n};
+                                  sl_pipe_readable(graph->sources + begin, n, 4), n,
+                                  weighted ? sl_pipe_readable(sl_graph_weights(graph) + begin, n, 4) : NULL};
 }
 
 static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pipe_graph *g)
@@ -161,11 +162,14 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
     const uint64_t *offsets = shards->partition->graph.offsets;
     struct sl_pipe_chunk *chunk = &g->chunk[q];
     uint64_t n = offsets[part->end] - offsets[part->first];
-    chunk->in = (struct sl_pipe_lists){part->graph.offsets, part->graph.sources, n};
+    chunk->in = (struct sl_pipe_lists){part->graph.offsets, part->graph.sources, n,
+                                       shards->weighs_edges ? part->graph.weights : NULL};
     if (g->sources != NULL) {
         chunk->in.vertices = sl_pipe_readable(g->numbered.sources + offsets[part->first], n, sizeof *g->sources);
     }
-    chunk->out = g->transposed.offsets == NULL ? chunk->in : out_lists(&g->transposed, part->first, part->end);
+    chunk->out = g->transposed.offsets == NULL
+                     ? chunk->in
+                     : out_lists(&g->transposed, part->first, part->end, shards->weighs_edges);
     chunk->targets = sl_pipe_readable(train_row(shards, g, part->first),
                                       (uint64_t)(part->end - part->first) * shards->targets.width, SL_TARGET_BYTES);
 }
@@ -205,6 +209,7 @@ void sl_pipe_graph_close(struct sl_pipe_graph *g)
             if (g->transposed.offsets != NULL) {
                 sl_handle_close(g->chunk[q].out.offsets);
                 sl_handle_close(g->chunk[q].out.vertices);
+                sl_handle_close(g->chunk[q].out.weights);
             }
         }
     }

@@ -15,6 +15,8 @@ struct sl_pipe_lists {
     /* uint64 [n + 1]; uint32 [n_edges]. */
     starpu_data_handle_t offsets, vertices;
     uint64_t n_edges;
+    /* float [n_edges]. NULL: sums do not use weights. */
+    starpu_data_handle_t weights;
 };
 
 /* The numbers of vertices in the lists of in-edges, or of out-edges. In a crew of one rank a vertex's number is its

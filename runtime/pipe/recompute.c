@@ -40,7 +40,7 @@ enum sl_role sl_pipe_travelling(const struct sl_layer_pass *lp)
 
 bool sl_pipe_rounds(const struct sl_layer_pass *lp)
 {
-    return lp->pass->shards->row_element == sizeof(sl_bf16);
+    return lp->pass->shards->row_dtype != SL_DTYPE_REAL;
 }
 
 enum sl_role sl_pipe_returning(const struct sl_layer_pass *lp)

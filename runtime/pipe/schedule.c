@@ -261,12 +261,12 @@ static uint32_t width_of(const struct sl_pipe *p, uint32_t i)
 /* Bytes of a row of layer i's history, which has the dtype of the travelling rows. */
 static size_t row_bytes(const struct sl_pipe *p, uint32_t i)
 {
-    return width_of(p, i) * p->work.shards->row_element;
+    return sl_dtype_bytes(p->work.shards->row_dtype, width_of(p, i));
 }
 
 static struct sl_tensor history_tensor(const struct sl_pipe *p, uint32_t i, const void *data)
 {
-    bool rounded = p->work.shards->row_element == sizeof(sl_bf16);
+    bool rounded = p->work.shards->row_dtype == SL_DTYPE_BF16;
     char name[32];
     snprintf(name, sizeof name, "history.%u", i);
     return sl_tensor_make(name, rounded ? SL_TENSOR_BF16 : SL_TENSOR_REAL, p->work.shards->n_vertices, width_of(p, i),
@@ -312,7 +312,7 @@ static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const char *from)
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         struct sl_rows *rows = history_of(p, i, q);
         const struct sl_split split = split_of(p, q);
-        SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), p->work.shards->row_element, rows), done);
+        SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), p->work.shards->row_dtype, rows), done);
         if (rows->split.n_chunks == 0) {
             continue;
         }

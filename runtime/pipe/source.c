@@ -64,7 +64,7 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t q, const str
     if (out->split.n_chunks > 0 || n == 0) {
         return SL_OK;
     }
-    SL_TRY(st, sl_rows_register(&split, rows->n_columns, sl_handle_element(rows->chunk[0]), out), done);
+    SL_TRY(st, sl_rows_register(&split, rows->n_columns, sl_handle_dtype(rows->chunk[0]), out), done);
     struct sl_slice packed = {out->chunk[0], 0, n};
     st = sl_pack_submit(&head, rows, 1, boundary->chunk[q].rows, 1, &requester, &packed);
 done:
@@ -95,7 +95,7 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe
     struct sl_halo_layer layer = {.number = lp->i,
                                   .width = sl_layer_pass_order(lp)->travels,
                                   .n_slices = 1,
-                                  .element = lp->pass->shards->row_element,
+                                  .dtype = lp->pass->shards->row_dtype,
                                   .back = side == &pipe->graph.out,
                                   .aside = pipe->aside,
                                   .whole = true};
@@ -281,6 +281,7 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
                            .n_parts = pipe->graph.n_chunks,
                            .rows = operands->rows,
                            .factor = operands->factor};
+    args.edge_weights = from->lists->weights;
     if (args.weights != SL_PULL_MEAN) {
         args.factors = from->factors;
     }
@@ -340,10 +341,10 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t q, struc
     struct operands gradients;
     enum sl_status st = SL_OK;
     find_gradients(lp, q, &gradients);
-    SL_TRY(st,
-           sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, sizeof(sl_real),
-                           out),
-           done);
+    SL_TRY(
+        st,
+        sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, SL_DTYPE_REAL, out),
+        done);
     if (out->split.n_chunks > 0) {
         st = pull(lp, q, &to, &gradients, out->chunk[0], 0);
     }

@@ -55,10 +55,9 @@ done:
 }
 
 /* Bytes of a row of a layer's output, forward, and of its gradient, backward. */
-static uint64_t crossing_bytes_of(const struct sl_pipe *p, const struct sl_layer *layer)
+static uint64_t crossing_bytes_of(const struct sl_layer *layer)
 {
-    return layer->n_out *
-           (sl_row_bytes(layer->training.row[SL_ROWS_H].dtype, p->work.shards->row_element) + sizeof(sl_real));
+    return layer->n_out * (sl_dtype_size(layer->training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
 }
 
 /* Bytes per vertex into the stage that begins with layer i, and back. 0 if no stage begins there. */
@@ -67,9 +66,9 @@ static uint64_t crossing_bytes(const struct sl_pipe *p, uint32_t i)
     const struct sl_model *model = p->work.model;
     uint64_t bytes = 0;
     if (i > 0 && p->stage[i] != p->stage[i - 1]) {
-        bytes += crossing_bytes_of(p, &model->layer[i - 1]);
+        bytes += crossing_bytes_of(&model->layer[i - 1]);
         if (sl_pipe_reads_first(model, i)) {
-            bytes += crossing_bytes_of(p, &model->layer[0]);
+            bytes += crossing_bytes_of(&model->layer[0]);
         }
     }
     return bytes;
@@ -95,8 +94,8 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
         }
     }
     out->stages = stage_bytes * p->work.shards->n_vertices;
-    out->rows = p->work.shards->row_element * way_columns * out->mirrors;
-    out->row_gradients = p->work.shards->row_element * way_columns * out->mirrors_back;
+    out->rows = sl_dtype_bytes(p->work.shards->row_dtype, way_columns * out->mirrors);
+    out->row_gradients = sl_dtype_bytes(p->work.shards->row_dtype, way_columns * out->mirrors_back);
     out->weights = 2 * (uint64_t)(p->work.settings->ways - 1) * sl_model_trained_bytes(model);
 done:
     return st;

@@ -5,6 +5,8 @@
  * source first. */
 #include "runtime/pipe/transpose.h"
 
+#include <string.h>
+
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
@@ -20,7 +22,8 @@ static enum sl_status transpose_all(const struct sl_graph *graph, struct sl_grap
         return SL_OK;
     }
     SL_TRY(st, sl_graph_list_edges(graph, false, &n, &from, &to), done);
-    st = sl_graph_build(graph->n_vertices, n, to, from, false, out);
+    /* Without `once` the list has the order of the graph. */
+    st = sl_graph_build_weighted(graph->n_vertices, n, to, from, sl_graph_weights(graph), false, out);
 done:
     sl_free(from);
     sl_free(to);
@@ -37,11 +40,17 @@ struct own_graph {
     sl_vertex own, own_end;
 };
 
-/* The edges that a rank sends to, or receives from, each rank. An edge is two numbers: source, destination. */
+/* The edges that a rank sends to, or receives from, each rank. An edge is two numbers: source, destination. In a
+ * weighted graph the bits of the weight follow. */
 struct edge_message {
     uint32_t n[SL_MAX_PES];
-    uint32_t *pairs; /* ordered by rank */
+    uint32_t *numbers; /* ordered by rank */
 };
+
+static uint32_t edge_numbers(const struct sl_graph *graph)
+{
+    return sl_graph_weights(graph) != NULL ? 3 : 2;
+}
 
 static struct own_graph own_graph_of(const struct sl_plan *plan, const struct sl_shards *shards)
 {
@@ -74,18 +83,20 @@ static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_
     const struct sl_graph *graph = own_graph->graph;
     uint64_t position[SL_MAX_PES] = {0};
     uint64_t n[SL_MAX_PES] = {0};
+    const float *weights = sl_graph_weights(graph);
+    uint32_t per_edge = edge_numbers(graph);
     uint64_t begin = graph->offsets[own_graph->own];
     uint64_t end = graph->offsets[own_graph->own_end];
     enum sl_status st;
-    SL_TRY(st, sl_alloc(2 * (end - begin) + 1, sizeof *out->pairs, "edges for other ranks", &out->pairs), done);
+    SL_TRY(st, sl_alloc(per_edge * (end - begin) + 1, sizeof *out->numbers, "edges for other ranks", &out->numbers),
+           done);
     for (uint64_t e = begin; e < end; e++) {
-        n[rank_of(own_graph, graph->sources[e])] += 2;
+        n[rank_of(own_graph, graph->sources[e])] += per_edge;
     }
     for (uint32_t r = 0; r < own_graph->n_ranks; r++) {
         if (n[r] > INT32_MAX) {
-            st =
-                sl_fail(SL_EINVAL, "%llu edges for rank %u, expected fewer than 2^30 from one rank; use more processes",
-                        (unsigned long long)n[r] / 2, r);
+            st = sl_fail(SL_EINVAL, "%llu edges for rank %u, expected at most %u from one rank; use more processes",
+                         (unsigned long long)n[r] / per_edge, r, INT32_MAX / per_edge);
             goto done;
         }
         out->n[r] = (uint32_t)n[r];
@@ -96,29 +107,43 @@ static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_
     for (sl_vertex v = own_graph->own; v < own_graph->own_end; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             uint64_t *next = &position[rank_of(own_graph, graph->sources[e])];
-            out->pairs[(*next)++] = graph->sources[e];
-            out->pairs[(*next)++] = v;
+            out->numbers[(*next)++] = graph->sources[e];
+            out->numbers[(*next)++] = v;
+            if (weights != NULL) {
+                memcpy(&out->numbers[(*next)++], &weights[e], sizeof weights[e]);
+            }
         }
     }
 done:
     return st;
 }
 
-/* Build the lists of own vertices. Pairs arrive in ascending order of destinations, so each list ascends. */
-static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const uint32_t *pairs, struct sl_graph *out)
+/* Build the lists of own vertices. Edges arrive in ascending order of destinations, so each list ascends. */
+static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const uint32_t *numbers,
+                            struct sl_graph *out)
 {
+    uint32_t per_edge = edge_numbers(own_graph->graph);
+    float *weights = NULL;
     enum sl_status st;
-    *out = (struct sl_graph){.n_vertices = own_graph->graph->n_vertices, .n_edges = n / 2};
+    *out = (struct sl_graph){.n_vertices = own_graph->graph->n_vertices, .n_edges = n / per_edge};
     SL_TRY(st, sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets), done);
     SL_TRY(st, sl_alloc(out->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
-    for (uint64_t i = 0; i < n; i += 2) {
-        out->offsets[pairs[i] + 2]++;
+    if (per_edge == 3) {
+        SL_TRY(st, sl_alloc(out->n_edges + 1, sizeof *weights, "edge weights", &weights), done);
+        out->weights = sl_column_take(SL_DTYPE_F32, out->n_edges, 1, weights);
+    }
+    for (uint64_t i = 0; i < n; i += per_edge) {
+        out->offsets[numbers[i] + 2]++;
     }
     for (sl_vertex v = own_graph->own; v < own_graph->own_end; v++) {
         out->offsets[v + 2] += out->offsets[v + 1];
     }
-    for (uint64_t i = 0; i < n; i += 2) { /* advances a list's offset to the list's end */
-        out->sources[out->offsets[pairs[i] + 1]++] = pairs[i + 1];
+    for (uint64_t i = 0; i < n; i += per_edge) { /* advances a list's offset to the list's end */
+        uint64_t e = out->offsets[numbers[i] + 1]++;
+        out->sources[e] = numbers[i + 1];
+        if (weights != NULL) {
+            memcpy(&weights[e], &numbers[i + 2], sizeof weights[e]);
+        }
     }
 done:
     return st;
@@ -131,14 +156,15 @@ static enum sl_status transpose_held(const struct own_graph *own_graph, struct s
     enum sl_status st;
     SL_TRY(st, list_edges(own_graph, &to), done);
     SL_TRY(st, sl_ranks_swap_counts(to.n, from.n), done);
-    SL_TRY(st,
-           sl_alloc(count_of(&from, own_graph->n_ranks) + 1, sizeof *from.pairs, "edges of other ranks", &from.pairs),
-           done);
-    SL_TRY(st, sl_ranks_swap(to.n, to.pairs, from.n, from.pairs), done);
-    st = build(own_graph, count_of(&from, own_graph->n_ranks), from.pairs, out);
+    SL_TRY(
+        st,
+        sl_alloc(count_of(&from, own_graph->n_ranks) + 1, sizeof *from.numbers, "edges of other ranks", &from.numbers),
+        done);
+    SL_TRY(st, sl_ranks_swap(to.n, to.numbers, from.n, from.numbers), done);
+    st = build(own_graph, count_of(&from, own_graph->n_ranks), from.numbers, out);
 done:
-    sl_free(to.pairs);
-    sl_free(from.pairs);
+    sl_free(to.numbers);
+    sl_free(from.numbers);
     return st;
 }
 

@@ -23,6 +23,8 @@ _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
 _Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
+_Static_assert(SL_EDGE_WEIGHTS_NONE == 0 && SL_EDGE_WEIGHTS_PROBABILITY == 1, "--edge-weights");
+_Static_assert(SL_EDGE_WEIGHTS_FACTOR == 2, "--edge-weights");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
 _Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
 _Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
@@ -166,6 +168,12 @@ static const struct sl_option options[] = {
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
+    {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
+     .choices = "none,probability,factor", .initial = "none",
+     .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
+             "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
+             "(all models but gat)",
+     .of_model = true, .of_shape = true, .peers = "edge-weight,use-edge-weight,weighted,prob"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
@@ -687,6 +695,24 @@ static enum sl_status check_model(const struct sl_settings *s)
     return SL_OK;
 }
 
+static enum sl_status check_edge_weights(const struct sl_settings *s)
+{
+    bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    if (s->edge_weights == SL_EDGE_WEIGHTS_FACTOR && s->model == SL_MODEL_GAT) {
+        return sl_fail(SL_EINVAL, "--edge-weights: found factor with --model gat, expected probability or none: "
+                                  "attention has weights of its own");
+    }
+    if (drawn && s->schedule == SL_SCHEDULE_PIPE) {
+        return sl_fail(SL_EINVAL,
+                       "--edge-weights: found probability, expected factor or none: pipe_gnn does not sample");
+    }
+    if (drawn && s->sampler != SL_SAMPLER_NEIGHBOR) {
+        return sl_fail(SL_EINVAL, "--edge-weights: found probability with --sampler %s, expected --sampler neighbor",
+                       s->sampler == SL_SAMPLER_LABOR ? "labor" : "full");
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_precision(const struct sl_settings *s)
 {
     if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
@@ -882,6 +908,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_pipe(settings), done);
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
+    SL_TRY(st, check_edge_weights(settings), done);
     SL_TRY(st, check_precision(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "support/bf16.h"
+#include "support/dtype.h"
 #include "support/option.h"
 
 #define SL_MAX_LAYERS 64
@@ -21,6 +21,7 @@
 enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
+enum sl_edge_weights_use { SL_EDGE_WEIGHTS_NONE, SL_EDGE_WEIGHTS_PROBABILITY, SL_EDGE_WEIGHTS_FACTOR };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
@@ -63,7 +64,8 @@ struct sl_settings {
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
-    int precision; /* enum sl_precision */
+    int edge_weights; /* enum sl_edge_weights_use */
+    int precision;    /* enum sl_precision */
     char *load;
     /* minibatch */
     uint32_t pes;                   /* P; 0 until sl_session_open decides */
@@ -157,10 +159,10 @@ enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
  * the message names the option, its value, and valid values. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
 
-/* Bytes of a number in rows of --precision. */
-static inline size_t sl_settings_row_element(const struct sl_settings *settings)
+/* The dtype of rows (--precision): dense features, and the rows that products or other PEs read. */
+static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *settings)
 {
-    return settings->precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
+    return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
 /* Read --trace-steps, counted from 0 over the whole run. True if the option was given and is valid. */

@@ -143,8 +143,7 @@ enum sl_status sl_feature_table_register(const struct sl_feature_source *source,
 enum sl_status sl_feature_rows_register(const struct sl_feature_source *source, uint32_t part,
                                         const struct sl_split *split, struct sl_rows *out)
 {
-    return sl_rows_register_over(split, source->n_columns, sl_dtype_size(source->dtype), sl_feature_table(source, part),
-                                 out);
+    return sl_rows_register_over(split, source->n_columns, source->dtype, sl_feature_table(source, part), out);
 }
 
 /* ---- locked in memory ---- */

@@ -7,7 +7,7 @@
 #include "support/memory.h"
 #include "tasks/rows.h"
 
-enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
+enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                 starpu_data_handle_t *out)
 {
     enum sl_status st = SL_OK;
@@ -16,7 +16,7 @@ enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, u
     }
     starpu_data_handle_t *handle = &partials->handle[partials->n];
     if (*handle == NULL) {
-        SL_TRY(st, sl_matrix_register(n_rows, n_columns, element, handle), done);
+        SL_TRY(st, sl_matrix_register(n_rows, n_columns, dtype, handle), done);
     }
     *out = *handle;
     partials->n++;

@@ -8,6 +8,7 @@
 #ifndef SL_RUNTIME_STORE_PARTIALS_H
 #define SL_RUNTIME_STORE_PARTIALS_H
 
+#include "support/dtype.h"
 #include "tasks/handle.h"
 
 struct sl_partials {
@@ -22,8 +23,8 @@ struct sl_partials {
 enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out);
 
 /* Take the next matrix of the list, registering it if it is new. All matrices of a list are [n_rows x n_columns] of
- * `element` bytes. SL_EINTERNAL: the list is full. SL_EINVAL. */
-enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
+ * `dtype`. SL_EINTERNAL: the list is full. SL_EINVAL. */
+enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                 starpu_data_handle_t *out);
 
 /* Wait for the tasks, free everything. An empty list is allowed. */

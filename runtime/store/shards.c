@@ -81,11 +81,6 @@ static void copy_targets(const struct sl_dataset *dataset, const struct sl_parti
     }
 }
 
-static enum sl_dtype dtype_of(size_t element)
-{
-    return element == sizeof(sl_bf16) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-}
-
 static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   enum sl_feature_form form, const bool *held, struct sl_shards *out)
 {
@@ -95,10 +90,10 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st,
-               sl_feature_source_open(dataset, partition, dtype_of(out->row_element), form != SL_FEATURES_WIDE, held,
-                                      &out->features),
-               done);
+        SL_TRY(
+            st,
+            sl_feature_source_open(dataset, partition, out->row_dtype, form != SL_FEATURES_WIDE, held, &out->features),
+            done);
     }
     SL_TRY(st,
            sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
@@ -196,6 +191,9 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
     part->graph.offsets = readable(offsets + part->first, (uint64_t)n + 1, 8);
     part->graph.sources = readable(partition->graph.sources + offsets[part->first], n_edges, 4);
+    if (partition->graph.weights.data != NULL) {
+        part->graph.weights = readable(sl_graph_weights(&partition->graph) + offsets[part->first], n_edges, 4);
+    }
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
     st = check_size("targets", q, (uint64_t)n * out->targets.width);
@@ -208,12 +206,13 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
 }
 
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                              enum sl_feature_form form, size_t row_element, const bool *held, struct sl_shards *out)
+                              enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
+                              struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     *out = (struct sl_shards){
-        .n_parts = partition->n_parts, .n_vertices = n, .row_element = row_element, .partition = partition};
+        .n_parts = partition->n_parts, .n_vertices = n, .row_dtype = row_dtype, .partition = partition};
     out->n_features = dataset->features.n_columns;
     out->n_outputs = sl_targets_outputs(&dataset->targets);
     out->targets = dataset->targets;
@@ -242,23 +241,26 @@ undo:
 
 /* ---- weights ---- */
 
-/* Number of in-neighbours of v, not counting v. */
-static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
+/* Number of in-neighbours of v, not counting v; or the sum of their weights. */
+static double other_neighbours(const struct sl_graph *graph, const float *weights, uint32_t v)
 {
-    uint64_t n = 0;
+    double n = 0;
     for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-        n += graph->sources[e] != v;
+        if (graph->sources[e] != v) {
+            n += weights != NULL ? (double)weights[e] : 1;
+        }
     }
     return n;
 }
 
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d), struct sl_shards *s)
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *s)
 {
     const struct sl_graph *graph = &dataset->graph;
+    const float *weights = s->weighs_edges ? sl_graph_weights(graph) : NULL;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
         sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
-        numbers[0] = factor != NULL ? (sl_real)factor(n_other_neighbours(graph, v)) : 1;
+        numbers[0] = factor != NULL ? (sl_real)factor(other_neighbours(graph, weights, v)) : 1;
         numbers[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
@@ -274,7 +276,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
 
 /* ---- NUMA ---- */
 
-#define PLACES 6 /* memory ranges of a part */
+#define PLACES 7 /* memory ranges of a part */
 
 /* The memory ranges of part q, including empty ranges. */
 static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_memory_range places[PLACES])
@@ -295,6 +297,10 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     places[3] = (struct sl_memory_range){dense ? sl_feature_table(&s->features, q) : NULL, feature_bytes, node};
     places[4] = (struct sl_memory_range){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
     places[5] = (struct sl_memory_range){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
+    places[6] = (struct sl_memory_range){NULL, 0, node};
+    if (graph->weights.data != NULL) {
+        places[6] = (struct sl_memory_range){(float *)graph->weights.data + edge, n_edges * sizeof(float), node};
+    }
 }
 
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out)
@@ -336,6 +342,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
         {p->graph.sources, p->graph.n_edges * sizeof *p->graph.sources},
         {p->dataset_ids, n * sizeof *p->dataset_ids},
         {p->new_ids, n * sizeof *p->new_ids},
+        {p->graph.weights.data, p->graph.n_edges * sizeof(float)},
     };
     memcpy(tables, list, sizeof list);
 }
@@ -372,6 +379,7 @@ void sl_shards_close(struct sl_shards *shards)
             struct sl_shard *part = &shards->part[q];
             sl_handle_close(part->graph.offsets);
             sl_handle_close(part->graph.sources);
+            sl_handle_close(part->graph.weights);
             sl_handle_close(part->features);
             sl_handle_close(part->sparse.offsets);
             sl_handle_close(part->sparse.columns);

@@ -12,7 +12,7 @@
 #include "partition/partition.h"
 #include "runtime/store/feature_source.h"
 
-#define SL_SHARD_TABLES 9 /* tables that sl_shards_pin may lock */
+#define SL_SHARD_TABLES 10 /* tables that sl_shards_pin may lock */
 
 /* One part: ids first .. end - 1. Row i of its tables belongs to id first + i. */
 struct sl_shard {
@@ -38,8 +38,8 @@ struct sl_shards {
     uint32_t n_features, n_outputs;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
-    /* Bytes of a number of dense features and of rows computed from them (--precision). */
-    size_t row_element;
+    /* The dtype of dense features and of rows computed from them (--precision). */
+    enum sl_dtype row_dtype;
     struct sl_shard *part;
     /* uint32 [N]: dataset id of each new id. */
     starpu_data_handle_t dataset_ids;
@@ -53,6 +53,9 @@ struct sl_shards {
     starpu_data_handle_t train_ids;
     /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
+    /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
+     * graph has weights. */
+    bool weighs_edges;
     /* Borrowed. */
     struct sl_partition *partition;
     /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */
@@ -83,18 +86,19 @@ enum sl_feature_form {
     SL_FEATURES_WIDE         /* narrow features are stored in the rows' dtype, so that all readers read them in place */
 };
 
-/* Copy the dataset in part order and register it. row_element: bytes of one number in dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+/* Copy the dataset in part order and register it. row_dtype: of rows, SL_DTYPE_REAL or SL_DTYPE_BF16. held:
  * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
  * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
  * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
  * entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                              enum sl_feature_form form, size_t row_element, const bool *held, struct sl_shards *out);
+                              enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
+                              struct sl_shards *out);
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
- * in-neighbours without the vertex itself, and the length of its neighbour list. factor NULL: 1. SL_ENOMEM. */
-enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(uint64_t d),
-                               struct sl_shards *shards);
+ * in-neighbours without the vertex itself, and the length of its neighbour list. With weighs_edges, d is the sum of the
+ * weights. factor NULL: 1. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);
 
 /* For machines with several NUMA nodes. by_part: move each part's edges, features and targets to the node of its PE's
  * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.

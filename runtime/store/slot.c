@@ -120,6 +120,10 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
     SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
+    if (shards->weighs_edges) {
+        SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights), done);
+        SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights), done);
+    }
     SL_TRY(st, add_list(slot, head + n_sources, "requested ids", &block->request), done);
     SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
 done:
@@ -164,7 +168,7 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
                             .n_hops = shape->plan->n_layers,
                             .n_parts = shape->plan->n_parts,
                             .lock = shape->lock};
-    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 6);
+    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 8);
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
@@ -182,6 +186,8 @@ static void close_block(struct sl_block *block)
     sl_handle_close(block->edge_sources);
     sl_handle_close(block->back_offsets);
     sl_handle_close(block->back_rows);
+    sl_handle_close(block->edge_weights);
+    sl_handle_close(block->back_weights);
     sl_handle_close(block->request);
     sl_handle_close(block->inverse);
 }

@@ -307,7 +307,7 @@ static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round,
         return SL_OK;
     }
     if (to == s->plan->rank && *mirror_of(s, subject, q) == NULL) {
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, subject, q)), done);
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, mirror_of(s, subject, q)), done);
     }
     array.handle = array_of(s, subject, q);
     st = sl_transport_share(s->transport, &head, &array);
@@ -360,7 +360,7 @@ static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const str
         if (!node_is_read(s, round, b)) {
             continue;
         }
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), &sums[b]), done);
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, &sums[b]), done);
         SL_TRY(st, sl_gossip_mix_submit(&head, round->local, sources, round->inner, sums[b]), done);
     }
 done:

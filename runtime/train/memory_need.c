@@ -122,7 +122,7 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
         const struct sl_layer *layer = &model->layer[i];
         bool back = i > 0 || layer->training.project_first; /* the first layer needs no gradients of features */
         double rows = sl_layer_aggregates(layer) ? asked_rows(s, b, layer) : 0;
-        double bytes = rows * layer->training.travels * (double)sl_settings_row_element(s);
+        double bytes = rows * layer->training.travels * (double)sl_dtype_size(sl_settings_row_dtype(s));
         bool goes = run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double least = handles * SL_POOL_SMALLEST_BYTES;
         if (goes) {
@@ -274,7 +274,7 @@ static double feature_caches(const struct sl_settings *s, double n, uint32_t n_c
 {
     double rows =
         s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* auto: a cache is in GPU memory only */
-    return fmin(rows, n) * s->pes * ((double)sl_settings_row_element(s) * n_columns + HOT_ROW_BYTES);
+    return fmin(rows, n) * s->pes * ((double)sl_dtype_size(sl_settings_row_dtype(s)) * n_columns + HOT_ROW_BYTES);
 }
 
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset,
@@ -295,7 +295,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                  .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n + further_targets(dataset);
     double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
-    size_t row = sl_settings_row_element(s);
+    size_t row = sl_dtype_size(sl_settings_row_dtype(s));
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
         .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights +
@@ -460,7 +460,7 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
                               double n)
 {
     double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
-    const size_t row = sl_settings_row_element(s);
+    const size_t row = sl_dtype_size(sl_settings_row_dtype(s));
     bool several_slots = s->pes > s->ways;
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
@@ -469,7 +469,7 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
         }
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
-    double crossing = (double)(sl_row_bytes(model->layer[0].training.row[SL_ROWS_H].dtype, row) + sizeof(sl_real));
+    double crossing = (double)(sl_dtype_size(model->layer[0].training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
     double stages = sl_if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
     return CLASS_SHARE * n * (ways * (double)row + stages);
 }
@@ -494,7 +494,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double weights = (pipe ? 6 : sl_if_so(sl_model_reads_factors(settings), 4)) * n * sizeof(sl_real);
     double tables = portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, all - edges - values);
     double data = tables + portion(s.pes, caches) + VERTEX_BYTES * n + weights;
-    double halo = halo_bytes(&model, sl_settings_row_element(settings), n);
+    double halo = halo_bytes(&model, sl_dtype_size(sl_settings_row_dtype(settings)), n);
     double training =
         portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, plan, n) : 0);
     double evaluation = portion(s.scored, (double)t.evaluation) + halo;
@@ -585,7 +585,8 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &model, &run));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
     double evaluation =
-        CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, sl_settings_row_element(settings), shards->n_vertices));
+        CLASS_SHARE *
+        (parts + gpu_evaluation_bytes(&model, sl_dtype_size(sl_settings_row_dtype(settings)), shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
                                 .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
 }

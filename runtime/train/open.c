@@ -160,6 +160,24 @@ static enum sl_status load_dataset(struct sl_session *t)
     return st;
 }
 
+/* A dataset has weights of its edges if the run uses them. */
+static enum sl_status check_weights(const struct sl_session *t)
+{
+    bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
+    bool there = t->dataset->graph.weights.data != NULL;
+    if (used && !there) {
+        return sl_fail(SL_EINVAL,
+                       "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
+                       "found none in '%s'",
+                       t->name);
+    }
+    if (!used && there) {
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s: the weights of edges are not used; --edge-weights factor or probability uses them", t->name);
+    }
+    return SL_OK;
+}
+
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
@@ -173,6 +191,7 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     t->range = t->dataset->range;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
+    SL_TRY(st, check_weights(t), done);
     if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
         st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
         goto done;
@@ -212,9 +231,14 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     enum sl_status st;
     /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores
      * with and without a split are then equal to the bit. */
-    struct sl_dataset unsplit = *t->dataset;
-    unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
-    const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
+    struct sl_dataset used = *t->dataset;
+    const struct sl_dataset *dataset = &used;
+    if (s->epochs == 0) {
+        used.train.n = used.valid.n = used.test.n = 0;
+    }
+    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE) {
+        used.graph.weights = (struct sl_column){0};
+    }
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
@@ -495,10 +519,11 @@ static enum sl_status open_shards(struct sl_session *t)
     if (s->schedule == SL_SCHEDULE_PIPE && t->dataset->features.dense.data != NULL) {
         form = SL_FEATURES_WIDE;
     }
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_element(s), held, &t->shards), done);
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
+    t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
     if (sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }

@@ -143,7 +143,7 @@ static void add_rows(struct tally *t, uint32_t level, double width, size_t eleme
 /* Bytes of a number in rows of --precision. */
 static size_t row_element(const struct sl_row_basis *basis)
 {
-    return sl_settings_row_element(basis->settings);
+    return sl_dtype_size(sl_settings_row_dtype(basis->settings));
 }
 
 /* Whether the first layer's sums need no weight. Such sums are computed as soon as the input rows are gathered. */
@@ -184,7 +184,7 @@ static void add_moment_rows(struct tally *t, const struct sl_layer *layer, enum 
     for (int role = 0; role < SL_N_ROLES; role++) {
         const struct sl_layer_row *row = &layer->training.row[role];
         if (moment_of(layer, role) == moment && (t->kept || row->end != SL_UNTIL_CHUNK)) {
-            add_rows(t, row->level, row->width, sl_row_bytes(row->dtype, row_element(t->basis)));
+            add_rows(t, row->level, row->width, sl_dtype_size(row->dtype));
         }
     }
 }
@@ -322,7 +322,7 @@ static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *l
     const size_t stored = row_element(basis);
     for (int role = 0; role < SL_ROWS_GH; role++) {
         const struct sl_layer_row *row = &layer->training.row[role];
-        add_parts(basis, row->width, sl_row_bytes(row->dtype, stored), share_of(layer, role, shares), to);
+        add_parts(basis, row->width, sl_dtype_size(row->dtype), share_of(layer, role, shares), to);
     }
     add_parts(basis, sl_if_so(sl_layer_aggregates(layer), layer->training.travels), stored, shares->packed, to);
 }
@@ -384,7 +384,7 @@ static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to
         for (int role = SL_ROWS_GH; role < SL_N_ROLES; role++) {
             const struct sl_layer_row *row = &layer->training.row[role];
             if (has_gradient(basis, role)) {
-                add_gradient(basis, row->width, sl_row_bytes(row->dtype, row_element(basis)), to, &here);
+                add_gradient(basis, row->width, sl_dtype_size(row->dtype), to, &here);
             }
         }
         take_most(&passing, &here);
@@ -409,7 +409,7 @@ static void add_timed(const struct sl_row_basis *basis, struct sl_blocks *to)
         for (int role = SL_ROWS_GH; role < SL_N_ROLES; role++) {
             const struct sl_layer_row *row = &layer->training.row[role];
             if (has_gradient(basis, role)) {
-                add_parts(basis, row->width, sl_row_bytes(row->dtype, row_element(basis)), one, &timed);
+                add_parts(basis, row->width, sl_dtype_size(row->dtype), one, &timed);
             }
         }
     }
@@ -480,7 +480,7 @@ static void add_chunks(const struct sl_row_basis *basis, bool all, double row_by
 static double input_bytes(const struct sl_row_basis *basis, uint32_t i)
 {
     const struct sl_layer_row *row = i > 0 ? &basis->model->layer[i - 1].evaluation.row[SL_ROWS_H] : NULL;
-    return row != NULL ? row->width * (double)sl_row_bytes(row->dtype, row_element(basis)) : 0;
+    return row != NULL ? row->width * (double)sl_dtype_size(row->dtype) : 0;
 }
 
 /* The rows that layer i's sums are written to. */
@@ -507,7 +507,7 @@ static void add_evaluated(const struct sl_row_basis *basis, uint32_t i, bool all
     for (int role = 0; role < SL_ROWS_GH; role++) {
         const struct sl_layer_row *row = &layer->evaluation.row[role];
         if (waits(layer, role) == all) {
-            add_chunks(basis, all, row->width * (double)sl_row_bytes(row->dtype, row_element(basis)), to);
+            add_chunks(basis, all, row->width * (double)sl_dtype_size(row->dtype), to);
         }
     }
     if (waits(layer, SL_ROWS_INPUT) == all) {

@@ -165,16 +165,19 @@ enum sl_status __wrap_sl_generate(const struct sl_recipe *recipe, struct sl_raw 
     return st;
 }
 
-enum sl_status __real_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                     bool reverse, struct sl_graph *out);
-enum sl_status __wrap_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                     bool reverse, struct sl_graph *out);
+enum sl_status __real_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                              const sl_vertex *to, const float *weights, bool reverse,
+                                              struct sl_graph *out);
+enum sl_status __wrap_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                              const sl_vertex *to, const float *weights, bool reverse,
+                                              struct sl_graph *out);
 
-enum sl_status __wrap_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                     bool reverse, struct sl_graph *out)
+enum sl_status __wrap_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                              const sl_vertex *to, const float *weights, bool reverse,
+                                              struct sl_graph *out)
 {
     enter("build the graph");
-    enum sl_status st = __real_sl_graph_build(n_vertices, n, from, to, reverse, out);
+    enum sl_status st = __real_sl_graph_build_weighted(n_vertices, n, from, to, weights, reverse, out);
     leave();
     return st;
 }
@@ -235,19 +238,19 @@ enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint3
 static bool dense_features; /* --dense-features */
 
 enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                                     enum sl_feature_form form, size_t row_element, const bool *held,
+                                     enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                                      struct sl_shards *out);
 enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                                     enum sl_feature_form form, size_t row_element, const bool *held,
+                                     enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                                      struct sl_shards *out);
 
 enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                                     enum sl_feature_form form, size_t row_element, const bool *held,
+                                     enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                                      struct sl_shards *out)
 {
     enter("tables in part order");
     enum sl_status st =
-        __real_sl_shards_open(dataset, partition, dense_features ? SL_FEATURES_DENSE : form, row_element, held, out);
+        __real_sl_shards_open(dataset, partition, dense_features ? SL_FEATURES_DENSE : form, row_dtype, held, out);
     leave();
     return st;
 }

@@ -65,9 +65,11 @@ class Model:
         self.labels = torch.tensor(case["labels"])
         self.train = torch.tensor(case["train"])
         a = torch.zeros(n, n, dtype=torch.float64)
-        for u, v in case["edges_src_dst"]:
-            a[v, u] = 1
-        self.degree = a.sum(1, keepdim=True).clamp(min=1)
+        listed = torch.zeros(n, n, dtype=torch.float64)
+        for e, (u, v) in enumerate(case["edges_src_dst"]):
+            a[v, u] = case["edge_weights"][e] if "edge_weights" in case else 1
+            listed[v, u] = 1
+        self.degree = listed.sum(1, keepdim=True).clamp(min=1)
         loops = a.clone()
         loops.fill_diagonal_(1)
         self.loops = loops > 0

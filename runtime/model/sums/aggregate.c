@@ -23,7 +23,8 @@ enum sl_status sl_aggregate_back(const struct sl_layer_pass *lp, const struct sl
                                 .gm = sl_layer_pass_returns(lp, back->p),
                                 .n_edges = back->n_edges,
                                 .n_parts = back->n_parts,
-                                .weights = back->weights};
+                                .weights = back->weights,
+                                .back_weights = back->block->back_weights};
     return sl_aggregate_backward_submit(&head, &edges, back->n_owners, back->t0, back->sent);
 }
 
@@ -41,7 +42,8 @@ enum sl_status sl_aggregate_shares(const struct sl_layer_pass *lp, const struct 
                                   .own = shares->own,
                                   .inverse = shares->block->inverse,
                                   .sent = shares->sent,
-                                  .weights = shares->weights};
+                                  .weights = shares->weights,
+                                  .back_weights = shares->block->back_weights};
     (void)c;
     return sl_accumulate_submit(&head, &added, row, out);
 }

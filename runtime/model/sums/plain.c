@@ -4,7 +4,7 @@
  * The sum over in-neighbours and the vertex itself: all weights are 1. A self loop of the dataset adds nothing. */
 #include "runtime/model/sums.h"
 
-static double factor(uint64_t in_degree)
+static double factor(double in_degree)
 {
     (void)in_degree;
     return 1;
@@ -15,6 +15,7 @@ const struct sl_sum_kind sl_sum_plain = {
     .factor = factor,
     .pull = SL_PULL_SYMMETRIC,
     .pull_back = SL_PULL_SYMMETRIC,
+    .weighs_edges = true,
     .forward = sl_aggregate_block,
     .backward = sl_aggregate_back,
     .accumulate = sl_aggregate_shares,

@@ -6,9 +6,9 @@
 
 #include "runtime/model/sums.h"
 
-static double factor(uint64_t in_degree)
+static double factor(double in_degree)
 {
-    return 1 / sqrt((double)in_degree + 1);
+    return 1 / sqrt(in_degree + 1);
 }
 
 const struct sl_sum_kind sl_sum_symmetric = {
@@ -16,6 +16,7 @@ const struct sl_sum_kind sl_sum_symmetric = {
     .factor = factor,
     .pull = SL_PULL_SYMMETRIC,
     .pull_back = SL_PULL_SYMMETRIC,
+    .weighs_edges = true,
     .forward = sl_aggregate_block,
     .backward = sl_aggregate_back,
     .accumulate = sl_aggregate_shares,

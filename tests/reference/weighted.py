@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Write weighted_*.json beside this file: the cases of the same name with weights of the edges, and PyTorch's figures
+in double. Needs torch; the tests do not. The models are those of bf16.py: sage divides the weighted sum by the number
+of in-neighbours (DGL's SAGEConv with edge_weight), gcn, gcnii and resgcn have PyG's gcn_norm with edge_weight and
+self loops of weight 1, gin has the weighted sum.
+
+A fifth of the weights is 0. All in-edges of the vertex with the most of them have weight 0.
+"""
+import collections
+import json
+import os
+import random
+
+import torch
+
+import bf16
+
+NAMES = ("sage2", "sage3_layernorm_residual", "gcn3", "gcnii6", "resgcn6", "gin2", "gin3_layernorm_residual",
+         "pipe_sage_w1", "pipe_gcn_w1", "pipe_gcn_w2", "pipe_gcnii_w2", "pipe_resgcn_w2", "pipe_gin_w2")
+
+
+def weigh(case):
+    r = random.Random(case["model"])
+    edges = case["edges_src_dst"]
+    (busy, _), = collections.Counter(v for _, v in edges).most_common(1)
+    weights = [r.choice((0, 0.25, 0.5, 1, r.random() * 4)) for _ in edges]
+    weights = torch.tensor([0 if v == busy else w for w, (_, v) in zip(weights, edges)], dtype=torch.float32)
+    return {**case, "edge_weights": weights.double().tolist()}
+
+
+for name in NAMES:
+    with open(os.path.join(bf16.HERE, name + ".json"), encoding="utf-8") as f:
+        old = json.load(f)
+    new = weigh(old)
+    figures = bf16.run(new, True)
+    if "epochs" in old:
+        made_last = len(old["epochs"]) % old["options"]["history_every"] == 0
+        new.update(epochs=figures["epochs"], parameters_after=figures["parameters_after"],
+                   history=figures["live" if made_last else "history"])
+    else:
+        new.update({k: figures[k] for k in ("logits", "losses", "gradients")})
+        new["adam"] = {**old["adam"], "after_1_step": figures["after_1_step"], "after_3_steps": figures["after_3_steps"]}
+    with open(os.path.join(bf16.HERE, "weighted_" + name + ".json"), "w", encoding="utf-8") as f:
+        json.dump(new, f, indent=0)
+        f.write("\n")
