@@ -502,10 +502,9 @@ template <enum sl_activate_norm norm>
 static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
                                          const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)
 {
-    if (h_dtype == SL_DTYPE_BF16) {
-        return start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h);
-    }
-    return start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
+    return sl_by_dtype(h_dtype, [&](auto e) {
+        return start_forward<norm, sl_real, decltype(e)>(stream, a, in_quads, z, residual, gate, h);
+    });
 }
 
 enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,
@@ -516,7 +515,7 @@ enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_act
                           sl_quad_address(h_dtype, h_out) | address(a->weight) | address(a->bias) | address(a->mean) |
                           address(a->rstd);
     const bool in_quads = is_aligned(a->n_columns, all);
-    if (z_dtype == SL_DTYPE_BF16) {
+    if (z_dtype != SL_DTYPE_REAL) { /* H then has the same dtype */
         return start_forward<SL_ACTIVATE_PLAIN, sl_bf16, sl_bf16>(stream, a, in_quads, z, residual, gate_out, h_out);
     }
     switch (a->norm) {

@@ -204,23 +204,14 @@ SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uin
     }
 }
 
-SL_CLONES void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                        int beta, sl_real *m_out)
+SL_CLONES void sl_aggregate_forward_cpu(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
+                                        const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    choose_sum(SL_DTYPE_REAL, edges, n_columns, x, beta, m_out);
-}
-
-SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_columns,
-                                             const struct sl_sources *x, int beta, sl_real *m_out)
-{
-    choose_sum(SL_DTYPE_BF16, edges, n_columns, x, beta, m_out);
-}
-
-/* Own and packed rows are float16 features. */
-SL_CLONES static void forward_f16(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                  int beta, sl_real *m_out)
-{
-    choose_sum(SL_DTYPE_F16, edges, n_columns, x, beta, m_out);
+    if (dtype == SL_DTYPE_F16) {
+        choose_sum(SL_DTYPE_F16, edges, n_columns, x, beta, m_out);
+    } else {
+        SL_BY_DTYPE(dtype, choose_sum, edges, n_columns, x, beta, m_out);
+    }
 }
 
 /* The same walk over a block by source: the terms are gradients of destinations. */
@@ -335,26 +326,22 @@ SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t
     }
 }
 
-SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *sent,
-                                      const struct sl_gradient *g)
+SL_INLINE void add_sent(enum sl_dtype dtype, uint32_t n, const uint32_t *inverse, const void *sent,
+                        const struct sl_gradient *g)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
         if (row < g->n_rows) {
-            add_scaled(SL_DTYPE_REAL, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
+            const char *from = (const char *)sent + sl_dtype_bytes(dtype, (size_t)i * g->n_columns);
+            add_scaled(dtype, g->n_columns, begin_row(g, row), from, 1);
         }
     }
 }
 
-SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, const sl_bf16 *sent,
-                                           const struct sl_gradient *g)
+SL_CLONES void sl_accumulate_sent_cpu(enum sl_dtype dtype, uint32_t n, const uint32_t *inverse, const void *sent,
+                                      const struct sl_gradient *g)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = inverse[i] - g->row0;
-        if (row < g->n_rows) {
-            add_scaled(SL_DTYPE_BF16, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
-        }
-    }
+    SL_BY_DTYPE(dtype, add_sent, n, inverse, sent, g);
 }
 
 /* Adds only to rows of g. After skipped positions the walk restarts. */
@@ -433,22 +420,15 @@ SL_INLINE void choose_full(enum sl_dtype dtype, const struct full_edges *edges, 
     }
 }
 
-SL_CLONES static void aggregate_full(const struct full_edges *edges, const struct sl_weights *weights,
-                                     uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+SL_CLONES static void aggregate_full(enum sl_dtype dtype, const struct full_edges *edges,
+                                     const struct sl_weights *weights, uint32_t n_columns, const struct sl_sources *x,
+                                     int beta, sl_real *m_out)
 {
-    choose_full(SL_DTYPE_REAL, edges, weights, n_columns, x, beta, m_out);
-}
-
-SL_CLONES static void aggregate_full_f16(const struct full_edges *edges, const struct sl_weights *weights,
-                                         uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
-{
-    choose_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
-}
-
-SL_CLONES static void aggregate_full_bf16(const struct full_edges *edges, const struct sl_weights *weights,
-                                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
-{
-    choose_full(SL_DTYPE_BF16, edges, weights, n_columns, x, beta, m_out);
+    if (dtype == SL_DTYPE_F16) {
+        choose_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
+    } else {
+        SL_BY_DTYPE(dtype, choose_full, edges, weights, n_columns, x, beta, m_out);
+    }
 }
 
 /* ---- arguments ---- */
@@ -587,7 +567,7 @@ static enum sl_status forward_rounded(const struct sl_edges *edges, uint32_t n_c
         sl_bf16 *m = m_out + (size_t)i * n_columns;
         size_t n = (size_t)some.n_rows * n_columns;
         sl_bf16_widen(beta ? n : 0, m, room);
-        sl_aggregate_forward_bf16_cpu(&some, n_columns, x, beta, room);
+        sl_aggregate_forward_cpu(SL_DTYPE_BF16, &some, n_columns, x, beta, room);
         sl_bf16_round(n, room, m);
     }
     sl_free(room);
@@ -613,7 +593,7 @@ static enum sl_status full_rounded(const struct full_edges *edges, const struct 
                 sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
             }
         }
-        aggregate_full_bf16(&some, weights, n_columns, x, beta, room);
+        aggregate_full(SL_DTYPE_BF16, &some, weights, n_columns, x, beta, room);
         for (uint32_t r = 0; r < some.n_rows; r++) {
             sl_bf16_round(n_columns, room + (size_t)r * n_columns, m + (size_t)r * edges->m_width);
         }
@@ -645,16 +625,10 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
                                            const struct sl_sources *x, void *m)
 {
     const uint32_t n_columns = sl_buffer_columns(m);
-    if (sl_buffer_dtype(m) == SL_DTYPE_BF16) {
+    if (sl_buffer_dtype(m) != SL_DTYPE_REAL) {
         return forward_rounded(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
-    if (args->sources.dtype == SL_DTYPE_BF16) {
-        sl_aggregate_forward_bf16_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
-    } else if (args->sources.dtype == SL_DTYPE_F16) {
-        forward_f16(edges, n_columns, x, args->beta, sl_buffer_data(m));
-    } else {
-        sl_aggregate_forward_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
-    }
+    sl_aggregate_forward_cpu(args->sources.dtype, edges, n_columns, x, args->beta, sl_buffer_data(m));
     return SL_OK;
 }
 
@@ -680,7 +654,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *matrix = buffers[to->rows.buffer];
-        if (sl_buffer_dtype(matrix) == SL_DTYPE_BF16) {
+        if (sl_buffer_dtype(matrix) != SL_DTYPE_REAL) {
             st = backward_rounded(&block, to, sl_buffer_columns(matrix), &gm, sl_slice_data(buffers, &to->rows));
         } else {
             sl_aggregate_backward_cpu(&block, to->t0, to->rows.n_rows, sl_buffer_columns(matrix), &gm,
@@ -693,10 +667,9 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,
                              const struct sl_gradient *g)
 {
-    if (sent->n_rows > 0 && (sl_buffer_dtype(buffers[sent->buffer]) == SL_DTYPE_BF16)) {
-        sl_accumulate_sent_bf16_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
-    } else {
-        sl_accumulate_sent_cpu(sent->n_rows, inverse, sl_slice_data(buffers, sent), g);
+    if (sent->n_rows > 0) {
+        sl_accumulate_sent_cpu(sl_buffer_dtype(buffers[sent->buffer]), sent->n_rows, inverse,
+                               sl_slice_data(buffers, sent), g);
     }
 }
 
@@ -748,20 +721,12 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
     enum sl_status st = SL_OK;
-    if (sl_buffer_dtype(buffers[FULL_M]) == SL_DTYPE_BF16) {
+    if (sl_buffer_dtype(buffers[FULL_M]) != SL_DTYPE_REAL) {
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
     } else {
-        if (args->parts.dtype == SL_DTYPE_BF16) {
-            aggregate_full_bf16(&edges, weights, args->n_columns, &x, args->beta,
-                                (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
-        } else if (args->parts.dtype == SL_DTYPE_F16) {
-            aggregate_full_f16(&edges, weights, args->n_columns, &x, args->beta,
-                               (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
-        } else {
-            aggregate_full(&edges, weights, args->n_columns, &x, args->beta,
-                           (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
-        }
+        aggregate_full(args->parts.dtype, &edges, weights, args->n_columns, &x, args->beta,
+                       (sl_real *)sl_buffer_data(buffers[FULL_M]) + args->first_column);
     }
     return st;
 }
@@ -1001,7 +966,7 @@ static struct weight_args add_factors(struct sl_task *task, const struct sl_full
 /* Sums may be bf16 only if the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
-    if (dtype == SL_DTYPE_BF16 || !(sl_handle_dtype(m) == SL_DTYPE_BF16)) {
+    if (sl_dtype_follows(sl_handle_dtype(m), dtype)) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);

@@ -114,13 +114,9 @@ struct sl_gradient sl_gradient_of(uint32_t row0, void *buffer);
 
 /* ---- kernels, CPU ---- */
 
-/* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. */
-void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
-                              sl_real *m_out);
-
-/* The same for bf16 rows of x. */
-void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                   int beta, sl_real *m_out);
+/* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. dtype: of the rows of x. */
+void sl_aggregate_forward_cpu(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
+                              const struct sl_sources *x, int beta, sl_real *m_out);
 
 /* Gradients of positions t0 .. t0 + n - 1 of the transposed block. Overwrites out [n x n_columns]. gm: rows of GM, all
  * chunks. */
@@ -134,10 +130,10 @@ void sl_accumulate_end_cpu(const struct sl_gradient *g);
 void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,
                             const struct sl_gradient *g);
 
-/* Add sent[i] to row inverse[i] of the frontier, for i = 0 .. n - 1 in order. Skips rows outside g. */
-void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *sent, const struct sl_gradient *g);
-
-void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, const sl_bf16 *sent, const struct sl_gradient *g);
+/* Add sent[i] to row inverse[i] of the frontier, for i = 0 .. n - 1 in order. Skips rows outside g.
+ * dtype: of sent. */
+void sl_accumulate_sent_cpu(enum sl_dtype dtype, uint32_t n, const uint32_t *inverse, const void *sent,
+                            const struct sl_gradient *g);
 
 /* The same for the rows from another PE, inside a task, in the dtype of their buffer. */
 void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,

@@ -618,13 +618,9 @@ enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_ed
                                          void *m_out)
 {
     const uintptr_t addresses = address_bits(x) | sl_quad_address(m_dtype, m_out);
-    if (x->dtype == SL_DTYPE_REAL) {
-        return sum_block<sl_real, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
-    }
-    if (m_dtype == SL_DTYPE_REAL) {
-        return sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
-    }
-    return sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
+    return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
+        return sum_block<decltype(s), decltype(t)>(stream, edges, n_columns, x, beta, addresses, m_out);
+    });
 }
 
 /* Gradients of stored type T, to at most TARGETS owners. */
@@ -673,10 +669,9 @@ enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_t
                                           sl_real *const *packed_out)
 {
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
-    if (dtype == SL_DTYPE_BF16) {
-        return send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
-    }
-    return send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    return sl_by_dtype(dtype, [&](auto t) {
+        return send_all_back<decltype(t)>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    });
 }
 
 enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
@@ -708,10 +703,8 @@ enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const st
                                        enum sl_dtype dtype, const void *sent, int beta, const struct sl_gradient *g)
 {
     const uintptr_t addresses = sl_quad_address(dtype, sent) | (uintptr_t)g->rows;
-    if (dtype == SL_DTYPE_BF16) {
-        return add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses);
-    }
-    return add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
+    return sl_by_dtype(dtype,
+                       [&](auto s) { return add_sent<decltype(s)>(stream, n, asked, sent, beta, g, addresses); });
 }
 
 enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
@@ -772,13 +765,9 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
                                       enum sl_dtype dtype, const struct sl_device_part *parts, int beta,
                                       uint32_t m_width, enum sl_dtype m_dtype, void *m_out)
 {
-    if (dtype == SL_DTYPE_REAL) {
-        return sum_parts<sl_real, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
-    }
-    if (m_dtype == SL_DTYPE_REAL) {
-        return sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
-    }
-    return sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    return sl_by_dtypes(dtype, m_dtype, [&](auto s, auto t) {
+        return sum_parts<decltype(s), decltype(t)>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    });
 }
 
 /* ---- cuSPARSE ---- */

@@ -283,14 +283,10 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *ro
     }
 }
 
-SL_CLONES void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
+SL_CLONES void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
+                                     sl_real *lse_out)
 {
-    attend_block(SL_DTYPE_REAL, rows, beta, z_out, lse_out);
-}
-
-SL_CLONES void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
-{
-    attend_block(SL_DTYPE_BF16, rows, beta, z_out, lse_out);
+    SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
 }
 
 /* Destinations of evaluation. Offsets have 64 bits; the sources begin at the first row's offset. */
@@ -309,15 +305,10 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *row
     }
 }
 
-SL_CLONES static void attend_full(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta, sl_real *z_out)
+SL_CLONES static void attend_full(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets,
+                                  int beta, sl_real *z_out)
 {
-    attend_part(SL_DTYPE_REAL, rows, offsets, beta, z_out);
-}
-
-SL_CLONES static void attend_full_bf16(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
-                                       sl_real *z_out)
-{
-    attend_part(SL_DTYPE_BF16, rows, offsets, beta, z_out);
+    SL_BY_DTYPE(dtype, attend_part, rows, offsets, beta, z_out);
 }
 
 /* Sums over a list: of a da, of slope a, and of slope a da. */
@@ -384,16 +375,10 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows,
     }
 }
 
-SL_CLONES void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
-                                   sl_real *sides_out)
+SL_CLONES void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz,
+                                   const sl_real *lse, sl_real *sides_out)
 {
-    see_sides(SL_DTYPE_REAL, rows, gz, lse, sides_out);
-}
-
-SL_CLONES void sl_attend_sides_bf16_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
-                                        sl_real *sides_out)
-{
-    see_sides(SL_DTYPE_BF16, rows, gz, lse, sides_out);
+    SL_BY_DTYPE(dtype, see_sides, rows, gz, lse, sides_out);
 }
 
 /* ---- kernels, CPU: by source ---- */
@@ -458,16 +443,10 @@ SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block
     }
 }
 
-SL_CLONES void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
-                                      sl_real *gu_out)
+SL_CLONES void sl_attend_backward_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                                      const void *u, sl_real *gu_out)
 {
-    add_backs(SL_DTYPE_REAL, block, n, t0, u, gu_out);
-}
-
-SL_CLONES void sl_attend_backward_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                                           const sl_bf16 *u, sl_real *gu_out)
-{
-    add_backs(SL_DTYPE_BF16, block, n, t0, u, gu_out);
+    SL_BY_DTYPE(dtype, add_backs, block, n, t0, u, gu_out);
 }
 
 SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
@@ -486,16 +465,10 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *bloc
     }
 }
 
-SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
-                                  sl_real *gu)
+SL_CLONES void sl_attend_self_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0,
+                                  uint32_t n_rows, const void *u, sl_real *gu)
 {
-    add_selves(SL_DTYPE_REAL, block, row0, n_rows, u, gu);
-}
-
-SL_CLONES void sl_attend_self_bf16_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
-                                       const sl_bf16 *u, sl_real *gu)
-{
-    add_selves(SL_DTYPE_BF16, block, row0, n_rows, u, gu);
+    SL_BY_DTYPE(dtype, add_selves, block, row0, n_rows, u, gu);
 }
 
 SL_INLINE void add_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
@@ -512,17 +485,10 @@ SL_INLINE void add_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *blo
     }
 }
 
-SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
-                                 uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu)
+SL_CLONES void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                                 const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu)
 {
-    add_own_cpu(SL_DTYPE_REAL, block, n, t0, inverse, row0, n_rows, u, gu);
-}
-
-SL_CLONES void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                                      const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const sl_bf16 *u,
-                                      sl_real *gu)
-{
-    add_own_cpu(SL_DTYPE_BF16, block, n, t0, inverse, row0, n_rows, u, gu);
+    SL_BY_DTYPE(dtype, add_own_cpu, block, n, t0, inverse, row0, n_rows, u, gu);
 }
 
 /* ---- arguments ---- */
@@ -598,13 +564,8 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_source_views sources;
     sl_sources_view(&args->sources, buffers, buffers[INVERSE], buffers + FORWARD_ROWS, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    if (args->sources.dtype == SL_DTYPE_BF16) {
-        sl_attend_forward_bf16_cpu(&rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
-                                   sl_buffer_data(buffers[FORWARD_LSE]));
-    } else {
-        sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
-                              sl_buffer_data(buffers[FORWARD_LSE]));
-    }
+    sl_attend_forward_cpu(args->sources.dtype, &rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
+                          sl_buffer_data(buffers[FORWARD_LSE]));
     return SL_OK;
 }
 
@@ -614,13 +575,8 @@ static enum sl_status sides_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_source_views sources;
     sl_sources_view(&args->sources, buffers, buffers[INVERSE], buffers + SIDES_ROWS, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    if (args->sources.dtype == SL_DTYPE_BF16) {
-        sl_attend_sides_bf16_cpu(&rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
-                                 sl_buffer_data(buffers[SIDES]));
-    } else {
-        sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
-                            sl_buffer_data(buffers[SIDES]));
-    }
+    sl_attend_sides_cpu(args->sources.dtype, &rows, sl_buffer_data(buffers[SIDES_GZ]),
+                        sl_buffer_data(buffers[SIDES_LSE]), sl_buffer_data(buffers[SIDES]));
     return SL_OK;
 }
 
@@ -654,7 +610,7 @@ static enum sl_status backward_rounded(const struct sl_attend_back *block, uint3
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
         uint32_t n = sl_min_u32(n_rows - i, ROUNDED_ROWS);
         size_t offset = (size_t)i * n_columns;
-        sl_attend_backward_bf16_cpu(block, n, t0 + i, u + offset, room);
+        sl_attend_backward_cpu(SL_DTYPE_BF16, block, n, t0 + i, u + offset, room);
         sl_bf16_round((size_t)n * n_columns, room, gu_out + offset);
     }
     sl_free(room);
@@ -680,24 +636,14 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *gu = sl_slice_data(buffers, &to->gu);
-        if (sl_buffer_dtype(buffers[to->gu.buffer]) == SL_DTYPE_BF16) {
-            st = backward_rounded(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
+        const void *u = sl_slice_data(buffers, &to->u);
+        if (sl_buffer_dtype(buffers[to->gu.buffer]) == SL_DTYPE_REAL) {
+            sl_attend_backward_cpu(SL_DTYPE_REAL, &block, to->gu.n_rows, to->t0, u, gu);
         } else {
-            sl_attend_backward_cpu(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
+            st = backward_rounded(&block, to->gu.n_rows, to->t0, u, gu);
         }
     }
     return st;
-}
-
-/* Add the terms that the owner's rows get from its own block. */
-static void add_own_terms(const struct sl_share_args *args, const struct sl_attend_back *block, bool u_is_bf16,
-                          const void *u, const uint32_t *inverse, const struct sl_gradient *g)
-{
-    if (u_is_bf16) {
-        sl_attend_own_bf16_cpu(block, args->n_own, args->t0, inverse, args->row0, g->n_rows, u, g->rows);
-    } else {
-        sl_attend_own_cpu(block, args->n_own, args->t0, inverse, args->row0, g->n_rows, u, g->rows);
-    }
 }
 
 /* Add all shares in PE order. */
@@ -706,18 +652,14 @@ static void add_shares(const struct sl_share_args *args, const struct sl_attend_
 {
     const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
     const void *u = sl_buffer_data(buffers[SUM_U]);
-    bool u_is_bf16 = sl_buffer_dtype(buffers[SUM_U]) == SL_DTYPE_BF16;
+    const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
     uint32_t n_selves = destinations(args, g->n_rows);
     memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof *g->rows);
-    if (u_is_bf16) {
-        sl_attend_self_bf16_cpu(block, args->row0, n_selves, u, g->rows);
-    } else {
-        sl_attend_self_cpu(block, args->row0, n_selves, u, g->rows);
-    }
+    sl_attend_self_cpu(dtype, block, args->row0, n_selves, u, g->rows);
     for (uint32_t p = 0; p < args->n_peers; p++) {
         const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
         if (p == args->own) {
-            add_own_terms(args, block, u_is_bf16, u, rows, g);
+            sl_attend_own_cpu(dtype, block, args->n_own, args->t0, rows, args->row0, g->n_rows, u, g->rows);
         } else {
             sl_accumulate_slice_cpu(&args->sent[p], buffers, rows, g);
         }
@@ -760,11 +702,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
         .sources = sources + (offsets[args->row0] - offsets[0]),
         .x = &x,
         .self = sl_view_row_of(args->parts.dtype, &parts.view[args->part], args->row0, sl_heads_row(heads))};
-    if (args->parts.dtype == SL_DTYPE_BF16) {
-        attend_full_bf16(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
-    } else {
-        attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
-    }
+    attend_full(args->parts.dtype, &rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
     return SL_OK;
 }
 
@@ -1077,7 +1015,7 @@ static enum sl_status check_owners(const struct sl_attend_gradients *gradients, 
             return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows,
                            sl_handle_columns(gu[q].handle), u[q].n_rows, n_columns);
         }
-        if ((sl_handle_dtype(u[q].handle) == SL_DTYPE_BF16) != (sl_handle_dtype(gu[q].handle) == SL_DTYPE_BF16)) {
+        if (sl_handle_dtype(u[q].handle) != sl_handle_dtype(gu[q].handle)) {
             return sl_fail(SL_EINVAL, "%s: gradients of numbers of %zu bytes, rows of %zu; expected one precision",
                            name, sl_handle_element(gu[q].handle), sl_handle_element(u[q].handle));
         }

@@ -84,17 +84,14 @@ struct sl_attend_rows {
     const void *self;
 };
 
-/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x K], overwritten. */
-void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out);
-
-/* The same for bf16 rows of U, here and below. */
-void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out);
+/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x K], overwritten. dtype: of the rows of U, here and
+ * below. */
+void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
+                           sl_real *lse_out);
 
 /* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4K]. */
-void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse, sl_real *sides_out);
-
-void sl_attend_sides_bf16_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
-                              sl_real *sides_out);
+void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+                         sl_real *sides_out);
 
 /* The transposed block, and the gradients of its destinations. */
 struct sl_attend_back {
@@ -107,27 +104,18 @@ struct sl_attend_back {
 
 /* Gradients of positions t0 .. t0 + n - 1; none of them is a destination of the block. u [n x (H + 2K)]: their rows.
  * Overwrites gu_out [n x (H + 2K)]. */
-void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
-                            sl_real *gu_out);
-
-void sl_attend_backward_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_bf16 *u,
-                                 sl_real *gu_out);
+void sl_attend_backward_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                            const void *u, sl_real *gu_out);
 
 /* Add the own terms and the gradient of er for destinations row0 .. row0 + n_rows - 1. u and gu begin at row row0. */
-void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
-                        sl_real *gu);
-
-void sl_attend_self_bf16_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_bf16 *u,
-                             sl_real *gu);
+void sl_attend_self_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
+                        const void *u, sl_real *gu);
 
 /* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. The gradient of item i
  * goes to row inverse[i] of the frontier; rows outside row0 .. row0 + n_rows - 1 are skipped. u and gu begin at row
  * row0. */
-void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
-                       uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu);
-
-void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
-                            uint32_t row0, uint32_t n_rows, const sl_bf16 *u, sl_real *gu);
+void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                       const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu);
 
 #ifdef SL_CUDA
 /* ---- launchers. Pointers are to device memory; structs and arrays of pointers are the host's and are read before the

@@ -756,10 +756,9 @@ enum sl_status
 sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
                        sl_real *lse_out)
 {
-    if (rows->x->dtype == SL_DTYPE_BF16) {
-        return start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
-    }
-    return start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    return sl_by_dtype(rows->x->dtype, [&](auto u) {
+        return start_forward(stream, attention_of<decltype(u)>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    });
 }
 
 template <typename U>
@@ -774,10 +773,8 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
                                     const sl_real *lse, sl_real *sides_out)
 {
-    if (rows->x->dtype == SL_DTYPE_BF16) {
-        return start_sides<sl_bf16>(stream, rows, gz, lse, sides_out);
-    }
-    return start_sides<sl_real>(stream, rows, gz, lse, sides_out);
+    return sl_by_dtype(rows->x->dtype,
+                       [&](auto u) { return start_sides<decltype(u)>(stream, rows, gz, lse, sides_out); });
 }
 
 template <typename U>
@@ -806,20 +803,18 @@ enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_atte
                                        uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype,
                                        const sl_real *const *u, sl_real *const *gu_out)
 {
-    if (dtype == SL_DTYPE_BF16) {
-        return send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out);
-    }
-    return send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
+    return sl_by_dtype(
+        dtype, [&](auto entry) { return send_back<decltype(entry)>(stream, block, n_owners, n, t0, u, gu_out); });
 }
 
 enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
                                    uint32_t n_rows, enum sl_dtype dtype, const void *u, sl_real *gu)
 {
     const char *name = "sl_attend_accumulate: own terms";
-    if (dtype == SL_DTYPE_BF16) {
-        return start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0);
-    }
-    return start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
+    return sl_by_dtype(dtype, [&](auto entry) {
+        typedef decltype(entry) U;
+        return start_back(name, stream, self_gradients<U>{{*block}, row0, (const U *)u, gu}, n_rows, 0);
+    });
 }
 
 template <typename U>
@@ -835,10 +830,8 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
                                   const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
                                   enum sl_dtype dtype, const void *u, sl_real *gu)
 {
-    if (dtype == SL_DTYPE_BF16) {
-        return add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu);
-    }
-    return add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
+    return sl_by_dtype(dtype,
+                       [&](auto entry) { return add_own<decltype(entry)>(stream, block, own, row0, n_rows, u, gu); });
 }
 
 template <typename U>
@@ -868,8 +861,5 @@ done:
 enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
-    if (rows->dtype == SL_DTYPE_BF16) {
-        return attend_parts<sl_bf16>(stream, rows, beta, z_out);
-    }
-    return attend_parts<sl_real>(stream, rows, beta, z_out);
+    return sl_by_dtype(rows->dtype, [&](auto u) { return attend_parts<decltype(u)>(stream, rows, beta, z_out); });
 }

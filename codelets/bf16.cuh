@@ -26,7 +26,22 @@ template <> struct sl_stored<sl_bf16, float4> {
 /* E as an enum sl_dtype. */
 template <typename E> static inline enum sl_dtype sl_dtype_of()
 {
-    return sizeof(E) == sizeof(sl_bf16) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+    return SL_DTYPE_REAL;
+}
+template <> inline enum sl_dtype sl_dtype_of<sl_bf16>() { return SL_DTYPE_BF16; }
+
+/* Start the kernel for a dtype of rows: start(E()), E being the stored type. start is a generic lambda, which has E as
+ * decltype of its argument. */
+template <typename Start> static inline enum sl_status sl_by_dtype(enum sl_dtype dtype, Start start)
+{
+    return dtype == SL_DTYPE_BF16 ? start(sl_bf16()) : start(sl_real());
+}
+
+/* The same for rows and for a result, of the rows' dtype or in sl_real: start(E(), R()). */
+template <typename Start>
+static inline enum sl_status sl_by_dtypes(enum sl_dtype rows, enum sl_dtype result, Start start)
+{
+    return sl_by_dtype(rows, [&](auto e) { return result == rows ? start(e, e) : start(e, sl_real()); });
 }
 
 /* The value to compute with. */
@@ -94,7 +109,7 @@ static inline __device__ void sl_store(float4 x, ushort4 *to)
  * time. */
 static inline uintptr_t sl_quad_address(enum sl_dtype dtype, const void *numbers)
 {
-    return (uintptr_t)numbers * (dtype == SL_DTYPE_BF16 ? sizeof(float4) / sizeof(ushort4) : 1);
+    return (uintptr_t)numbers * (sizeof(float) / sl_dtype_size(dtype));
 }
 
 /* Bytes of the widest unit to copy rows in: of a float4, a float or an sl_bf16. sizes: all addresses, and the bytes of

@@ -8,51 +8,38 @@
 
 /* ---- kernels, CPU ---- */
 
-SL_CLONES void sl_blend_cpu(size_t n, double a, const sl_real *x, int beta, sl_real *out)
+SL_INLINE void blend(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real a, const void *restrict x,
+                     int beta, void *restrict out)
 {
-    const sl_real scale = (sl_real)a;
-    const sl_real *restrict from = x;
-    sl_real *restrict to = out;
-    if (beta == 0) {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = scale * from[i];
-        }
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
-        to[i] += scale * from[i];
+        sl_real term = a * sl_entry(x_dtype, x, i);
+        sl_entry_set(out_dtype, out, i, beta ? sl_entry(out_dtype, out, i) + term : term);
     }
 }
 
-SL_CLONES void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta, sl_bf16 *out)
+/* beta as a constant. */
+SL_INLINE void blend_by_beta(enum sl_dtype out_dtype, enum sl_dtype x_dtype, size_t n, sl_real a, const void *x,
+                             int beta, void *out)
 {
-    const sl_real scale = (sl_real)a;
-    const sl_bf16 *restrict from = x;
-    sl_bf16 *restrict to = out;
     if (beta == 0) {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = sl_bf16_of(scale * sl_bf16_real(from[i]));
-        }
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        to[i] = sl_bf16_of(sl_bf16_real(to[i]) + scale * sl_bf16_real(from[i]));
+        blend(x_dtype, out_dtype, n, a, x, 0, out);
+    } else {
+        blend(x_dtype, out_dtype, n, a, x, 1, out);
     }
 }
 
-SL_CLONES void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf16 *out)
+SL_INLINE void blend_alike(enum sl_dtype dtype, size_t n, sl_real a, const void *x, int beta, void *out)
 {
-    const sl_real scale = (sl_real)a;
-    const sl_real *restrict from = x;
-    sl_bf16 *restrict to = out;
-    if (beta == 0) {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = sl_bf16_of(scale * from[i]);
-        }
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        to[i] = sl_bf16_of(sl_bf16_real(to[i]) + scale * from[i]);
+    blend_by_beta(dtype, dtype, n, a, x, beta, out);
+}
+
+SL_CLONES void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const void *x, int beta,
+                            void *out)
+{
+    if (x_dtype == out_dtype) {
+        SL_BY_DTYPE(x_dtype, blend_alike, n, (sl_real)a, x, beta, out);
+    } else {
+        SL_BY_DTYPE(out_dtype, blend_by_beta, SL_DTYPE_REAL, n, (sl_real)a, x, beta, out);
     }
 }
 
@@ -76,13 +63,6 @@ struct clear_args {
 enum { X, OUT };
 enum { CLEARED };
 
-/* The rows of a buffer from row0 on. */
-static void *rows_from(void *buffer, uint32_t row0)
-{
-    size_t element = (sl_buffer_dtype(buffer) == SL_DTYPE_BF16) ? sizeof(sl_bf16) : sizeof(sl_real);
-    return (char *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer) * element;
-}
-
 static size_t n_entries(void *buffer, uint32_t n_rows)
 {
     return (size_t)n_rows * sl_buffer_columns(buffer);
@@ -91,16 +71,9 @@ static size_t n_entries(void *buffer, uint32_t n_rows)
 static enum sl_status blend_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct blend_args *args = cl_arg;
-    size_t n = n_entries(buffers[X], args->n_rows);
-    const void *x = rows_from(buffers[X], args->x_row0);
-    void *out = rows_from(buffers[OUT], args->out_row0);
-    if (sl_buffer_dtype(buffers[X]) == SL_DTYPE_BF16) {
-        sl_blend_bf16_cpu(n, args->a, x, args->beta, out);
-    } else if (sl_buffer_dtype(buffers[OUT]) == SL_DTYPE_BF16) {
-        sl_blend_rounded_cpu(n, args->a, x, args->beta, out);
-    } else {
-        sl_blend_cpu(n, args->a, x, args->beta, out);
-    }
+    sl_blend_cpu(sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]), n_entries(buffers[X], args->n_rows),
+                 args->a, sl_buffer_row(buffers[X], args->x_row0), args->beta,
+                 sl_buffer_row(buffers[OUT], args->out_row0));
     return SL_OK;
 }
 
@@ -117,8 +90,8 @@ static enum sl_status blend_cuda_task(void *buffers[], const void *cl_arg, cudaS
 {
     const struct blend_args *args = cl_arg;
     return sl_blend_cuda(stream, sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]),
-                         n_entries(buffers[X], args->n_rows), args->a, rows_from(buffers[X], args->x_row0), args->beta,
-                         rows_from(buffers[OUT], args->out_row0));
+                         n_entries(buffers[X], args->n_rows), args->a, sl_buffer_row(buffers[X], args->x_row0),
+                         args->beta, sl_buffer_row(buffers[OUT], args->out_row0));
 }
 
 static enum sl_status clear_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
@@ -175,7 +148,7 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
         return st;
     }
     size_t element = sl_handle_element(out.handle);
-    if ((sl_handle_dtype(x.handle) == SL_DTYPE_BF16) && !(sl_handle_dtype(out.handle) == SL_DTYPE_BF16)) {
+    if (!sl_dtype_follows(sl_handle_dtype(x.handle), sl_handle_dtype(out.handle))) {
         return sl_fail(SL_EINVAL, "sl_blend: X in bf16, OUT of numbers of %zu bytes; expected OUT in bf16, too",
                        element);
     }

@@ -22,14 +22,9 @@
 #include "tasks/task.h"
 
 /* out[i] = beta out[i] + a x[i] for n entries, consecutive rows. beta 0: out is not read. x and out do not overlap. a
- * is rounded to sl_real first. */
-void sl_blend_cpu(size_t n, double a, const sl_real *x, int beta, sl_real *out);
-
-/* The same in bf16: computed in sl_real, rounded once. */
-void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta, sl_bf16 *out);
-
-/* The same from sl_real x to bf16 out. */
-void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf16 *out);
+ * is rounded to sl_real first. x has the dtype of out, or is sl_real. Computed in sl_real, rounded once. */
+void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const void *x, int beta,
+                  void *out);
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device, for the dtypes above; and a clear of n entries. SL_ECUDA. */

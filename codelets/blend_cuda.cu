@@ -33,13 +33,10 @@ static enum sl_status start(cudaStream_t stream, size_t n, double a, const void 
 enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a,
                              const void *x, int beta, void *out)
 {
-    if (x_dtype == SL_DTYPE_BF16) {
-        return start<sl_bf16, sl_bf16>(stream, n, a, x, beta, out);
-    }
-    if (out_dtype == SL_DTYPE_BF16) {
-        return start<float, sl_bf16>(stream, n, a, x, beta, out);
-    }
-    return start<float, float>(stream, n, a, x, beta, out);
+    /* X has the dtype of OUT, or is sl_real. */
+    return sl_by_dtypes(out_dtype, x_dtype, [&](auto out_entry, auto x_entry) {
+        return start<decltype(x_entry), decltype(out_entry)>(stream, n, a, x, beta, out);
+    });
 }
 
 enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out)

@@ -373,16 +373,14 @@ enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl
 {
     bool quads =
         n_out % 4 == 0 && ((uintptr_t)w | (uintptr_t)bias | sl_quad_address(z_dtype, z_out)) % sizeof(float4) == 0;
-    if (z_dtype == SL_DTYPE_BF16) {
+    return sl_by_dtype(z_dtype, [&](auto entry) {
+        typedef decltype(entry) Z;
+        typedef typename sl_stored<Z, float4>::type z_quad;
         if (quads) {
-            return start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
+            return start_multiply_rows<float4, z_quad>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
         }
-        return start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
-    }
-    if (quads) {
-        return start_multiply_rows<float4, float4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
-    }
-    return start_multiply_rows<float, float>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+        return start_multiply_rows<float, Z>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+    });
 }
 
 /* ---- sparse weight gradient ----

@@ -6,57 +6,47 @@
 
 /* ---- kernels, CPU ---- */
 
-SL_INLINE sl_real entry(enum sl_dtype dtype, const void *x, size_t i)
-{
-    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)x)[i]) : ((const sl_real *)x)[i];
-}
-
-SL_INLINE void multiply(size_t n, sl_real e, enum sl_dtype x_dtype, const void *restrict x, int beta,
-                        sl_real *restrict out)
+SL_INLINE void multiply(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real e, const void *restrict x,
+                        int beta, void *restrict out)
 {
     for (size_t i = 0; i < n; i++) {
-        out[i] = (beta ? out[i] : 0) + e * entry(x_dtype, x, i);
+        sl_entry_set(out_dtype, out, i, (beta ? sl_entry(out_dtype, out, i) : 0) + e * sl_entry(x_dtype, x, i));
     }
 }
 
-SL_INLINE void multiply_rounded(size_t n, sl_real e, const sl_bf16 *restrict x, int beta, sl_bf16 *restrict out)
+SL_INLINE void multiply_alike(enum sl_dtype dtype, size_t n, sl_real e, const void *x, int beta, void *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        out[i] = sl_bf16_of((beta ? sl_bf16_real(out[i]) : 0) + e * sl_bf16_real(x[i]));
-    }
+    multiply(dtype, dtype, n, e, x, beta, out);
 }
 
 SL_CLONES void sl_epsilon_forward_cpu(size_t n, sl_real e, enum sl_dtype x_dtype, const void *x, int beta,
                                       enum sl_dtype out_dtype, void *out)
 {
-    if (out_dtype == SL_DTYPE_BF16) {
-        multiply_rounded(n, e, x, beta, out);
-    } else if (x_dtype == SL_DTYPE_BF16) {
-        multiply(n, e, SL_DTYPE_BF16, x, beta, out);
+    if (out_dtype == x_dtype) {
+        SL_BY_DTYPE(x_dtype, multiply_alike, n, e, x, beta, out);
     } else {
-        multiply(n, e, SL_DTYPE_REAL, x, beta, out);
+        SL_BY_DTYPE(x_dtype, multiply, SL_DTYPE_REAL, n, e, x, beta, out);
     }
 }
 
-SL_INLINE sl_real row_product(uint32_t n, enum sl_dtype x_dtype, const sl_real *restrict g, const void *restrict x,
-                              size_t first)
+SL_INLINE void add_products(enum sl_dtype x_dtype, uint32_t n_rows, uint32_t n_columns, const sl_real *restrict g,
+                            const void *restrict x, double *total)
 {
-    sl_real sum = 0;
-    for (uint32_t j = 0; j < n; j++) {
-        sum += g[first + j] * entry(x_dtype, x, first + j);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        size_t first = (size_t)r * n_columns;
+        sl_real sum = 0;
+        for (uint32_t j = 0; j < n_columns; j++) {
+            sum += g[first + j] * sl_entry(x_dtype, x, first + j);
+        }
+        *total += (double)sum;
     }
-    return sum;
 }
 
 SL_CLONES sl_real sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
                                           const void *x)
 {
     double sum = 0;
-    for (uint32_t r = 0; r < n_rows; r++) {
-        size_t first = (size_t)r * n_columns;
-        sum += (double)(x_dtype == SL_DTYPE_BF16 ? row_product(n_columns, SL_DTYPE_BF16, g, x, first)
-                                                 : row_product(n_columns, SL_DTYPE_REAL, g, x, first));
-    }
+    SL_BY_DTYPE(x_dtype, add_products, n_rows, n_columns, g, x, &sum);
     return (sl_real)sum;
 }
 
@@ -69,12 +59,6 @@ struct epsilon_args {
 };
 
 /* ---- implementations ---- */
-
-/* Row `row` of a buffer. */
-static void *row_of(void *buffer, uint32_t row)
-{
-    return (char *)sl_buffer_data(buffer) + sl_dtype_bytes(sl_buffer_dtype(buffer), sl_buffer_columns(buffer)) * row;
-}
 
 static size_t n_entries(void *buffer)
 {
@@ -89,8 +73,9 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct epsilon_args *args = cl_arg;
     const sl_real *e = sl_buffer_data(buffers[E]);
-    sl_epsilon_forward_cpu(n_entries(buffers[OUT]), *e, sl_buffer_dtype(buffers[X]), row_of(buffers[X], args->row0),
-                           args->beta, sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
+    sl_epsilon_forward_cpu(n_entries(buffers[OUT]), *e, sl_buffer_dtype(buffers[X]),
+                           sl_buffer_row(buffers[X], args->row0), args->beta, sl_buffer_dtype(buffers[OUT]),
+                           sl_buffer_data(buffers[OUT]));
     return SL_OK;
 }
 
@@ -101,8 +86,8 @@ static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
         uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
         uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
-        ge[k] = sl_epsilon_gradient_cpu(end - row, sl_buffer_columns(buffers[G_OF]), row_of(buffers[G_OF], row),
-                                        sl_buffer_dtype(buffers[X_OF]), row_of(buffers[X_OF], args->row0 + row));
+        ge[k] = sl_epsilon_gradient_cpu(end - row, sl_buffer_columns(buffers[G_OF]), sl_buffer_row(buffers[G_OF], row),
+                                        sl_buffer_dtype(buffers[X_OF]), sl_buffer_row(buffers[X_OF], args->row0 + row));
     }
     return SL_OK;
 }
@@ -112,7 +97,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     const struct epsilon_args *args = cl_arg;
     const sl_real *e = sl_buffer_data(buffers[E_BACK]);
     sl_epsilon_forward_cpu(n_entries(buffers[G_BACK]), *e, SL_DTYPE_REAL, sl_buffer_data(buffers[G_BACK]), 1,
-                           SL_DTYPE_REAL, row_of(buffers[GX], args->row0));
+                           SL_DTYPE_REAL, sl_buffer_row(buffers[GX], args->row0));
     return SL_OK;
 }
 
@@ -121,7 +106,7 @@ static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cud
 {
     const struct epsilon_args *args = cl_arg;
     return sl_epsilon_forward_cuda(stream, n_entries(buffers[OUT]), sl_buffer_data(buffers[E]),
-                                   sl_buffer_dtype(buffers[X]), row_of(buffers[X], args->row0), args->beta,
+                                   sl_buffer_dtype(buffers[X]), sl_buffer_row(buffers[X], args->row0), args->beta,
                                    sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
 }
 
@@ -133,8 +118,9 @@ static enum sl_status gradient_cuda_task(void *buffers[], const void *cl_arg, cu
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
         uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
-        st = sl_epsilon_gradient_cuda(stream, end - row, sl_buffer_columns(buffers[G_OF]), row_of(buffers[G_OF], row),
-                                      sl_buffer_dtype(buffers[X_OF]), row_of(buffers[X_OF], args->row0 + row), ge + k);
+        st = sl_epsilon_gradient_cuda(stream, end - row, sl_buffer_columns(buffers[G_OF]),
+                                      sl_buffer_row(buffers[G_OF], row), sl_buffer_dtype(buffers[X_OF]),
+                                      sl_buffer_row(buffers[X_OF], args->row0 + row), ge + k);
     }
     return st;
 }
@@ -143,7 +129,8 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
 {
     const struct epsilon_args *args = cl_arg;
     return sl_epsilon_forward_cuda(stream, n_entries(buffers[G_BACK]), sl_buffer_data(buffers[E_BACK]), SL_DTYPE_REAL,
-                                   sl_buffer_data(buffers[G_BACK]), 1, SL_DTYPE_REAL, row_of(buffers[GX], args->row0));
+                                   sl_buffer_data(buffers[G_BACK]), 1, SL_DTYPE_REAL,
+                                   sl_buffer_row(buffers[GX], args->row0));
 }
 #endif
 
@@ -207,7 +194,7 @@ enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu
 {
     struct epsilon_args args = {.head = *head, .row0 = x_row0, .beta = beta};
     enum sl_status st = check_rows("sl_epsilon_forward", out, x, x_row0);
-    if (st == SL_OK && (sl_handle_dtype(out) == SL_DTYPE_BF16) && !(sl_handle_dtype(x) == SL_DTYPE_BF16)) {
+    if (st == SL_OK && !sl_dtype_follows(sl_handle_dtype(out), sl_handle_dtype(x))) {
         st = sl_fail(SL_EINVAL, "sl_epsilon_forward: OUT in bf16 from wider X; expected X in bf16, too");
     }
     if (st != SL_OK) {

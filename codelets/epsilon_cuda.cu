@@ -19,19 +19,19 @@ static __global__ void multiply(size_t n, const sl_real *e, const X *__restrict_
     }
 }
 
+template <typename X, typename Out>
+static enum sl_status start_multiply(cudaStream_t stream, size_t n, const sl_real *e, const void *x, int beta,
+                                     void *out)
+{
+    return sl_start("sl_epsilon_forward", stream, sl_blocks(n), multiply<X, Out>, n, e, (const X *)x, beta, (Out *)out);
+}
+
 enum sl_status sl_epsilon_forward_cuda(cudaStream_t stream, size_t n, const sl_real *e, enum sl_dtype x_dtype,
                                        const void *x, int beta, enum sl_dtype out_dtype, void *out)
 {
-    const char *name = "sl_epsilon_forward";
-    if (out_dtype == SL_DTYPE_BF16) {
-        return sl_start(name, stream, sl_blocks(n), multiply<sl_bf16, sl_bf16>, n, e, (const sl_bf16 *)x, beta,
-                        (sl_bf16 *)out);
-    }
-    if (x_dtype == SL_DTYPE_BF16) {
-        return sl_start(name, stream, sl_blocks(n), multiply<sl_bf16, float>, n, e, (const sl_bf16 *)x, beta,
-                        (float *)out);
-    }
-    return sl_start(name, stream, sl_blocks(n), multiply<float, float>, n, e, (const float *)x, beta, (float *)out);
+    return sl_by_dtypes(x_dtype, out_dtype, [&](auto x_entry, auto out_entry) {
+        return start_multiply<decltype(x_entry), decltype(out_entry)>(stream, n, e, x, beta, out);
+    });
 }
 
 /* The sum over the block's threads. Threads wait for each other, before and after. */
@@ -88,12 +88,12 @@ enum sl_status sl_epsilon_gradient_cuda(cudaStream_t stream, uint32_t n_rows, ui
     const size_t n_blocks = (n + STRETCH - 1) / STRETCH;
     sl_scratch scratch(stream);
     enum sl_status st = scratch.take(n_blocks * sizeof(double), "the partial sums of products");
-    if (st == SL_OK && n > 0 && x_dtype == SL_DTYPE_BF16) {
-        st = sl_start(name, stream, (unsigned)n_blocks, sum_products<sl_bf16>, n, g, (const sl_bf16 *)x,
-                      scratch.as<double>());
-    } else if (st == SL_OK && n > 0) {
-        st = sl_start(name, stream, (unsigned)n_blocks, sum_products<float>, n, g, (const float *)x,
-                      scratch.as<double>());
+    if (st == SL_OK && n > 0) {
+        st = sl_by_dtype(x_dtype, [&](auto entry) {
+            typedef decltype(entry) X;
+            return sl_start(name, stream, (unsigned)n_blocks, sum_products<X>, n, g, (const X *)x,
+                            scratch.as<double>());
+        });
     }
     if (st == SL_OK) {
         st = sl_start(name, stream, 1, sum_partials, n_blocks, scratch.as<double>(), ge_out);

@@ -53,43 +53,24 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
 
 #define AHEAD 12 /* rows prefetched ahead of the copy */
 
-SL_INLINE void pack(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, char *packed_out)
+void sl_pack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, void *packed_out)
 {
     const size_t bytes = sl_dtype_bytes(dtype, n_columns);
     for (uint32_t i = 0; i < n; i++) {
         if (n - i > AHEAD) {
             sl_row_fetch(sl_view_row_of(dtype, rows, i + AHEAD, n_columns), bytes);
         }
-        memcpy(packed_out + i * bytes, sl_view_row_of(dtype, rows, i, n_columns), bytes);
+        memcpy((char *)packed_out + i * bytes, sl_view_row_of(dtype, rows, i, n_columns), bytes);
     }
 }
 
-void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out)
+void sl_unpack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const uint32_t *rows, const void *packed,
+                   void *out)
 {
-    pack(SL_DTYPE_REAL, n, n_columns, rows, (char *)packed_out);
-}
-
-void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_bf16 *packed_out)
-{
-    pack(SL_DTYPE_BF16, n, n_columns, rows, (char *)packed_out);
-}
-
-/* Rows of `bytes` bytes. */
-static void unpack(uint32_t n, size_t bytes, const uint32_t *rows, const void *packed, void *out)
-{
+    const size_t bytes = sl_dtype_bytes(dtype, n_columns);
     for (uint32_t i = 0; i < n; i++) {
         memcpy((char *)out + rows[i] * bytes, (const char *)packed + i * bytes, bytes);
     }
-}
-
-void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out)
-{
-    unpack(n, n_columns * sizeof *out, rows, packed, out);
-}
-
-void sl_unpack_bf16_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_bf16 *packed, sl_bf16 *out)
-{
-    unpack(n, n_columns * sizeof *out, rows, packed, out);
 }
 
 /* ---- arguments ---- */
@@ -172,11 +153,8 @@ static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
         const struct packed *packed = &args->packed[r];
         struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
         void *to = buffers[packed->rows.buffer];
-        if (sl_buffer_dtype(to) == SL_DTYPE_BF16) {
-            sl_pack_bf16_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
-        } else {
-            sl_pack_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
-        }
+        sl_pack_cpu(sl_buffer_dtype(to), packed->rows.n_rows, sl_buffer_columns(to), &rows,
+                    sl_slice_data(buffers, &packed->rows));
     }
     return SL_OK;
 }
@@ -188,12 +166,8 @@ static enum sl_status unpack_cpu_task(void *buffers[], const void *cl_arg)
     const uint32_t n = sl_buffer_rows(buffers[UNPACK_PACKED]);
     const uint32_t n_columns = sl_buffer_columns(buffers[UNPACK_PACKED]);
     const uint32_t *rows = (const uint32_t *)sl_buffer_data(buffers[UNPACK_ROWS]) + ONE_ASKS;
-    if (sl_buffer_dtype(buffers[UNPACK_OUT]) == SL_DTYPE_BF16) {
-        sl_unpack_bf16_cpu(n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]),
-                           sl_buffer_data(buffers[UNPACK_OUT]));
-    } else {
-        sl_unpack_cpu(n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]), sl_buffer_data(buffers[UNPACK_OUT]));
-    }
+    sl_unpack_cpu(sl_buffer_dtype(buffers[UNPACK_OUT]), n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]),
+                  sl_buffer_data(buffers[UNPACK_OUT]));
     return SL_OK;
 }
 

@@ -144,10 +144,7 @@ enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows 
         from = {mapped, rows->hot->rows, rows->hot->slot_of};
     }
     if (rows->threshold > 0 || rows->dtype != dtype) {
-        if (dtype == SL_DTYPE_BF16) {
-            return start_table<sl_bf16>(stream, rows, n_rows, from, x_out);
-        }
-        return start_table<sl_real>(stream, rows, n_rows, from, x_out);
+        return sl_by_dtype(dtype, [&](auto e) { return start_table<decltype(e)>(stream, rows, n_rows, from, x_out); });
     }
     const size_t row_bytes = sl_dtype_bytes(dtype, rows->n_columns);
     switch (sl_copy_unit(row_bytes | (uintptr_t)from.table | (uintptr_t)from.hot | (uintptr_t)x_out)) {

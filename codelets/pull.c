@@ -181,7 +181,7 @@ SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch
 
 SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch columns, const sl_real *room)
 {
-    if (sums->dtype == SL_DTYPE_BF16) {
+    if (sums->dtype != SL_DTYPE_REAL) {
         sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.row + columns.first);
     }
 }
@@ -326,31 +326,11 @@ SL_INLINE void pull_weighed(enum sl_dtype dtype, const struct sl_pull_lists *lis
     }
 }
 
-SL_CLONES void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
-                           int beta, sl_real *out)
+SL_CLONES void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                           uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
 {
-    const struct sums sums = {SL_DTYPE_REAL, beta, out};
-    pull_weighed(SL_DTYPE_REAL, lists, parts, n_columns, &sums);
-}
-
-SL_CLONES static void pull_bf16(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                                uint32_t n_columns, const struct sums *sums)
-{
-    pull_weighed(SL_DTYPE_BF16, lists, parts, n_columns, sums);
-}
-
-void sl_pull_bf16_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
-                      int beta, sl_real *out)
-{
-    const struct sums sums = {SL_DTYPE_REAL, beta, out};
-    pull_bf16(lists, parts, n_columns, &sums);
-}
-
-void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
-                         int beta, sl_bf16 *out)
-{
-    const struct sums sums = {SL_DTYPE_BF16, beta, out};
-    pull_bf16(lists, parts, n_columns, &sums);
+    const struct sums sums = {out_dtype, beta, out};
+    SL_BY_DTYPE(dtype, pull_weighed, lists, parts, n_columns, &sums);
 }
 
 /* ---- arguments ---- */
@@ -407,15 +387,9 @@ static enum sl_status pull_cpu_task(void *buffers[], const void *cl_arg)
     const struct pull_args *args = cl_arg;
     struct sl_pull_parts parts;
     struct sl_pull_lists lists = lists_of(buffers, args);
-    const uint32_t n_columns = sl_buffer_columns(buffers[OUT]);
     find_parts(buffers, args, &parts);
-    if (sl_buffer_dtype(buffers[OUT]) == SL_DTYPE_BF16) {
-        sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
-    } else if (args->dtype == SL_DTYPE_BF16) {
-        sl_pull_bf16_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
-    } else {
-        sl_pull_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
-    }
+    sl_pull_cpu(args->dtype, &lists, &parts, sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_dtype(buffers[OUT]),
+                sl_buffer_data(buffers[OUT]));
     return SL_OK;
 }
 
@@ -455,21 +429,21 @@ static bool reads_part(const struct sl_pull *pull, uint32_t q)
     return (sl_real)pull->factor[q] != 0;
 }
 
-/* All rows must have one dtype. Sums may be bf16 only if the rows are. */
+/* All rows must have one dtype; the sums follow it. */
 static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
 {
-    uint32_t n = 0;
-    uint32_t n_bf16 = 0;
+    struct sl_dtype_tally tally = {0};
     for (uint32_t q = 0; q < pull->n_parts; q++) {
-        n += reads_part(pull, q);
-        n_bf16 += reads_part(pull, q) && (sl_handle_dtype(pull->rows[q]) == SL_DTYPE_BF16);
+        if (reads_part(pull, q)) {
+            sl_dtype_count(&tally, pull->rows[q]);
+        }
     }
-    *dtype = n_bf16 > 0 || (n == 0 && (sl_handle_dtype(out) == SL_DTYPE_BF16)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    if (n_bf16 == n || (n_bf16 == 0 && !(sl_handle_dtype(out) == SL_DTYPE_BF16))) {
+    *dtype = tally.n > 0 ? tally.dtype : sl_handle_dtype(out);
+    if (tally.n_others == 0 && sl_dtype_follows(sl_handle_dtype(out), *dtype)) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision",
-                   n_bf16, n, (sl_handle_dtype(out) == SL_DTYPE_BF16) ? "bf16" : "float");
+    return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in %s, sums in %s; expected all in one dtype",
+                   tally.n - tally.n_others, tally.n, sl_dtype_name(*dtype), sl_dtype_name(sl_handle_dtype(out)));
 }
 
 static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)

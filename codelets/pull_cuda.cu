@@ -125,11 +125,7 @@ enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lis
                             uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta,
                             enum sl_dtype out_dtype, void *out)
 {
-    if (dtype == SL_DTYPE_REAL) {
-        return start_of<float, float>(stream, lists, parts, n_parts, n_columns, beta, out);
-    }
-    if (out_dtype == SL_DTYPE_REAL) {
-        return start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out);
-    }
-    return start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
+    return sl_by_dtypes(dtype, out_dtype, [&](auto e, auto sum) {
+        return start_of<decltype(e), decltype(sum)>(stream, lists, parts, n_parts, n_columns, beta, out);
+    });
 }

@@ -10,42 +10,43 @@
 
 /* ---- submissions ---- */
 
-/* Whether the rows are bf16; false if there are none. */
-static bool are_bf16(const struct sl_rows *rows)
+static enum sl_status common_dtype(const char *name, const struct sl_dtype_tally *tally, enum sl_dtype *dtype)
 {
-    return rows->split.n_chunks > 0 && (sl_handle_dtype(rows->chunk[0]) == SL_DTYPE_BF16);
-}
-
-static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_dtype *dtype)
-{
-    *dtype = n_bf16 > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    if (n_bf16 == 0 || n_bf16 == n) {
+    *dtype = tally->n > 0 ? tally->dtype : SL_DTYPE_REAL;
+    if (tally->n_others == 0) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
+    return sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in %s, expected all or none", name,
+                   tally->n - tally->n_others, tally->n, sl_dtype_name(*dtype));
+}
+
+/* All chunks have one dtype. */
+static void count_rows(struct sl_dtype_tally *tally, const struct sl_rows *rows)
+{
+    if (rows->split.n_chunks > 0) {
+        sl_dtype_count(tally, rows->chunk[0]);
+    }
 }
 
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype)
 {
-    uint32_t n = x->rows->split.n_chunks > 0;
-    uint32_t n_bf16 = are_bf16(x->rows);
+    struct sl_dtype_tally tally = {0};
+    count_rows(&tally, x->rows);
     for (uint32_t q = 0; q < x->n_owners; q++) {
-        bool there = q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0;
-        n += there;
-        n_bf16 += there && (sl_handle_dtype(x->packed[q].handle) == SL_DTYPE_BF16);
+        if (q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0) {
+            sl_dtype_count(&tally, x->packed[q].handle);
+        }
     }
-    return check_entries(name, n, n_bf16, dtype);
+    return common_dtype(name, &tally, dtype);
 }
 
 enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype)
 {
-    uint32_t n = 0;
-    uint32_t n_bf16 = 0;
+    struct sl_dtype_tally tally = {0};
     for (uint32_t q = 0; q < n_parts; q++) {
-        n += rows[q].split.n_chunks > 0;
-        n_bf16 += are_bf16(&rows[q]);
+        count_rows(&tally, &rows[q]);
     }
-    return check_entries(name, n, n_bf16, dtype);
+    return common_dtype(name, &tally, dtype);
 }
 
 enum sl_status sl_source_args_fill(const char *name, const struct sl_source_handles *sources,

@@ -76,7 +76,7 @@ struct sl_source_handles {
 };
 
 /* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.
- * SL_EINVAL: some rows are bf16 and some are not. */
+ * SL_EINVAL: the rows have several dtypes. */
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
 enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
 

@@ -151,6 +151,9 @@ void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
+/* Row `row` of a buffer, inside a task. */
+void *sl_buffer_row(void *buffer, uint32_t row);
+
 /* First row of a slice, inside a task; NULL if the slice is empty. */
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
 
@@ -177,12 +180,12 @@ static inline const sl_real *sl_view_row(const struct sl_view *view, uint32_t i,
     return view->chunk[r >> view->shift] + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
-/* The same if the entries of the chunks have two bytes. */
-static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32_t i, uint32_t n_columns)
+/* The same for any dtype of the chunks. */
+SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
 {
     uint32_t r = view->index == NULL ? i : view->index[i];
-    const void *chunk = view->chunk[r >> view->shift];
-    return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
+    const char *chunk = (const char *)view->chunk[r >> view->shift];
+    return chunk + sl_dtype_bytes(dtype, (size_t)(r & ((1u << view->shift) - 1)) * n_columns);
 }
 
 /* Prefetch a row into the second-level cache. The second level accepts many more outstanding lines than the first. */
@@ -193,23 +196,51 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
     }
 }
 
-/* An entry of a row of sl_real, bf16, or float16 (features). A kernel for both is written once, inlined with a dtype that each caller knows
- * at compile time. */
-SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *row, uint32_t j)
+/* ---- dtypes of rows: SL_DTYPE_REAL or SL_DTYPE_BF16 ---- */
+
+/* Call an SL_INLINE kernel(dtype, ...) with the dtype as a constant, so that the kernel is compiled for each dtype. */
+#define SL_BY_DTYPE(dtype, kernel, ...)                                                                                \
+    do {                                                                                                               \
+        if ((dtype) == SL_DTYPE_BF16) {                                                                                \
+            kernel(SL_DTYPE_BF16, __VA_ARGS__);                                                                        \
+        } else {                                                                                                       \
+            kernel(SL_DTYPE_REAL, __VA_ARGS__);                                                                        \
+        }                                                                                                              \
+    } while (0)
+
+/* An entry of rows, or of float16 features (sl_run.narrow). The dtype is a constant (SL_BY_DTYPE). */
+SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *rows, size_t i)
 {
-    switch (dtype) {
-    case SL_DTYPE_BF16: return sl_bf16_real(((const sl_bf16 *)row)[j]);
-    case SL_DTYPE_F16: return (sl_real)sl_f16_float(((const sl_f16 *)row)[j]);
-    default: return ((const sl_real *)row)[j];
+    if (dtype == SL_DTYPE_F16) {
+        return (sl_real)sl_f16_float(((const sl_f16 *)rows)[i]);
+    }
+    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)rows)[i]) : ((const sl_real *)rows)[i];
+}
+
+/* Set an entry, rounded to the dtype. */
+SL_INLINE void sl_entry_set(enum sl_dtype dtype, void *rows, size_t i, sl_real x)
+{
+    if (dtype == SL_DTYPE_BF16) {
+        ((sl_bf16 *)rows)[i] = sl_bf16_of(x);
+    } else {
+        ((sl_real *)rows)[i] = x;
     }
 }
 
-SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
+/* n entries of rows, as sl_real, into `to`. */
+void sl_entries_widen(enum sl_dtype dtype, size_t n, const void *rows, sl_real *to);
+
+/* The dtype that handles of rows have in common. Start with zeros. */
+struct sl_dtype_tally {
+    uint32_t n, n_others; /* handles; those of another dtype than the first */
+    enum sl_dtype dtype;  /* of the first handle */
+};
+void sl_dtype_count(struct sl_dtype_tally *tally, starpu_data_handle_t handle);
+
+/* Whether a task may compute results of a dtype from rows: results are sl_real, or have the rows' dtype. */
+static inline bool sl_dtype_follows(enum sl_dtype results, enum sl_dtype rows)
 {
-    if (dtype == SL_DTYPE_BF16 || dtype == SL_DTYPE_F16) {
-        return sl_view_row_bf16(view, i, n_columns);
-    }
-    return sl_view_row(view, i, n_columns);
+    return results == rows || results == SL_DTYPE_REAL;
 }
 
 #endif

@@ -119,7 +119,7 @@ static sl_real *pack_for(const struct group *group, uint32_t hop, uint32_t q, ui
     uint32_t n_columns = x->pe[q].n_columns;
     struct sl_view rows = view_of(&x->pe[q], sl_list_of(group->pe[q].block[hop].inverse, group->n_parts, p));
     sl_real *packed = poisoned((size_t)n * n_columns);
-    sl_pack_cpu(n, n_columns, &rows, packed);
+    sl_pack_cpu(SL_DTYPE_REAL, n, n_columns, &rows, packed);
     return packed;
 }
 
@@ -145,7 +145,7 @@ static void forward(const struct group *group, uint32_t hop, const struct level 
                                      .offsets = block->edge_offsets,
                                      .sources = block->edge_sources,
                                      .weights = weights_of(group, hop, p, &room)};
-            sl_aggregate_forward_cpu(&edges, out->n_columns, &sources, beta, out->base[c]);
+            sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, out->n_columns, &sources, beta, out->base[c]);
         }
         for (uint32_t q = 0; q < group->n_parts; q++) {
             free(packed[q]);
@@ -180,7 +180,7 @@ static void add_share(const struct group *group, uint32_t hop, uint32_t p, uint3
         struct sl_transposed transposed = transposed_of(group, hop, q, &room);
         sl_accumulate_own_cpu(&transposed, block->request[q], n, rows, &view, g);
     } else {
-        sl_accumulate_sent_cpu(n, rows, sent, g);
+        sl_accumulate_sent_cpu(SL_DTYPE_REAL, n, rows, sent, g);
     }
 }
 
@@ -523,15 +523,15 @@ static void test_empty_blocks(void **state)
     for (int i = 0; i < 15; i++) {
         m[i] = POISON;
     }
-    sl_aggregate_forward_cpu(&no_rows, 5, &none, 0, m);
+    sl_aggregate_forward_cpu(SL_DTYPE_REAL, &no_rows, 5, &none, 0, m);
     sl_aggregate_backward_cpu(&block, 0, 0, 5, &gm, m);
-    sl_accumulate_sent_cpu(0, NULL, NULL, &g);
+    sl_accumulate_sent_cpu(SL_DTYPE_REAL, 0, NULL, NULL, &g);
     sl_accumulate_own_cpu(&block, 0, 0, NULL, &gm, &g);
-    sl_aggregate_forward_cpu(&no_edges, 5, &none, 1, m);
+    sl_aggregate_forward_cpu(SL_DTYPE_REAL, &no_edges, 5, &none, 1, m);
     for (int i = 0; i < 15; i++) {
         assert_true(m[i] == POISON);
     }
-    sl_aggregate_forward_cpu(&no_edges, 5, &none, 0, m);
+    sl_aggregate_forward_cpu(SL_DTYPE_REAL, &no_edges, 5, &none, 0, m);
     for (int i = 0; i < 15; i++) {
         assert_true(m[i] == 0);
     }
@@ -555,11 +555,11 @@ static void test_own_terms(void **state)
     struct sl_edges edges = {.row0 = 1, .n_rows = 2, .offsets = offsets, .weights = &weights};
     sl_real m[2] = {POISON, POISON};
     for (int beta = 0; beta < 2; beta++) {
-        sl_aggregate_forward_cpu(&edges, 1, &x, beta, m);
+        sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, 1, &x, beta, m);
         assert_true(m[0] == (beta + 1) * wanted[1] && m[1] == (beta + 1) * wanted[2]);
     }
     edges.n_rows = 0;
-    sl_aggregate_forward_cpu(&edges, 1, &x, 0, m);
+    sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, 1, &x, 0, m);
     for (uint32_t row0 = 0; row0 < 4; row0++) {
         sl_real g[2] = {1, 1};
         sl_accumulate_self_cpu(&weights, 2, &own, &(struct sl_gradient){row0, 2, 1, g, NULL});
@@ -1039,7 +1039,7 @@ static void test_launchers_many_owners(void **state)
     struct sl_transposed transposed = {.back_offsets = back_offsets, .back_rows = back_rows, .edge_offsets = offsets};
     struct sl_transposed transposed_device = transposed_on_device(&block);
     sl_real *m_device = device_room(sizeof m[1]);
-    sl_aggregate_forward_cpu(&edges, WIDTH, &sources, 0, m[0]);
+    sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, WIDTH, &sources, 0, m[0]);
     expect_launched(sl_aggregate_forward_cuda(NULL, &edges_device, WIDTH, &x, 0, SL_DTYPE_REAL, m_device));
     from_device(m[1], m_device, sizeof m[1]);
     expect_same("mean", ROWS * WIDTH, sizeof(sl_real), m[1], m[0]);

@@ -88,7 +88,7 @@ static struct pe_sources *pack_all(const struct at *at, uint32_t p, const struct
         uint32_t n = q == p ? 0 : sl_list_count(block->request, q);
         struct sl_view rows = view_of(&u->pe[q], sl_list_of(at->group->pe[q].block[at->hop].inverse, n_parts, p));
         s->packed[q] = poisoned((size_t)n * n_columns);
-        sl_pack_cpu(n, n_columns, &rows, s->packed[q]);
+        sl_pack_cpu(SL_DTYPE_REAL, n, n_columns, &rows, s->packed[q]);
         s->view[q] = (struct sl_view){(const sl_real *const *)&s->packed[q], 31, NULL};
     }
     s->view[p] = view_of(&u->pe[p], sl_list_of(block->inverse, n_parts, p));
@@ -124,7 +124,7 @@ static void forward(const struct at *at, int beta, struct state *s)
         struct pe_sources *sources = pack_all(at, p, &s->u);
         for (uint32_t c = 0; c < s->z.pe[p].split.n_chunks; c++) {
             struct sl_attend_rows rows = rows_of_chunk(at, p, c, s, sources);
-            sl_attend_forward_cpu(&rows, beta, s->z.pe[p].base[c], s->lse.pe[p].base[c]);
+            sl_attend_forward_cpu(SL_DTYPE_REAL, &rows, beta, s->z.pe[p].base[c], s->lse.pe[p].base[c]);
         }
         free_packed(at, sources);
     }
@@ -149,7 +149,7 @@ static void send_back(const struct at *at, uint32_t p, const struct state *s, sl
     for (uint32_t q = 0; q < at->group->n_parts; q++) {
         uint32_t n = q == p ? 0 : sl_list_count(hosts->request, q);
         sent_out[q] = poisoned((size_t)n * sl_heads_row(at->heads));
-        sl_attend_backward_cpu(&block, n, hosts->request[q], sources->packed[q], sent_out[q]);
+        sl_attend_backward_cpu(SL_DTYPE_REAL, &block, n, hosts->request[q], sources->packed[q], sent_out[q]);
     }
     free_packed(at, sources);
 }
@@ -167,15 +167,16 @@ static void accumulate(const struct at *at, uint32_t q, uint32_t c, sl_real *sen
     uint32_t n_destinations = at->group->pe[q].n_rows[at->hop];
     uint32_t n_self = n_destinations <= row0 ? 0 : n_destinations < row0 + n_rows ? n_destinations - row0 : n_rows;
     memset(out->base[c], 0, (size_t)n_rows * out->n_columns * sizeof(sl_real));
-    sl_attend_self_cpu(&block, row0, n_self, s->u.pe[q].base[c], out->base[c]);
+    sl_attend_self_cpu(SL_DTYPE_REAL, &block, row0, n_self, s->u.pe[q].base[c], out->base[c]);
     for (uint32_t p = 0; p < n_parts; p++) {
         const uint32_t *rows = sl_list_of(hosts->inverse, n_parts, p);
         uint32_t n = sl_list_count(hosts->inverse, p);
         if (p == q) {
-            sl_attend_own_cpu(&block, n, hosts->request[q], rows, row0, n_rows, s->u.pe[q].base[c], out->base[c]);
+            sl_attend_own_cpu(SL_DTYPE_REAL, &block, n, hosts->request[q], rows, row0, n_rows, s->u.pe[q].base[c],
+                              out->base[c]);
         } else {
             struct sl_gradient gradient = {row0, n_rows, out->n_columns, out->base[c], NULL};
-            sl_accumulate_sent_cpu(n, rows, sent[p][q], &gradient);
+            sl_accumulate_sent_cpu(SL_DTYPE_REAL, n, rows, sent[p][q], &gradient);
         }
     }
 }
@@ -188,7 +189,8 @@ static void backward(const struct at *at, struct state *s)
         struct pe_sources *sources = pack_all(at, p, &s->u);
         for (uint32_t c = 0; c < s->z.pe[p].split.n_chunks; c++) {
             struct sl_attend_rows rows = rows_of_chunk(at, p, c, s, sources);
-            sl_attend_sides_cpu(&rows, s->gz.pe[p].base[c], s->lse.pe[p].base[c], s->sides.pe[p].base[c]);
+            sl_attend_sides_cpu(SL_DTYPE_REAL, &rows, s->gz.pe[p].base[c], s->lse.pe[p].base[c],
+                                s->sides.pe[p].base[c]);
         }
         free_packed(at, sources);
         send_back(at, p, s, sent[p]);
@@ -621,16 +623,16 @@ static void test_empty_blocks(void **state)
     struct sl_attend_back block = {.heads = {4, 1}, .offsets = offsets};
     fill(18, SEED, u);
     fill(12, SEED + 1, z);
-    sl_attend_forward_cpu(&rows, 0, z, lse);
-    sl_attend_sides_cpu(&rows, z, lse, z);
-    sl_attend_backward_cpu(&block, 0, 0, u, z);
-    sl_attend_self_cpu(&block, 0, 0, u, z);
-    sl_attend_own_cpu(&block, 0, 0, NULL, 0, 3, u, z);
+    sl_attend_forward_cpu(SL_DTYPE_REAL, &rows, 0, z, lse);
+    sl_attend_sides_cpu(SL_DTYPE_REAL, &rows, z, lse, z);
+    sl_attend_backward_cpu(SL_DTYPE_REAL, &block, 0, 0, u, z);
+    sl_attend_self_cpu(SL_DTYPE_REAL, &block, 0, 0, u, z);
+    sl_attend_own_cpu(SL_DTYPE_REAL, &block, 0, 0, NULL, 0, 3, u, z);
     for (size_t i = 0; i < 12; i++) {
         assert_true(z[i] == (sl_real)noise(SEED + 1, i));
     }
     rows.n_rows = 3;
-    sl_attend_forward_cpu(&rows, 0, z, lse);
+    sl_attend_forward_cpu(SL_DTYPE_REAL, &rows, 0, z, lse);
     for (uint32_t d = 0; d < 3; d++) {
         sl_real x = u[d * 6 + 4] + u[d * 6 + 5];
         assert_true(lse[d] == sl_attend_score(x));

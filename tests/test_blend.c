@@ -36,7 +36,7 @@ static void check_kernel(size_t n, double a, int beta)
     sl_real *got = before(n, beta);
     sl_real *wanted = before(n, beta);
     blend_plainly(n, a, x, beta, wanted);
-    sl_blend_cpu(n, a, x, beta, got);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, n, a, x, beta, got);
     expect_same("OUT", n, sizeof *got, got, wanted);
     for (size_t i = 0; i < n; i++) {
         double exact = a * (double)x[i] + (beta == 0 ? 0 : noise(2, i));
@@ -68,8 +68,8 @@ static void test_adjoint(void **state)
     sl_real *y = noisy(N, 2);
     sl_real *ax = poisoned(N);
     sl_real *ay = need(N, sizeof *ay);
-    sl_blend_cpu(N, 0.7, x, 0, ax);
-    sl_blend_cpu(N, 0.7, y, 1, ay);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, N, 0.7, x, 0, ax);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, N, 0.7, y, 1, ay);
     expect_near("<X, A^T Y>", inner(N, x, ay), inner(N, ax, y), rounding(N, 1));
     free(x);
     free(y);
@@ -105,7 +105,7 @@ static void check_bf16_launcher(size_t n, size_t shift, double a, int beta)
     sl_bf16_round(n + shift, wide, wanted);
     sl_bf16 *x_device = on_device(x, bytes);
     sl_bf16 *out = on_device(wanted, bytes);
-    sl_blend_bf16_cpu(n, a, x + shift, beta, wanted + shift);
+    sl_blend_cpu(SL_DTYPE_BF16, SL_DTYPE_BF16, n, a, x + shift, beta, wanted + shift);
     expect_launched(sl_blend_cuda(NULL, SL_DTYPE_BF16, SL_DTYPE_BF16, n, a, x_device + shift, beta, out + shift));
     expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
     cudaFree(x_device);
@@ -143,7 +143,7 @@ static void check_submission(uint32_t n_rows, uint32_t x_row0, int beta, uint32_
     expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, n_rows, 0.6, (struct sl_blend_rows){handles[0], x_row0}, beta,
                               (struct sl_blend_rows){handles[1], out_row0}));
     UNREGISTER(handles);
-    sl_blend_cpu((size_t)n_rows * F, 0.6, x + x_row0 * F, beta, wanted + out_row0 * F);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, (size_t)n_rows * F, 0.6, x + x_row0 * F, beta, wanted + out_row0 * F);
     expect_same("OUT", OUT_ROWS * F, sizeof *got, got, wanted);
     free(x);
     free(got);
@@ -238,7 +238,7 @@ static void check_bf16(bool both, uint32_t n_rows, uint32_t x_row0, int beta, ui
     expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, n_rows, 0.6, (struct sl_blend_rows){handles[0], x_row0}, beta,
                               (struct sl_blend_rows){handles[1], out_row0}));
     UNREGISTER(handles);
-    sl_blend_cpu((size_t)n_rows * F, 0.6, wide_x + x_row0 * F, beta, wide + out_row0 * F);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, (size_t)n_rows * F, 0.6, wide_x + x_row0 * F, beta, wide + out_row0 * F);
     sl_bf16_round(OUT_ROWS * F, wide, wanted);
     expect_same("OUT", OUT_ROWS * F, sizeof *got, got, wanted);
     free(wide_x);

@@ -49,7 +49,7 @@ static void test_identity_adjoint(void **state)
     sl_real *gw = poisoned(H * H);
     sl_derive_identity_cpu(H, 0.6, 0.4, w, out);
     sl_derive_identity_cpu(H, 0.6, 0.4, zero, constant);
-    sl_blend_cpu(H * H, 0.4, y, 0, gw);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, H * H, 0.4, y, 0, gw);
     expect_near("<W, GW>", inner(H * H, w, gw), inner(H * H, out, y) - inner(H * H, constant, y), rounding(H * H, 2));
     free(w);
     free(y);
@@ -293,7 +293,7 @@ static void check_identity_submissions(void)
     expect_ok(sl_derive_identity_backward_submit(&head, 0.1, h[1], h[3]));
     UNREGISTER(h);
     sl_derive_identity_cpu(H, 0.9, 0.1, w, out_wanted);
-    sl_blend_cpu(H * H, 0.1, gout, 0, gw_wanted);
+    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, H * H, 0.1, gout, 0, gw_wanted);
     expect_same("OUT", H * H, sizeof *out, out, out_wanted);
     expect_same("GW", H * H, sizeof *gw, gw, gw_wanted);
     free(w);

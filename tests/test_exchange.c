@@ -312,7 +312,7 @@ static void check_pack(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t
         index[i] = (i * 7 + n_rows - 1) % n_rows;
     }
     struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index};
-    sl_pack_cpu(n, n_columns, &view, packed);
+    sl_pack_cpu(SL_DTYPE_REAL, n, n_columns, &view, packed);
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < n_columns; j++) {
             assert_true(packed[(size_t)i * n_columns + j] == chunk_entry(&rows, index[i], j, n_columns));
@@ -368,7 +368,7 @@ static void check_unpack(uint32_t n_rows, uint32_t n_columns)
     uint32_t n = list_rows(n_rows, list);
     sl_real *packed = noisy((size_t)n * n_columns, 6);
     sl_real *out = poisoned((size_t)n_rows * n_columns + 1);
-    sl_unpack_cpu(n, n_columns, list + 2, packed, out);
+    sl_unpack_cpu(SL_DTYPE_REAL, n, n_columns, list + 2, packed, out);
     expect_unpacked(n_rows, n_columns, list, packed, out);
     free(list);
     free(packed);
@@ -474,9 +474,9 @@ static void check_pack_launcher(enum sl_dtype dtype, uint32_t n_parts, uint32_t 
         void *wanted = need(n[r], row_bytes);
         struct sl_view view = {(const sl_real *const *)rows.base, shift, sl_list_of(inverse, n_parts, requester[r])};
         if (dtype == SL_DTYPE_BF16) {
-            sl_pack_bf16_cpu(n[r], n_columns, &view, wanted);
+            sl_pack_cpu(SL_DTYPE_BF16, n[r], n_columns, &view, wanted);
         } else {
-            sl_pack_cpu(n[r], n_columns, &view, wanted);
+            sl_pack_cpu(SL_DTYPE_REAL, n[r], n_columns, &view, wanted);
         }
         expect_on_device("packed", packed[r], n[r], row_bytes, wanted);
         free(wanted);
@@ -524,9 +524,10 @@ static void check_unpack_launcher(enum sl_dtype dtype, uint32_t n_rows, uint32_t
     uint32_t *list_there = on_device(list, ((size_t)n_rows + 2) * sizeof *list);
     expect_launched(sl_unpack_cuda(NULL, row_bytes, n, list_there + 2, packed_there + skipped, out_there + skipped));
     if (dtype == SL_DTYPE_REAL) {
-        sl_unpack_cpu(n, n_columns, list + 2, packed + skew, out + skew);
+        sl_unpack_cpu(SL_DTYPE_REAL, n, n_columns, list + 2, packed + skew, out + skew);
     } else {
-        sl_unpack_bf16_cpu(n, n_columns, list + 2, (sl_bf16 *)(void *)packed + skew, (sl_bf16 *)(void *)out + skew);
+        sl_unpack_cpu(SL_DTYPE_BF16, n, n_columns, list + 2, (sl_bf16 *)(void *)packed + skew,
+                      (sl_bf16 *)(void *)out + skew);
     }
     expect_on_device("unpacked", out_there, bytes, 1, out);
     cudaFree(packed_there);
@@ -624,7 +625,7 @@ static void check_pack_submission(uint32_t shift)
     expect_no_failure();
     for (int r = 0; r < 2; r++) {
         struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index + (r == 0 ? 8 : 17)};
-        sl_pack_cpu(n[r], 6, &view, plain);
+        sl_pack_cpu(SL_DTYPE_REAL, n[r], 6, &view, plain);
         expect_same("packed", n[r] * 6, sizeof *plain, packed + slices[r].row0 * 6, plain);
     }
     expect_same("rows before", 2 * 6, sizeof *plain, packed, untouched);

@@ -179,8 +179,8 @@ static void test_sums(void **state)
         got[i] = wanted[i] = (sl_real)noise(5, i);
     }
     for (int beta = 1; beta >= 0; beta--) {
-        sl_aggregate_forward_cpu(&edges, COLUMNS, &wide_x, beta, wanted);
-        sl_aggregate_forward_bf16_cpu(&edges, COLUMNS, &x, beta, got);
+        sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, COLUMNS, &wide_x, beta, wanted);
+        sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, COLUMNS, &x, beta, got);
         expect_same("sums", SUMS * COLUMNS, sizeof *got, got, wanted);
     }
     free(rows);
@@ -200,21 +200,21 @@ struct attended {
 static void attend(const struct sl_attend_rows *at, const struct sl_attend_back *back, const uint32_t *inverse,
                    const sl_real *u, const sl_real *gz, struct attended *out)
 {
-    sl_attend_forward_cpu(at, 0, out->z, out->lse);
-    sl_attend_sides_cpu(at, gz, out->lse, out->sides);
-    sl_attend_backward_cpu(back, ROWS, 0, u, out->back);
-    sl_attend_self_cpu(back, 0, SUMS, u, out->gu);
-    sl_attend_own_cpu(back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
+    sl_attend_forward_cpu(SL_DTYPE_REAL, at, 0, out->z, out->lse);
+    sl_attend_sides_cpu(SL_DTYPE_REAL, at, gz, out->lse, out->sides);
+    sl_attend_backward_cpu(SL_DTYPE_REAL, back, ROWS, 0, u, out->back);
+    sl_attend_self_cpu(SL_DTYPE_REAL, back, 0, SUMS, u, out->gu);
+    sl_attend_own_cpu(SL_DTYPE_REAL, back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
 }
 
 static void attend_bf16(const struct sl_attend_rows *at, const struct sl_attend_back *back, const uint32_t *inverse,
                         const sl_bf16 *u, const sl_real *gz, struct attended *out)
 {
-    sl_attend_forward_bf16_cpu(at, 0, out->z, out->lse);
-    sl_attend_sides_bf16_cpu(at, gz, out->lse, out->sides);
-    sl_attend_backward_bf16_cpu(back, ROWS, 0, u, out->back);
-    sl_attend_self_bf16_cpu(back, 0, SUMS, u, out->gu);
-    sl_attend_own_bf16_cpu(back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
+    sl_attend_forward_cpu(SL_DTYPE_BF16, at, 0, out->z, out->lse);
+    sl_attend_sides_cpu(SL_DTYPE_BF16, at, gz, out->lse, out->sides);
+    sl_attend_backward_cpu(SL_DTYPE_BF16, back, ROWS, 0, u, out->back);
+    sl_attend_self_cpu(SL_DTYPE_BF16, back, 0, SUMS, u, out->gu);
+    sl_attend_own_cpu(SL_DTYPE_BF16, back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
 }
 
 /* A block, and what comes of rows of U of bf16 and of the same in sl_real. */
@@ -524,7 +524,7 @@ static void check_sums(const struct sums *s, const struct sums_there *t, bool we
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
-    sl_aggregate_forward_bf16_cpu(&edges, s->width, &x, beta, wanted);
+    sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, s->width, &x, beta, wanted);
     expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
     free(wanted);
@@ -554,7 +554,7 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
-    sl_aggregate_forward_bf16_cpu(&edges, s->width, &x, beta, wanted);
+    sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, s->width, &x, beta, wanted);
     expect_launched(sl_aggregate_full_cuda(NULL, &full, s->width, SL_DTYPE_BF16, parts, beta, s->width, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
     cudaFree(offsets_there);
@@ -588,7 +588,7 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
         sl_aggregate_backward_cpu(&block, t0[k], n[k], s->width, &view, wanted);
         sl_bf16_round(n_entries, wanted, rounded);
         if (k == 0) {
-            sl_accumulate_sent_bf16_cpu(n[k], s->inverse + 3, rounded, &g);
+            sl_accumulate_sent_cpu(SL_DTYPE_BF16, n[k], s->inverse + 3, rounded, &g);
             expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked, SL_DTYPE_BF16, packed[k], 1, &g_there));
         }
         expect_on_device("what goes back", packed[k], n_entries, sizeof *rounded, rounded);

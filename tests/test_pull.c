@@ -228,7 +228,7 @@ static void pull(const struct sum *sum, const struct table *x, int beta, const s
     for (uint32_t p = 0; p < x->w->n_parts; p++) {
         struct sl_pull_lists lists = lists_of(x->w, sum, p);
         struct sl_pull_parts parts = parts_of(x, sum, p);
-        sl_pull_cpu(&lists, &parts, x->n_columns, beta, out->part[p]);
+        sl_pull_cpu(SL_DTYPE_REAL, &lists, &parts, x->n_columns, beta, SL_DTYPE_REAL, out->part[p]);
     }
 }
 
@@ -362,7 +362,7 @@ static void check_counts(struct world *w)
                 struct sl_pull_lists lists = lists_of(w, &sum, p);
                 struct sl_pull_parts parts = parts_of(&x, &sum, p);
                 lists.scale = 1;
-                sl_pull_cpu(&lists, &parts, 2, 0, out.part[p]);
+                sl_pull_cpu(SL_DTYPE_REAL, &lists, &parts, 2, 0, SL_DTYPE_REAL, out.part[p]);
             }
             for (sl_vertex d = 0; d < w->n; d++) {
                 bool symmetric = weights == SL_PULL_SYMMETRIC;
@@ -497,8 +497,8 @@ static void pull_bf16(const struct sum *sum, const struct table *rounded, int be
     for (uint32_t p = 0; p < rounded->w->n_parts; p++) {
         struct sl_pull_lists lists = lists_of(rounded->w, sum, p);
         struct sl_pull_parts parts = parts_of(rounded, sum, p);
-        sl_pull_bf16_cpu(&lists, &parts, rounded->n_columns, beta, out->part[p]);
-        sl_pull_rounded_cpu(&lists, &parts, rounded->n_columns, beta, (sl_bf16 *)(void *)rounded_out->part[p]);
+        sl_pull_cpu(SL_DTYPE_BF16, &lists, &parts, rounded->n_columns, beta, SL_DTYPE_REAL, out->part[p]);
+        sl_pull_cpu(SL_DTYPE_BF16, &lists, &parts, rounded->n_columns, beta, SL_DTYPE_BF16, rounded_out->part[p]);
     }
 }
 
@@ -1064,10 +1064,10 @@ static void test_refusals(void **state)
     expect_message(sl_message(), "2 rows", "1 lists");
     s->of_parts[1] = other[3];
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "1 of 2 parts in bf16", "sums in float");
+    expect_message(sl_message(), "1 of 2 parts in float32", "sums in float32");
     s->of_parts[1] = s->h[MORE_ROWS];
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, other[4]), SL_EINVAL);
-    expect_message(sl_message(), "0 of 2 parts in bf16", "sums in bf16");
+    expect_message(sl_message(), "2 of 2 parts in float32", "sums in bfloat16");
     s->pull.weights = SL_PULL_MEAN_BACK;
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "sl_pull", "no factors");

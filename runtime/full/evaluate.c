@@ -37,11 +37,7 @@ static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *ou
             size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
             SL_TRY(st, sl_chunk_acquire(&a->pass.run->failure, rows->chunk[c], STARPU_R), done);
             const void *from = starpu_data_get_local_ptr(rows->chunk[c]);
-            if (sl_handle_dtype(rows->chunk[c]) == SL_DTYPE_BF16) {
-                sl_bf16_widen(n, from, out + first * rows->n_columns);
-            } else {
-                memcpy(out + first * rows->n_columns, from, n * sizeof *out);
-            }
+            sl_entries_widen(sl_handle_dtype(rows->chunk[c]), n, from, out + first * rows->n_columns);
             starpu_data_release(rows->chunk[c]);
         }
     }

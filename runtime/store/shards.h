@@ -38,7 +38,7 @@ struct sl_shards {
     uint32_t n_features, n_outputs;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
-    /* The dtype of dense features and of rows computed from them (--precision). */
+    /* The dtype of rows that layers read: gathered features and what is computed from them (--precision). */
     enum sl_dtype row_dtype;
     struct sl_shard *part;
     /* uint32 [N]: dataset id of each new id. */
@@ -86,11 +86,11 @@ enum sl_feature_form {
     SL_FEATURES_WIDE         /* narrow features are stored in the rows' dtype, so that all readers read them in place */
 };
 
-/* Copy the dataset in part order and register it. row_dtype: of rows, SL_DTYPE_REAL or SL_DTYPE_BF16. held:
- * NULL, or only the parts q with held[q] get tables. The memory of a part without tables is never touched, and tasks
- * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must outlive
- * the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or feature
- * entries (the message says to use more PEs). SL_ENOMEM. */
+/* Copy the dataset in part order and register it. row_dtype: of the rows that layers read,
+ * SL_DTYPE_REAL or SL_DTYPE_BF16. held: NULL, or only the parts q with held[q] get tables. The memory of a part without
+ * tables is never touched, and tasks must not read it. The partition has the edges of the same parts
+ * (sl_partition_make_held). The partition must outlive the shards; the dataset need not. On failure *out is empty.
+ * SL_EINVAL: a part has 2^32 or more edges or feature entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
                               enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                               struct sl_shards *out);
