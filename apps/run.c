@@ -89,7 +89,7 @@ static bool is_set(const struct sl_settings *settings, const char *flag)
 /* *signal_out: the signal that asked to stop, or 0. */
 static enum sl_status run(struct sl_settings *settings, int *signal_out)
 {
-    const struct sl_report report = {.stream = stdout};
+    const struct sl_report report = {.size = sizeof report, .stream = stdout};
     struct sl_session *session = NULL;
     char folder[4096];
     enum sl_status st;

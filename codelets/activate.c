@@ -379,7 +379,7 @@ static struct sl_activate operands(const struct activate_args *args, void *rows)
 /* Fills *a for forward. Returns the rows of the residual, or NULL. */
 static const void *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
 {
-    const char *residual = NULL;
+    const void *residual = NULL;
     void **next = buffers + FORWARD_WEIGHT;
     *a = operands(args, buffers[FORWARD_Z]);
     if (a->norm != SL_ACTIVATE_PLAIN) {
@@ -390,8 +390,7 @@ static const void *forward_operands(const struct activate_args *args, void *buff
         set_statistics(a, *next++);
     }
     if (args->has_residual) {
-        size_t element = (sl_buffer_dtype(*next) == SL_DTYPE_BF16) ? sizeof(sl_bf16) : sizeof(sl_real);
-        residual = (const char *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a->n_columns * element;
+        residual = sl_buffer_row(*next++, args->residual_row0);
     }
     if (a->threshold > 0) {
         a->ids = (const sl_vertex *)sl_buffer_data(*next++) + args->row0;
@@ -453,19 +452,19 @@ static struct backward_run backward_run(const struct activate_args *args, void *
 
 #define ROUNDED_ROWS 64 /* rows computed in float before they are rounded */
 
-/* Input rows, z or the residual, in sl_real or bf16. */
+/* Input rows, z or the residual. */
 struct rows_read {
     const void *rows; /* or NULL */
-    bool is_bf16;
+    enum sl_dtype dtype;
 };
 
-/* n numbers from `base` on. bf16 numbers are widened into `room`. */
+/* n numbers from `base` on. Numbers of another dtype are widened into `room`. */
 static const sl_real *as_real(struct rows_read from, size_t base, size_t n, sl_real *room)
 {
-    if (from.rows == NULL || !from.is_bf16) {
+    if (from.rows == NULL || from.dtype == SL_DTYPE_REAL) {
         return from.rows == NULL ? NULL : (const sl_real *)from.rows + base;
     }
-    sl_bf16_widen(n, (const sl_bf16 *)from.rows + base, room);
+    sl_entries_widen(from.dtype, n, (const char *)from.rows + sl_dtype_bytes(from.dtype, base), room);
     return room;
 }
 
@@ -503,9 +502,10 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
     enum sl_status st = SL_OK;
     const void *residual = forward_operands(args, buffers, &a);
     void *z = sl_buffer_data(buffers[FORWARD_Z]);
-    if (sl_buffer_dtype(buffers[FORWARD_H]) == SL_DTYPE_BF16) {
-        st = forward_rounded(a, (struct rows_read){z, (sl_buffer_dtype(buffers[FORWARD_Z]) == SL_DTYPE_BF16)},
-                             (struct rows_read){residual, true}, sl_buffer_data(buffers[FORWARD_GATE]),
+    const enum sl_dtype dtype = sl_buffer_dtype(buffers[FORWARD_H]);
+    if (dtype != SL_DTYPE_REAL) {
+        st = forward_rounded(a, (struct rows_read){z, sl_buffer_dtype(buffers[FORWARD_Z])},
+                             (struct rows_read){residual, dtype}, sl_buffer_data(buffers[FORWARD_GATE]),
                              sl_buffer_data(buffers[FORWARD_H]));
     } else {
         sl_activate_forward_cpu(&a, z, residual, sl_buffer_data(buffers[FORWARD_GATE]),
@@ -706,12 +706,12 @@ static enum sl_status check_forward(const struct activate_args *args, const stru
     if (residual != NULL) {
         SL_TRY(st, check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns), failed);
     }
-    if (residual != NULL && (sl_handle_dtype(residual) == SL_DTYPE_BF16) != (sl_handle_dtype(h) == SL_DTYPE_BF16)) {
+    if (residual != NULL && sl_handle_dtype(residual) != sl_handle_dtype(h)) {
         return sl_fail(SL_EINVAL, "%s: H of numbers of %zu bytes, the residual of %zu", name, sl_handle_element(h),
                        sl_handle_element(residual));
     }
-    if ((sl_handle_dtype(z) == SL_DTYPE_BF16) &&
-        (!(sl_handle_dtype(h) == SL_DTYPE_BF16) || layer->norm != SL_ACTIVATE_PLAIN)) {
+    if (sl_handle_dtype(z) != SL_DTYPE_REAL &&
+        (sl_handle_dtype(h) != sl_handle_dtype(z) || layer->norm != SL_ACTIVATE_PLAIN)) {
         return sl_fail(SL_EINVAL, "%s: Z in bf16, expected H in bf16, too, and no norm", name);
     }
     if (args->threshold > 0 && (uint64_t)args->row0 + n_rows > sl_handle_columns(layer->frontier)) {

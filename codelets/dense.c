@@ -17,7 +17,7 @@
 
 /* ---- kernels, CPU ---- */
 
-enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
                                     const sl_real *bias, int beta, sl_real *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
@@ -49,7 +49,7 @@ enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint3
     return SL_OK;
 }
 
-enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x,
+enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                             const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     if (gb_out != NULL) {
@@ -74,7 +74,7 @@ static enum sl_status round_factor(uint32_t n_rows, uint32_t n_columns, const sl
     return st;
 }
 
-enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                          const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
     sl_bf16 *rounded = NULL;
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                                  const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     sl_bf16 *rounded = NULL;
@@ -242,16 +242,20 @@ enum { WEIGHT_X, WEIGHT_GZ, WEIGHT_GW, WEIGHT_GB };
 enum { SPARSE_OFFSETS, SPARSE_COLUMNS, SPARSE_VALUES, SPARSE_FRONTIER, SPARSE_W, SPARSE_Z, SPARSE_BIAS, SPARSE_IDS };
 enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB };
 
-/* The rows of a buffer from row0 on. */
-static sl_real *rows_from(void *buffer, uint32_t row0)
-{
-    return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
-}
+/* The products of rows of a dtype. */
+struct products {
+    enum sl_status (*forward)(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
+                              const sl_real *bias, int beta, sl_real *z_out);
+    enum sl_status (*backward_input)(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                     const sl_real *w, int beta, sl_real *gx_out);
+    enum sl_status (*backward_weight)(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *gz,
+                                      sl_real *gw_out, sl_real *gb_out);
+};
 
-static const sl_bf16 *bf16_rows_from(void *buffer, uint32_t row0)
-{
-    return (const sl_bf16 *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
-}
+static const struct products products[SL_N_DTYPES] = {
+    [SL_DTYPE_REAL] = {sl_dense_forward_cpu, sl_dense_backward_input_cpu, sl_dense_backward_weight_cpu},
+    [SL_DTYPE_BF16] = {sl_dense_forward_bf16_cpu, sl_dense_backward_input_bf16_cpu, sl_dense_backward_weight_bf16_cpu},
+};
 
 /* Each row range of a task has a product of its own: the last bits of a row may differ with the number of rows beside
  * it (codelets/gemm.h). */
@@ -283,11 +287,11 @@ static const sl_real *bias_of(int has_bias, void *const *buffer)
 static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
                                       const sl_real *bias)
 {
-    const sl_bf16 *x = bf16_rows_from(buffers[FORWARD_X], args->row0 + run.row);
+    const sl_bf16 *x = sl_buffer_row(buffers[FORWARD_X], args->row0 + run.row);
     const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
     const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
     const uint32_t n_rows = run.n_rows;
-    sl_bf16 *z = (sl_bf16 *)sl_buffer_data(buffers[FORWARD_Z]) + (size_t)run.row * n_out;
+    sl_bf16 *z = sl_buffer_row(buffers[FORWARD_Z], run.row);
     sl_real *room;
     enum sl_status st =
         sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
@@ -310,15 +314,16 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
 static enum sl_status forward_narrow(const struct dense_args *args, void *buffers[], struct run run,
                                      const sl_real *bias)
 {
-    const sl_bf16 *x = bf16_rows_from(buffers[FORWARD_X], args->row0 + run.row);
     const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
+    const size_t n = (size_t)run.n_rows * n_in;
     sl_real *room;
-    enum sl_status st = sl_alloc((size_t)run.n_rows * n_in, sizeof *room, "features", &room);
+    enum sl_status st = sl_alloc(n, sizeof *room, "features", &room);
     if (st == SL_OK) {
-        sl_convert_to_reals(args->head.run->narrow, 1, (size_t)run.n_rows * n_in, x, room);
-        st = sl_dense_forward_cpu(run.n_rows, n_in, sl_buffer_columns(buffers[FORWARD_Z]), room,
-                                  sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
-                                  rows_from(buffers[FORWARD_Z], run.row));
+        sl_convert_to_reals(args->head.run->narrow, 1, n, sl_buffer_row(buffers[FORWARD_X], args->row0 + run.row),
+                            room);
+        st = products[SL_DTYPE_REAL].forward(run.n_rows, n_in, sl_buffer_columns(buffers[FORWARD_Z]), room,
+                                             sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
+                                             sl_buffer_row(buffers[FORWARD_Z], run.row));
         sl_free(room);
     }
     return st;
@@ -327,23 +332,16 @@ static enum sl_status forward_narrow(const struct dense_args *args, void *buffer
 static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
     const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
-    const uint32_t row = args->row0 + run.row;
-    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
-    const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
-    if (sl_buffer_dtype(buffers[FORWARD_Z]) == SL_DTYPE_BF16) {
+    void *x = buffers[FORWARD_X];
+    if (sl_buffer_dtype(buffers[FORWARD_Z]) != SL_DTYPE_REAL) {
         return forward_rounded(args, buffers, run, bias);
     }
-    if (sl_buffer_dtype(buffers[FORWARD_X]) == SL_DTYPE_BF16 && args->head.run->narrow != SL_DTYPE_F32) {
+    if (sl_buffer_dtype(x) != SL_DTYPE_REAL && args->head.run->narrow != SL_DTYPE_F32) {
         return forward_narrow(args, buffers, run, bias);
     }
-    if (sl_buffer_dtype(buffers[FORWARD_X]) == SL_DTYPE_BF16) {
-        return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[FORWARD_X], row),
-                                         sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
-                                         rows_from(buffers[FORWARD_Z], run.row));
-    }
-    return sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[FORWARD_X], row),
-                                sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
-                                rows_from(buffers[FORWARD_Z], run.row));
+    return products[sl_buffer_dtype(x)].forward(
+        run.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[FORWARD_Z]), sl_buffer_row(x, args->row0 + run.row),
+        sl_buffer_data(buffers[FORWARD_W]), bias, args->beta, sl_buffer_row(buffers[FORWARD_Z], run.row));
 }
 
 static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
@@ -362,17 +360,10 @@ static enum sl_status backward_input_cpu_task(void *buffers[], const void *cl_ar
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
-        if (args->head.run->bf16) {
-            st = sl_dense_backward_input_bf16_cpu(
-                run.n_rows, sl_buffer_columns(buffers[INPUT_GX]), sl_buffer_columns(buffers[INPUT_GZ]),
-                rows_from(buffers[INPUT_GZ], run.row), sl_buffer_data(buffers[INPUT_W]), args->beta,
-                rows_from(buffers[INPUT_GX], args->row0 + run.row));
-        } else {
-            st = sl_dense_backward_input_cpu(run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
-                                             sl_buffer_columns(buffers[INPUT_GZ]),
-                                             rows_from(buffers[INPUT_GZ], run.row), sl_buffer_data(buffers[INPUT_W]),
-                                             args->beta, rows_from(buffers[INPUT_GX], args->row0 + run.row));
-        }
+        st = products[args->head.run->row_dtype].backward_input(
+            run.n_rows, sl_buffer_columns(buffers[INPUT_GX]), sl_buffer_columns(buffers[INPUT_GZ]),
+            sl_buffer_row(buffers[INPUT_GZ], run.row), sl_buffer_data(buffers[INPUT_W]), args->beta,
+            sl_buffer_row(buffers[INPUT_GX], args->row0 + run.row));
     }
     return st;
 }
@@ -392,7 +383,7 @@ static struct weight_run weight_run(const struct sl_task_args *head, void *buffe
     const size_t each = (size_t)(sl_buffer_rows(buffers[1]) / sl_task_n_runs(head)) * n_out;
     sl_real *gb = has_bias ? sl_buffer_data(buffers[2]) : NULL;
     return (struct weight_run){.rows = rows,
-                               .gz = rows_from(buffers[0], rows.row),
+                               .gz = sl_buffer_row(buffers[0], rows.row),
                                .gw = (sl_real *)sl_buffer_data(buffers[1]) + k * each,
                                .gb = gb == NULL ? NULL : gb + (size_t)k * n_out};
 }
@@ -400,15 +391,10 @@ static struct weight_run weight_run(const struct sl_task_args *head, void *buffe
 static enum sl_status backward_weight_cpu(const struct dense_args *args, void *buffers[], uint32_t k)
 {
     const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
-    const uint32_t n_in = sl_buffer_columns(buffers[WEIGHT_X]);
-    const uint32_t n_out = sl_buffer_columns(buffers[WEIGHT_GZ]);
-    const uint32_t row = args->row0 + run.rows.row;
-    if (sl_buffer_dtype(buffers[WEIGHT_X]) == SL_DTYPE_BF16) {
-        return sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[WEIGHT_X], row),
-                                                 run.gz, run.gw, run.gb);
-    }
-    return sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[WEIGHT_X], row), run.gz, run.gw,
-                                        run.gb);
+    void *x = buffers[WEIGHT_X];
+    return products[sl_buffer_dtype(x)].backward_weight(
+        run.rows.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[WEIGHT_GZ]),
+        sl_buffer_row(x, args->row0 + run.rows.row), run.gz, run.gw, run.gb);
 }
 
 static enum sl_status backward_weight_cpu_task(void *buffers[], const void *cl_arg)
@@ -467,7 +453,7 @@ static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_ar
     struct sl_sparse_rows x = sparse_rows(buffers, args);
     const sl_real *bias = bias_of(args->has_bias, buffers + SPARSE_BIAS);
     enum sl_status st = SL_OK;
-    if (sl_buffer_dtype(buffers[SPARSE_Z]) == SL_DTYPE_BF16) {
+    if (sl_buffer_dtype(buffers[SPARSE_Z]) != SL_DTYPE_REAL) {
         st = sparse_forward_rounded(x, buffers[SPARSE_Z], sl_buffer_data(buffers[SPARSE_W]), bias);
     } else {
         sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[SPARSE_Z]), sl_buffer_columns(buffers[SPARSE_Z]),
@@ -492,6 +478,21 @@ static enum sl_status sparse_backward_weight_cpu_task(void *buffers[], const voi
 }
 
 #ifdef SL_CUDA
+struct cuda_products {
+    enum sl_status (*forward)(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+                              const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out);
+    enum sl_status (*backward_input)(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                     const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out);
+    enum sl_status (*backward_weight)(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                      const void *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
+};
+
+static const struct cuda_products cuda_products[SL_N_DTYPES] = {
+    [SL_DTYPE_REAL] = {sl_dense_forward_cuda, sl_dense_backward_input_cuda, sl_dense_backward_weight_cuda},
+    [SL_DTYPE_BF16] = {sl_dense_forward_bf16_cuda, sl_dense_backward_input_bf16_cuda,
+                       sl_dense_backward_weight_bf16_cuda},
+};
+
 /* The stream, with the cuBLAS handle of this worker. */
 static struct sl_dense_cuda here(const struct sl_task_args *head, cudaStream_t stream)
 {
@@ -501,18 +502,12 @@ static struct sl_dense_cuda here(const struct sl_task_args *head, cudaStream_t s
 static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], cudaStream_t stream, struct run run)
 {
     const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
-    const sl_real *w = sl_buffer_data(buffers[FORWARD_W]);
-    const uint32_t row = args->row0 + run.row;
-    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
-    const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
-    const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[FORWARD_Z]);
-    void *z = (char *)sl_buffer_data(buffers[FORWARD_Z]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
-    if (sl_buffer_dtype(buffers[FORWARD_X]) == SL_DTYPE_BF16) {
-        return sl_dense_forward_bf16_cuda(here(&args->head, stream), run.n_rows, n_in, n_out,
-                                          bf16_rows_from(buffers[FORWARD_X], row), w, bias, args->beta, z_dtype, z);
-    }
-    return sl_dense_forward_cuda(here(&args->head, stream), run.n_rows, n_in, n_out, rows_from(buffers[FORWARD_X], row),
-                                 w, bias, args->beta, z);
+    void *x = buffers[FORWARD_X];
+    void *z = buffers[FORWARD_Z];
+    return cuda_products[sl_buffer_dtype(x)].forward(here(&args->head, stream), run.n_rows, sl_buffer_columns(x),
+                                                     sl_buffer_columns(z), sl_buffer_row(x, args->row0 + run.row),
+                                                     sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
+                                                     sl_buffer_dtype(z), sl_buffer_row(z, run.row));
 }
 
 static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
@@ -531,17 +526,10 @@ static enum sl_status backward_input_cuda_task(void *buffers[], const void *cl_a
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
-        if (args->head.run->bf16) {
-            st = sl_dense_backward_input_bf16_cuda(
-                here(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
-                sl_buffer_columns(buffers[INPUT_GZ]), rows_from(buffers[INPUT_GZ], run.row),
-                sl_buffer_data(buffers[INPUT_W]), args->beta, rows_from(buffers[INPUT_GX], args->row0 + run.row));
-        } else {
-            st = sl_dense_backward_input_cuda(
-                here(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
-                sl_buffer_columns(buffers[INPUT_GZ]), rows_from(buffers[INPUT_GZ], run.row),
-                sl_buffer_data(buffers[INPUT_W]), args->beta, rows_from(buffers[INPUT_GX], args->row0 + run.row));
-        }
+        st = cuda_products[args->head.run->row_dtype].backward_input(
+            here(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
+            sl_buffer_columns(buffers[INPUT_GZ]), sl_buffer_row(buffers[INPUT_GZ], run.row),
+            sl_buffer_data(buffers[INPUT_W]), args->beta, sl_buffer_row(buffers[INPUT_GX], args->row0 + run.row));
     }
     return st;
 }
@@ -550,15 +538,10 @@ static enum sl_status backward_weight_cuda(const struct dense_args *args, void *
                                            uint32_t k)
 {
     const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
-    const uint32_t n_in = sl_buffer_columns(buffers[WEIGHT_X]);
-    const uint32_t n_out = sl_buffer_columns(buffers[WEIGHT_GZ]);
-    const uint32_t row = args->row0 + run.rows.row;
-    if (sl_buffer_dtype(buffers[WEIGHT_X]) == SL_DTYPE_BF16) {
-        return sl_dense_backward_weight_bf16_cuda(here(&args->head, stream), run.rows.n_rows, n_in, n_out,
-                                                  bf16_rows_from(buffers[WEIGHT_X], row), run.gz, run.gw, run.gb);
-    }
-    return sl_dense_backward_weight_cuda(here(&args->head, stream), run.rows.n_rows, n_in, n_out,
-                                         rows_from(buffers[WEIGHT_X], row), run.gz, run.gw, run.gb);
+    void *x = buffers[WEIGHT_X];
+    return cuda_products[sl_buffer_dtype(x)].backward_weight(
+        here(&args->head, stream), run.rows.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[WEIGHT_GZ]),
+        sl_buffer_row(x, args->row0 + run.rows.row), run.gz, run.gw, run.gb);
 }
 
 static enum sl_status backward_weight_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
@@ -718,7 +701,7 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
         return sl_fail(SL_EINVAL,
                        "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
     }
-    if ((sl_handle_dtype(z) == SL_DTYPE_BF16) && (beta != 0 || !(sl_handle_dtype(x) == SL_DTYPE_BF16))) {
+    if (sl_handle_dtype(z) != SL_DTYPE_REAL && (beta != 0 || sl_handle_dtype(x) != sl_handle_dtype(z))) {
         return sl_fail(SL_EINVAL, "sl_dense_forward: Z in bf16, expected X in bf16 and to overwrite");
     }
     args.head.work = flops_of(&shape);
@@ -831,7 +814,7 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
         return sl_fail(SL_EINVAL,
                        "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
     }
-    if (beta != 0 && (sl_handle_dtype(z) == SL_DTYPE_BF16)) {
+    if (beta != 0 && sl_handle_dtype(z) != SL_DTYPE_REAL) {
         return sl_fail(SL_EINVAL, "sl_dense_sparse_forward: Z in bf16, expected to overwrite it");
     }
     sl_task_begin(&task, &sparse_forward_op);

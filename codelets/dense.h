@@ -48,7 +48,7 @@ struct sl_sparse {
  * sl_gemm. ---- */
 
 /* beta 0: Z = X W + bias; bias may be NULL. beta 1: Z += X W; bias must be NULL. n_rows may be 0. */
-enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
                                     const sl_real *bias, int beta, sl_real *z_out);
 
 /* GX = beta GX + GZ W^T. */
@@ -56,7 +56,7 @@ enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint3
                                            const sl_real *w, int beta, sl_real *gx_out);
 
 /* GW = X^T GZ; GB = column sums of GZ, unless gb_out is NULL. Both are overwritten. */
-enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x,
+enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                             const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
 
 /* Input of a sparse kernel: CSR feature rows of the vertices ids[0 .. n_rows). Dropout as in codelets/gather.h. */
@@ -74,11 +74,11 @@ struct sl_sparse_rows {
 };
 
 /* The same products with bf16 factors, summed in float. X is stored in bf16; the other factor is rounded. SL_ENOMEM. */
-enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                          const sl_real *w, const sl_real *bias, int beta, sl_real *z_out);
 enum sl_status sl_dense_backward_input_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
                                                 const sl_real *w, int beta, sl_real *gx_out);
-enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                                  const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
 
 void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out, const sl_real *w,
@@ -102,27 +102,27 @@ struct sl_dense_cuda {
 };
 
 SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                 uint32_t n_out, const sl_real *x, const sl_real *w,
-                                                 const sl_real *bias, int beta, sl_real *z_out);
+                                                 uint32_t n_out, const void *x, const sl_real *w, const sl_real *bias,
+                                                 int beta, enum sl_dtype z_dtype, void *z_out);
 SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                         uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
                                                         sl_real *gx_out);
 SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                         uint32_t n_out, const sl_real *x, const sl_real *gz,
+                                                         uint32_t n_out, const void *x, const sl_real *gz,
                                                          sl_real *gw_out, sl_real *gb_out);
 
 /* bf16 factors, multiplied by tensor cores and summed in float; cuBLAS refuses devices below compute capability 8. X is
  * stored in bf16. The other factors are rounded into scratch memory of the task, 2 bytes per number. Z may be bf16 if
  * it is overwritten: 16384 rows at a time are computed in float, then rounded. */
 SL_EXTERN_C enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                      uint32_t n_out, const sl_bf16 *x, const sl_real *w,
+                                                      uint32_t n_out, const void *x, const sl_real *w,
                                                       const sl_real *bias, int beta, enum sl_dtype z_dtype,
                                                       void *z_out);
 SL_EXTERN_C enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                              uint32_t n_out, const sl_real *gz, const sl_real *w,
                                                              int beta, sl_real *gx_out);
 SL_EXTERN_C enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                              uint32_t n_out, const sl_bf16 *x, const sl_real *gz,
+                                                              uint32_t n_out, const void *x, const sl_real *gz,
                                                               sl_real *gw_out, sl_real *gb_out);
 
 /* A bf16 Z is overwritten: each number is computed in float and rounded. */

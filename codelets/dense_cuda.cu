@@ -96,9 +96,11 @@ static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f
 }
 
 enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                     const sl_real *x, const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+                                     const void *x, const sl_real *w, const sl_real *bias, int beta,
+                                     enum sl_dtype z_dtype, void *z_out)
 {
-    return compute(blas, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, z_out});
+    (void)z_dtype; /* SL_DTYPE_REAL */
+    return compute(blas, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, (sl_real *)z_out});
 }
 
 enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -115,7 +117,7 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t 
 }
 
 enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                             const sl_real *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
+                                             const void *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
     enum sl_status st;
@@ -185,7 +187,7 @@ static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct fo
 }
 
 enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                          const sl_bf16 *x, const sl_real *w, const sl_real *bias, int beta,
+                                          const void *x, const sl_real *w, const sl_real *bias, int beta,
                                           enum sl_dtype z_dtype, void *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
@@ -198,10 +200,7 @@ enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_
     }
     const struct forward f = {n_rows, n_in, n_out,           SL_DTYPE_BF16, x, rounded.as<sl_bf16>(),
                               bias,   beta, (sl_real *)z_out};
-    if (z_dtype == SL_DTYPE_BF16) {
-        return compute_rounded(blas, f, (sl_bf16 *)z_out);
-    }
-    return compute(blas, f);
+    return z_dtype == SL_DTYPE_REAL ? compute(blas, f) : compute_rounded(blas, f, (sl_bf16 *)z_out);
 }
 
 enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
@@ -231,7 +230,7 @@ done:
 }
 
 enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                  uint32_t n_out, const sl_bf16 *x, const sl_real *gz, sl_real *gw_out,
+                                                  uint32_t n_out, const void *x, const sl_real *gz, sl_real *gw_out,
                                                   sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";

@@ -139,12 +139,12 @@ SL_INLINE struct term term_of(const struct entry *entry, enum sl_pull_weights we
     return (struct term){entry->row, u == sum->id ? 0 : entry->factor * (sum->share * entry->own)};
 }
 
-/* The term of the walk's next entry. weighted, here and below: edges have weights; a constant at compile time. */
-SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, bool weighted, const struct sum *sum)
+/* The term of the walk's next entry. */
+SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     know_one(walk, weights);
     struct term term = term_of(&walk->ring[walk->next % RING], weights, sum, walk->lists->vertices[walk->next]);
-    if (weighted) {
+    if (walk->lists->edge_weights != NULL) {
         term.weight *= (sl_real)walk->lists->edge_weights[walk->next];
     }
     walk->next++;
@@ -220,8 +220,7 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
 }
 
 /* All sums for a stretch of n vectors. n is a constant at compile time. */
-SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, bool weighted, uint32_t n,
-                            const struct sums *sums)
+SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
     sl_real room[MOST * LANES];
@@ -236,7 +235,7 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, bool
         struct sum sum = sum_of(&walk, weights, d);
         add_vectors(walk.dtype, own_term(&walk, weights, &sum), columns, n, lane);
         while (walk.next < sum.end) {
-            add_vectors(walk.dtype, next_term(&walk, weights, weighted, &sum), columns, n, lane);
+            add_vectors(walk.dtype, next_term(&walk, weights, &sum), columns, n, lane);
         }
         for (uint32_t i = 0; i < n; i++) {
             memcpy(row + first_column(columns, n, i), &lane[i], sizeof *lane);
@@ -256,7 +255,7 @@ SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_col
 }
 
 /* The same for rows narrower than a vector. */
-SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, bool weighted, const struct sums *sums)
+SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
     sl_real room[MOST * LANES];
@@ -268,69 +267,76 @@ SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, bool 
         }
         add_columns(walk.dtype, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
-            add_columns(walk.dtype, next_term(&walk, weights, weighted, &sum), columns.n, row);
+            add_columns(walk.dtype, next_term(&walk, weights, &sum), columns.n, row);
         }
         end_sum(sums, d, columns, room);
     }
 }
 
-SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, bool weighted, const struct sums *sums)
+SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
 {
     switch ((walk.columns.n + LANES - 1) / LANES) {
-    case 1: pull_vectors(walk, weights, weighted, 1, sums); return;
-    case 2: pull_vectors(walk, weights, weighted, 2, sums); return;
-    case 3: pull_vectors(walk, weights, weighted, 3, sums); return;
-    case 4: pull_vectors(walk, weights, weighted, 4, sums); return;
-    case 5: pull_vectors(walk, weights, weighted, 5, sums); return;
-    case 6: pull_vectors(walk, weights, weighted, 6, sums); return;
-    case 7: pull_vectors(walk, weights, weighted, 7, sums); return;
-    case MOST: pull_vectors(walk, weights, weighted, MOST, sums); return;
+    case 1: pull_vectors(walk, weights, 1, sums); return;
+    case 2: pull_vectors(walk, weights, 2, sums); return;
+    case 3: pull_vectors(walk, weights, 3, sums); return;
+    case 4: pull_vectors(walk, weights, 4, sums); return;
+    case 5: pull_vectors(walk, weights, 5, sums); return;
+    case 6: pull_vectors(walk, weights, 6, sums); return;
+    case 7: pull_vectors(walk, weights, 7, sums); return;
+    case MOST: pull_vectors(walk, weights, MOST, sums); return;
     }
 }
 
 /* Cut the columns into as few stretches as possible, of nearly equal width. */
 SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                         enum sl_pull_weights weights, bool weighted, uint32_t n_columns, const struct sums *sums)
+                         enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
 {
     const uint32_t n = (n_columns + MOST * LANES - 1) / (MOST * LANES);
     if (n_columns < LANES) {
         struct stretch all = {0, n_columns, n_columns};
-        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, weighted, sums);
+        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, sums);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
         struct stretch columns = {.first = first, .n = end - first, .row = n_columns};
-        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, weighted, sums);
+        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, sums);
     }
 }
 
 SL_INLINE void pull_by(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                       bool weighted, uint32_t n_columns, const struct sums *sums)
+                       uint32_t n_columns, const struct sums *sums)
 {
     switch (lists->weights) {
-    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, weighted, n_columns, sums); return;
-    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, weighted, n_columns, sums); return;
-    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, weighted, n_columns, sums); return;
+    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, n_columns, sums); return;
+    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, n_columns, sums); return;
+    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, n_columns, sums); return;
     }
 }
 
-SL_INLINE void pull_weighed(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                            uint32_t n_columns, const struct sums *sums)
+/* Two functions: in one function the compiler takes several times as long. */
+SL_CLONES static void pull_real(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                                uint32_t n_columns, const struct sums *sums)
 {
-    if (lists->edge_weights == NULL) {
-        pull_by(dtype, lists, parts, false, n_columns, sums);
-    } else {
-        pull_by(dtype, lists, parts, true, n_columns, sums);
-    }
+    pull_by(SL_DTYPE_REAL, lists, parts, n_columns, sums);
 }
 
-SL_CLONES void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                           uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
+SL_CLONES static void pull_bf16(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                                uint32_t n_columns, const struct sums *sums)
+{
+    pull_by(SL_DTYPE_BF16, lists, parts, n_columns, sums);
+}
+
+void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                 uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
 {
     const struct sums sums = {out_dtype, beta, out};
-    SL_BY_DTYPE(dtype, pull_weighed, lists, parts, n_columns, &sums);
+    if (dtype == SL_DTYPE_BF16) {
+        pull_bf16(lists, parts, n_columns, &sums);
+    } else {
+        pull_real(lists, parts, n_columns, &sums);
+    }
 }
 
 /* ---- arguments ---- */

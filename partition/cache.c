@@ -14,11 +14,10 @@
 #include "support/file.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
+#include "support/safetensors.h"
 
-#define MAGIC "SLCACHE"
-#define VERSION 5 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
-#define BYTE_ORDER_MARK 0x01020304u
-#define ALIGNMENT 64
+#define VERSION 6 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define FACTS "starling.facts"
 #define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
 #define CHECK_WEIGHTS ((uint64_t)1 << 20)
 #define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
@@ -41,20 +40,24 @@ enum section {
     N_SECTIONS
 };
 
-/* The header, byte for byte (no padding). An absent section has offset 0. */
-struct header {
-    char magic[8];
-    uint32_t byte_order;
-    uint32_t version;
-    uint32_t kind;
-    uint32_t synthetic;
+/* The names of the tensors, PyG's if it has one. */
+static const char *const section_names[N_SECTIONS] = {
+    [SECTION_OFFSETS] = "colptr", [SECTION_SOURCES] = "row",
+    [SECTION_DENSE] = "x",        [SECTION_FEATURE_OFFSETS] = "x.rowptr",
+    [SECTION_COLUMNS] = "x.col",  [SECTION_VALUES] = "x.value",
+    [SECTION_TARGETS] = "y",      [SECTION_TRAIN] = "train",
+    [SECTION_VALID] = "valid",    [SECTION_TEST] = "test",
+    [SECTION_PARTS] = "parts",    [SECTION_WEIGHTS] = "edge_weight",
+};
+
+/* The content of the tensor FACTS, byte for byte (no padding). */
+struct facts {
     uint64_t key;
-    uint64_t file_bytes;
-    uint64_t offset[N_SECTIONS];
-    uint64_t bytes[N_SECTIONS];
-    uint64_t checksum[N_SECTIONS];
+    uint64_t checksum[N_SECTIONS]; /* 0: absent, as it is empty */
     uint64_t n_edges;
     uint64_t n_nonzeros;
+    uint32_t kind;
+    uint32_t synthetic;
     uint32_t n_vertices;
     uint32_t n_columns;
     uint32_t target_type; /* enum sl_target_type */
@@ -68,10 +71,10 @@ struct header {
     float scale;    /* of int8 */
     char name[64];
     char split[64];
-    uint64_t header_checksum; /* of all members above */
+    uint64_t own_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 56 + 128 + 8, "the header has no padding");
+_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 16 + 64 + 128 + 8, "the facts have no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
@@ -106,124 +109,110 @@ static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes,
     return sl_checksum(start, result, sizeof result);
 }
 
-static uint64_t header_checksum(const struct header *header)
+static uint64_t facts_checksum(const struct facts *facts)
 {
-    return sl_checksum(VERSION, header, offsetof(struct header, header_checksum));
+    return sl_checksum(VERSION, facts, offsetof(struct facts, own_checksum));
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-/* A file in preparation: its header, and the data of each section. */
+/* A file in preparation. */
 struct draft {
-    struct header header;
-    const void *data[N_SECTIONS];
+    struct facts facts;
+    struct sl_tensor tensors[N_SECTIONS + 1]; /* the facts last */
+    enum section sections[N_SECTIONS];        /* of the tensors */
+    uint32_t n;                               /* tensors without the facts */
 };
 
 static void start(struct draft *draft, enum kind kind, uint64_t key)
 {
-    *draft =
-        (struct draft){.header = {.magic = MAGIC, .byte_order = BYTE_ORDER_MARK, .version = VERSION, .kind = kind}};
-    draft->header.key = key;
+    draft->n = 0;
+    draft->facts = (struct facts){.key = key, .kind = kind};
 }
 
-static void add(struct draft *draft, enum section section, const void *data, uint64_t count, uint64_t size)
+/* Add a table of rows; width 0: a list. An empty table stays away. */
+static void add(struct draft *draft, enum section section, enum sl_dtype dtype, uint64_t rows, uint32_t width,
+                const void *data)
 {
-    draft->data[section] = data;
-    draft->header.bytes[section] = count * size;
+    if (rows > 0 && data != NULL) {
+        draft->tensors[draft->n] = sl_tensor_make(section_names[section], dtype, rows, width, data);
+        draft->sections[draft->n++] = section;
+    }
 }
 
-/* Set the sections' offsets, and compute all checksums. */
+/* Compute all checksums, and add the facts. */
 static void finish(struct draft *draft)
 {
-    struct header *header = &draft->header;
-    uint64_t offset = sizeof *header;
-    for (int i = 0; i < N_SECTIONS; i++) {
-        if (draft->data[i] == NULL) {
-            continue;
-        }
-        offset = (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        header->offset[i] = offset;
-        offset += header->bytes[i];
-        header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i], false);
+    for (uint32_t i = 0; i < draft->n; i++) {
+        const struct sl_tensor *tensor = &draft->tensors[i];
+        draft->facts.checksum[draft->sections[i]] = array_checksum(0, tensor->data, sl_tensor_bytes(tensor), false);
     }
-    header->file_bytes = offset;
-    header->header_checksum = header_checksum(header);
-}
-
-static bool put_sections(struct sl_writer *writer, const struct draft *draft)
-{
-    static const char zeros[ALIGNMENT];
-    const struct header *header = &draft->header;
-    uint64_t offset = sizeof *header;
-    if (sl_writer_put(writer, header, sizeof *header) != SL_OK) {
-        return false;
-    }
-    for (int i = 0; i < N_SECTIONS; i++) {
-        if (draft->data[i] == NULL) {
-            continue;
-        }
-        if (sl_writer_put(writer, zeros, header->offset[i] - offset) != SL_OK ||
-            sl_writer_put(writer, draft->data[i], header->bytes[i]) != SL_OK) {
-            return false;
-        }
-        offset = header->offset[i] + header->bytes[i];
-    }
-    return true;
+    draft->facts.own_checksum = facts_checksum(&draft->facts);
+    draft->tensors[draft->n] = sl_tensor_make(FACTS, SL_DTYPE_U8, sizeof draft->facts, 0, &draft->facts);
 }
 
 static bool put(const char *path, struct draft *draft)
 {
+    static const struct sl_metadata metadata[] = {{"format", "starling cache"}};
     struct sl_writer writer;
     finish(draft);
     if (sl_folder_make_parents(path) != SL_OK || sl_writer_open(path, &writer) != SL_OK) {
         return false;
     }
-    if (!put_sections(&writer, draft)) {
+    if (sl_safetensors_put(&writer, draft->tensors, draft->n + 1, metadata, 1) != SL_OK) {
         sl_writer_abort(&writer);
         return false;
     }
     return sl_writer_close(&writer) == SL_OK;
 }
 
+static enum sl_dtype target_dtype(uint32_t type)
+{
+    return type == SL_TARGET_CLASS ? SL_DTYPE_I32 : SL_DTYPE_F32;
+}
+
 static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct draft *draft)
 {
-    struct header *header = &draft->header;
+    struct facts *facts = &draft->facts;
     const struct sl_graph *graph = &dataset->graph;
     const struct sl_features *features = &dataset->features;
+    const struct sl_targets *targets = &dataset->targets;
     const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    uint64_t n_dense = (uint64_t)features->n_rows * features->n_columns;
     start(draft, KIND_DATASET, key);
-    header->synthetic = dataset->synthetic;
-    header->n_vertices = graph->n_vertices;
-    header->n_edges = graph->n_edges;
-    header->n_columns = features->n_columns;
-    header->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
-    header->target_type = dataset->targets.type;
-    header->target_width = dataset->targets.width;
-    header->n_classes = dataset->targets.n_classes;
-    header->largest_column = dataset->range.column;
-    memcpy(header->largest, dataset->range.largest, sizeof header->largest);
-    snprintf(header->name, sizeof header->name, "%s", dataset->name);
-    snprintf(header->split, sizeof header->split, "%s", dataset->split);
-    add(draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
-    add(draft, SECTION_SOURCES, graph->sources, graph->n_edges, sizeof *graph->sources);
+    facts->synthetic = dataset->synthetic;
+    facts->n_vertices = graph->n_vertices;
+    facts->n_edges = graph->n_edges;
+    facts->n_columns = features->n_columns;
+    facts->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
+    facts->target_type = targets->type;
+    facts->target_width = targets->width;
+    facts->n_classes = targets->n_classes;
+    facts->largest_column = dataset->range.column;
+    memcpy(facts->largest, dataset->range.largest, sizeof facts->largest);
+    snprintf(facts->name, sizeof facts->name, "%s", dataset->name);
+    snprintf(facts->split, sizeof facts->split, "%s", dataset->split);
+    add(draft, SECTION_OFFSETS, SL_DTYPE_U64, (uint64_t)graph->n_vertices + 1, 0, graph->offsets);
+    add(draft, SECTION_SOURCES, SL_DTYPE_U32, graph->n_edges, 0, graph->sources);
     if (graph->weights.data != NULL) {
-        add(draft, SECTION_WEIGHTS, graph->weights.data, graph->n_edges, sizeof(float));
+        add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights.data);
     }
     if (features->offsets == NULL) {
-        header->dtype = features->dense.dtype;
-        header->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
-        add(draft, SECTION_DENSE, features->dense.data, n_dense, sl_dtype_size(features->dense.dtype));
+        facts->dtype = features->dense.dtype;
+        facts->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
+        add(draft, SECTION_DENSE, features->dense.dtype, features->n_rows, features->n_columns, features->dense.data);
     } else {
-        add(draft, SECTION_FEATURE_OFFSETS, features->offsets, (uint64_t)features->n_rows + 1, sizeof(uint64_t));
-        add(draft, SECTION_COLUMNS, features->columns, header->n_nonzeros, sizeof *features->columns);
-        add(draft, SECTION_VALUES, features->values, header->n_nonzeros, sizeof *features->values);
+        add(draft, SECTION_FEATURE_OFFSETS, SL_DTYPE_U64, (uint64_t)features->n_rows + 1, 0, features->offsets);
+        add(draft, SECTION_COLUMNS, SL_DTYPE_U32, facts->n_nonzeros, 0, features->columns);
+        add(draft, SECTION_VALUES, SL_DTYPE_F32, facts->n_nonzeros, 0, features->values);
     }
-    add(draft, SECTION_TARGETS, dataset->targets.data, (uint64_t)graph->n_vertices * dataset->targets.width,
-        SL_TARGET_BYTES);
+    if (targets->width == 1) {
+        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, 0, targets->data);
+    } else {
+        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, targets->width, targets->data);
+    }
     for (int i = 0; i < 3; i++) {
-        header->n_lists[i] = lists[i]->n;
-        add(draft, (enum section)(SECTION_TRAIN + i), lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
+        facts->n_lists[i] = lists[i]->n;
+        add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, lists[i]->n, 0, lists[i]->ids);
     }
 }
 
@@ -236,28 +225,20 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
 
 /* ---- Hashes of contents ------------------------------------------------------------------------------------------ */
 
-/* An absent section equals an empty section. */
-static uint64_t sum_of(const struct header *header, enum section section)
+static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
 {
-    return header->bytes[section] > 0 ? header->checksum[section] : 0;
-}
-
-static void hash_parts(const struct header *header, uint64_t out[SL_N_DATA_PARTS])
-{
-    const uint64_t graph[] = {sum_of(header, SECTION_OFFSETS), sum_of(header, SECTION_SOURCES),
-                              sum_of(header, SECTION_WEIGHTS)};
+    const uint64_t *sums = facts->checksum;
+    const uint64_t graph[] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES], sums[SECTION_WEIGHTS]};
     size_t graph_bytes = graph[2] != 0 ? sizeof graph : sizeof graph - sizeof *graph;
-    const uint64_t features[] = {header->n_columns, sum_of(header, SECTION_DENSE),
-                                 sum_of(header, SECTION_FEATURE_OFFSETS), sum_of(header, SECTION_COLUMNS),
-                                 sum_of(header, SECTION_VALUES)};
-    const uint64_t labels[] = {sum_of(header, SECTION_TARGETS)};
-    const uint64_t split[] = {sum_of(header, SECTION_TRAIN), sum_of(header, SECTION_VALID),
-                              sum_of(header, SECTION_TEST)};
+    const uint64_t features[] = {facts->n_columns, sums[SECTION_DENSE], sums[SECTION_FEATURE_OFFSETS],
+                                 sums[SECTION_COLUMNS], sums[SECTION_VALUES]};
+    const uint64_t labels[] = {sums[SECTION_TARGETS]};
+    const uint64_t split[] = {sums[SECTION_TRAIN], sums[SECTION_VALID], sums[SECTION_TEST]};
     out[SL_DATA_GRAPH] = sl_checksum(0, graph, graph_bytes);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
-    if (header->dtype != SL_DTYPE_F32) {
-        uint64_t sum = sl_checksum(out[SL_DATA_FEATURES], &header->dtype, sizeof header->dtype);
-        out[SL_DATA_FEATURES] = sl_checksum(sum, &header->scale, sizeof header->scale);
+    if (facts->dtype != SL_DTYPE_F32) {
+        uint64_t sum = sl_checksum(out[SL_DATA_FEATURES], &facts->dtype, sizeof facts->dtype);
+        out[SL_DATA_FEATURES] = sl_checksum(sum, &facts->scale, sizeof facts->scale);
     }
     out[SL_DATA_LABELS] = sl_checksum(0, labels, sizeof labels);
     out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
@@ -272,69 +253,70 @@ void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_D
     }
     draft_dataset(dataset, 0, &draft);
     finish(&draft);
-    hash_parts(&draft.header, out);
+    hash_parts(&draft.facts, out);
 }
 
 bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, const uint32_t *parts)
 {
     struct draft draft;
     start(&draft, KIND_PARTS, key);
-    draft.header.n_vertices = n_vertices;
-    draft.header.n_parts = n_parts;
-    add(&draft, SECTION_PARTS, parts, n_vertices, sizeof *parts);
+    draft.facts.n_vertices = n_vertices;
+    draft.facts.n_parts = n_parts;
+    add(&draft, SECTION_PARTS, SL_DTYPE_U32, n_vertices, 0, parts);
     return put(path, &draft);
 }
 
 /* ---- Reading: the file ------------------------------------------------------------------------------------------- */
 
-/* True if the header is ours, has this key and describes this file. */
-static bool header_fits(const struct header *header, enum kind kind, uint64_t key, uint64_t file_bytes)
-{
-    return memcmp(header->magic, MAGIC, sizeof header->magic) == 0 && header->byte_order == BYTE_ORDER_MARK &&
-           header->version == VERSION && header->kind == (uint32_t)kind && header->key == key &&
-           header->file_bytes == file_bytes && header->header_checksum == header_checksum(header) &&
-           memchr(header->name, '\0', sizeof header->name) != NULL &&
-           memchr(header->split, '\0', sizeof header->split) != NULL;
-}
-
-/* Open a cache file and check its header. False: not valid, and the map is empty. */
-static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_map *map, struct header *header)
-{
-    if (!sl_file_trusted(path) || sl_file_map(path, map) != SL_OK) {
-        return false;
-    }
-    if (map->bytes >= sizeof *header) {
-        memcpy(header, map->data, sizeof *header);
-        if (header_fits(header, kind, key, map->bytes)) {
-            return true;
-        }
-    }
-    sl_file_unmap(map);
-    return false;
-}
-
 /* A cache file open for reading. */
 struct reading {
-    struct sl_map map;
-    struct header header;
+    struct sl_tensors tensors;
+    struct facts facts;
     bool low_memory;
 };
 
-/* The section `which`, with `count` elements of `size` bytes. NULL: another size, or damaged. */
-static const void *section(const struct reading *file, enum section which, uint64_t count, uint64_t size)
+/* True if the file has facts of this version, kind and key. */
+static bool read_facts(struct reading *file, enum kind kind, uint64_t key)
 {
-    const struct header *header = &file->header;
+    struct facts *facts = &file->facts;
+    const struct sl_tensor *found = sl_tensors_find(&file->tensors, FACTS);
+    if (found == NULL || found->dtype != SL_DTYPE_U8 || sl_tensor_bytes(found) != sizeof *facts) {
+        return false;
+    }
+    memcpy(facts, found->data, sizeof *facts);
+    return facts->own_checksum == facts_checksum(facts) && facts->kind == (uint32_t)kind && facts->key == key &&
+           memchr(facts->name, '\0', sizeof facts->name) != NULL &&
+           memchr(facts->split, '\0', sizeof facts->split) != NULL;
+}
+
+/* Map a cache file and check its facts. False: not valid, and nothing is left open. */
+static bool open_file(const char *path, enum kind kind, uint64_t key, struct reading *file)
+{
+    if (!sl_file_trusted(path) || sl_safetensors_map(path, &file->tensors) != SL_OK) {
+        return false;
+    }
+    if (!read_facts(file, kind, key)) {
+        sl_tensors_free(&file->tensors);
+        return false;
+    }
+    return true;
+}
+
+/* The section `which`, with `count` entries. NULL: another dtype or size, or damaged. An empty section has an address,
+ * too. */
+static const void *section(const struct reading *file, enum section which, enum sl_dtype dtype, uint64_t count)
+{
+    if (count == 0 && file->facts.checksum[which] == 0) {
+        return file->tensors.map.data;
+    }
+    const struct sl_tensor *found = sl_tensors_find(&file->tensors, section_names[which]);
     uint64_t bytes;
-    uint64_t offset = header->offset[which];
-    if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || offset < sizeof *header ||
-        offset % ALIGNMENT != 0 || offset > file->map.bytes || bytes > file->map.bytes - offset) {
+    if (found == NULL || found->dtype != dtype || __builtin_mul_overflow(count, sl_dtype_size(dtype), &bytes) ||
+        sl_tensor_bytes(found) != bytes || (uintptr_t)found->data % sl_dtype_size(dtype) != 0 ||
+        array_checksum(0, found->data, bytes, file->low_memory) != file->facts.checksum[which]) {
         return NULL;
     }
-    const unsigned char *data = file->map.data + offset;
-    if (array_checksum(0, data, bytes, file->low_memory) != header->checksum[which]) {
-        return NULL;
-    }
-    return data;
+    return found->data;
 }
 
 /* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
@@ -388,8 +370,8 @@ static bool lists_fit(struct lists *lists, uint64_t n)
 
 static bool read_weights(const struct reading *file, struct sl_column *out)
 {
-    uint64_t n = file->header.n_edges;
-    const float *weights = section(file, SECTION_WEIGHTS, n, sizeof *weights);
+    uint64_t n = file->facts.n_edges;
+    const float *weights = section(file, SECTION_WEIGHTS, SL_DTYPE_F32, n);
     bool fits = weights != NULL;
     for (uint64_t begin = 0; fits && begin < n; begin += CHECK_WEIGHTS) {
         uint64_t end = sl_min_u64(n, begin + CHECK_WEIGHTS);
@@ -407,64 +389,64 @@ static bool read_weights(const struct reading *file, struct sl_column *out)
 
 static bool read_graph(const struct reading *file, struct sl_graph *graph)
 {
-    const struct header *header = &file->header;
-    uint64_t n = header->n_vertices;
-    struct lists lists = {.n_entries = header->n_edges, .limit = header->n_vertices, .low_memory = file->low_memory};
-    lists.offsets = section(file, SECTION_OFFSETS, n + 1, sizeof *lists.offsets);
-    lists.entries = section(file, SECTION_SOURCES, header->n_edges, sizeof *lists.entries);
+    const struct facts *facts = &file->facts;
+    uint64_t n = facts->n_vertices;
+    struct lists lists = {.n_entries = facts->n_edges, .limit = facts->n_vertices, .low_memory = file->low_memory};
+    lists.offsets = section(file, SECTION_OFFSETS, SL_DTYPE_U64, n + 1);
+    lists.entries = section(file, SECTION_SOURCES, SL_DTYPE_U32, facts->n_edges);
     if (lists.offsets == NULL || lists.entries == NULL || !lists_fit(&lists, n)) {
         return false;
     }
-    *graph = (struct sl_graph){.n_vertices = header->n_vertices,
-                               .n_edges = header->n_edges,
+    *graph = (struct sl_graph){.n_vertices = facts->n_vertices,
+                               .n_edges = facts->n_edges,
                                .offsets = (uint64_t *)lists.offsets,
                                .sources = (sl_vertex *)lists.entries};
-    return header->offset[SECTION_WEIGHTS] == 0 || read_weights(file, &graph->weights);
+    return facts->checksum[SECTION_WEIGHTS] == 0 || read_weights(file, &graph->weights);
 }
 
 static bool read_features(const struct reading *file, struct sl_features *features)
 {
-    const struct header *header = &file->header;
-    uint64_t n = header->n_vertices;
-    uint64_t n_nonzeros = header->n_nonzeros;
-    struct sl_features read = {.n_rows = header->n_vertices, .n_columns = header->n_columns};
-    if (header->offset[SECTION_DENSE] != 0) {
-        enum sl_dtype dtype = (enum sl_dtype)header->dtype;
-        if (!sl_dtype_is_convertible(dtype) || !isfinite(header->scale)) {
+    const struct facts *facts = &file->facts;
+    uint64_t n = facts->n_vertices;
+    uint64_t n_nonzeros = facts->n_nonzeros;
+    struct sl_features read = {.n_rows = facts->n_vertices, .n_columns = facts->n_columns};
+    if (facts->checksum[SECTION_DENSE] != 0) {
+        enum sl_dtype dtype = (enum sl_dtype)facts->dtype;
+        if (!sl_dtype_is_convertible(dtype) || !isfinite(facts->scale)) {
             return false;
         }
-        void *dense = (void *)section(file, SECTION_DENSE, n * header->n_columns, sl_dtype_size(dtype));
-        read.dense = sl_column_take(dtype, n, header->n_columns, dense);
+        void *dense = (void *)section(file, SECTION_DENSE, dtype, n * facts->n_columns);
+        read.dense = sl_column_take(dtype, n, facts->n_columns, dense);
         read.dense.hold = SL_HOLD_MAPPED;
-        read.dense.scale = header->scale;
+        read.dense.scale = facts->scale;
         *features = read;
         return dense != NULL;
     }
-    read.offsets = (uint64_t *)section(file, SECTION_FEATURE_OFFSETS, n + 1, sizeof *read.offsets);
-    read.columns = (uint32_t *)section(file, SECTION_COLUMNS, n_nonzeros, sizeof *read.columns);
-    read.values = (float *)section(file, SECTION_VALUES, n_nonzeros, sizeof *read.values);
+    read.offsets = (uint64_t *)section(file, SECTION_FEATURE_OFFSETS, SL_DTYPE_U64, n + 1);
+    read.columns = (uint32_t *)section(file, SECTION_COLUMNS, SL_DTYPE_U32, n_nonzeros);
+    read.values = (float *)section(file, SECTION_VALUES, SL_DTYPE_F32, n_nonzeros);
     *features = read;
     struct lists lists = {.offsets = read.offsets,
                           .entries = read.columns,
                           .n_entries = n_nonzeros,
-                          .limit = header->n_columns,
+                          .limit = facts->n_columns,
                           .low_memory = file->low_memory};
     return read.offsets != NULL && read.columns != NULL && read.values != NULL && lists_fit(&lists, n);
 }
 
 static bool read_targets(const struct reading *file, struct sl_targets *out)
 {
-    const struct header *header = &file->header;
-    uint64_t n = (uint64_t)header->n_vertices * header->target_width;
-    struct sl_targets read = {.type = (enum sl_target_type)header->target_type,
-                              .n_rows = header->n_vertices,
-                              .width = header->target_width,
-                              .n_classes = header->n_classes};
+    const struct facts *facts = &file->facts;
+    uint64_t n = (uint64_t)facts->n_vertices * facts->target_width;
+    struct sl_targets read = {.type = (enum sl_target_type)facts->target_type,
+                              .n_rows = facts->n_vertices,
+                              .width = facts->target_width,
+                              .n_classes = facts->n_classes};
     bool classes = read.type == SL_TARGET_CLASS;
     if ((!classes && read.type != SL_TARGET_NUMBER) || read.n_classes > INT32_MAX || (classes && read.width != 1)) {
         return false;
     }
-    read.data = (void *)section(file, SECTION_TARGETS, n, SL_TARGET_BYTES);
+    read.data = (void *)section(file, SECTION_TARGETS, target_dtype(facts->target_type), n);
     if (read.data == NULL) {
         return false;
     }
@@ -482,10 +464,10 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
 {
     struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     for (int i = 0; i < 3; i++) {
-        uint64_t n = file->header.n_lists[i];
-        const sl_vertex *ids = section(file, (enum section)(SECTION_TRAIN + i), n, sizeof *ids);
+        uint64_t n = file->facts.n_lists[i];
+        const sl_vertex *ids = section(file, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, n);
         struct lists list = {
-            .offsets = (const uint64_t[]){0, n}, .entries = ids, .n_entries = n, .limit = file->header.n_vertices};
+            .offsets = (const uint64_t[]){0, n}, .entries = ids, .n_entries = n, .limit = file->facts.n_vertices};
         if (ids == NULL || !lists_fit(&list, 1)) {
             return false;
         }
@@ -503,22 +485,24 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
 {
     struct reading file = {.low_memory = low_memory};
     *out = (struct sl_dataset){0};
-    if (!open_map(path, KIND_DATASET, key, &file.map, &file.header)) {
+    if (!open_file(path, KIND_DATASET, key, &file)) {
         return false;
     }
-    struct sl_dataset read = {.synthetic = file.header.synthetic != 0, .low_memory = low_memory};
-    read.range.column = file.header.largest_column;
-    memcpy(read.range.largest, file.header.largest, sizeof read.range.largest);
-    memcpy(read.name, file.header.name, sizeof read.name);
-    memcpy(read.split, file.header.split, sizeof read.split);
+    struct sl_dataset read = {.synthetic = file.facts.synthetic != 0, .low_memory = low_memory};
+    read.range.column = file.facts.largest_column;
+    memcpy(read.range.largest, file.facts.largest, sizeof read.range.largest);
+    memcpy(read.name, file.facts.name, sizeof read.name);
+    memcpy(read.split, file.facts.split, sizeof read.split);
     if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) ||
         !read_targets(&file, &read.targets) || !read_lists(&file, &read)) {
-        sl_file_unmap(&file.map);
+        sl_tensors_free(&file.tensors);
         return false;
     }
-    read.mapping = (void *)file.map.data;
-    read.mapping_bytes = file.map.bytes;
-    hash_parts(&file.header, read.hash); /* the checksums in the header fit the data (section) */
+    read.mapping = (void *)file.tensors.map.data;
+    read.mapping_bytes = file.tensors.map.bytes;
+    file.tensors.map = (struct sl_map){0}; /* now the dataset's */
+    sl_tensors_free(&file.tensors);
+    hash_parts(&file.facts, read.hash); /* the checksums in the facts fit the data (section) */
     read.hashed = true;
     sl_dataset_drop_pages(&read);
     *out = read;
@@ -556,15 +540,15 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
 bool sl_cache_read_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
 {
     struct reading file = {.low_memory = false};
-    if (!open_map(path, KIND_PARTS, key, &file.map, &file.header)) {
+    if (!open_file(path, KIND_PARTS, key, &file)) {
         return false;
     }
-    const uint32_t *stored = section(&file, SECTION_PARTS, n_vertices, sizeof *stored);
-    bool fits = stored != NULL && file.header.n_vertices == n_vertices && file.header.n_parts == n_parts;
+    const uint32_t *stored = section(&file, SECTION_PARTS, SL_DTYPE_U32, n_vertices);
+    bool fits = stored != NULL && file.facts.n_vertices == n_vertices && file.facts.n_parts == n_parts;
     for (uint64_t v = 0; fits && v < n_vertices; v++) {
         parts[v] = stored[v];
         fits = stored[v] < n_parts;
     }
-    sl_file_unmap(&file.map);
+    sl_tensors_free(&file.tensors);
     return fits;
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The binary cache: one file that can be mapped, with a dataset or the parts of a partition.
+ * The binary cache: one file that is mapped, with a dataset or the parts of a partition.
  *
  * A cache is a copy. If anything is wrong with the file, the reader returns false and the caller makes the data
- * anew. Examples: the file is absent, cut short, damaged, has another version or byte order, or was made of other
+ * anew. Examples: the file is absent, cut short, damaged, has another version, or was made of other
  * files or options. The reader checks everything in the file before it uses it.
  *
- * Layout: a header, then the sections as the arrays are in memory, each at a multiple of 64 bytes. The header has
- * magic, version, byte order, key, counts, and the offset, length and checksum of each section.
+ * Layout: a safetensors file (support/safetensors.h) with the arrays as they are in memory:
+ *   colptr [N + 1], row [E], edge_weight [E]    in-edges of each vertex, sorted by destination
+ *   x [N, F], or x.rowptr, x.col, x.value       features, dense or CSR
+ *   y [N] or [N, width]; train, valid, test     targets and split
+ *   parts [N]                                   of a partition
+ *   starling.facts                              key, counts, names, and a checksum of each tensor and of the facts
  */
 #ifndef SL_PARTITION_CACHE_H
 #define SL_PARTITION_CACHE_H

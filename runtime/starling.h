@@ -8,13 +8,18 @@
  *   sl_settings_new(&settings);
  *   sl_settings_set(settings, "dataset", "arxiv");
  *   sl_session_open(settings, NULL, &session);
- *   sl_session_train(session, &(struct sl_report){.stream = stdout});
+ *   sl_session_train(session, &(struct sl_report){.size = sizeof(struct sl_report), .stream = stdout});
  *   sl_session_close(session);
  *   sl_settings_delete(settings);
  *
  * Errors. Functions that can fail return an enum sl_status: SL_OK is 0, errors are negative, no value is positive.
  * After an error sl_message() returns one line for people: the expectation, the finding, and a remedy. Output arguments
  * are set on success only. Functions named _close or _delete accept NULL.
+ *
+ * Structs. A struct with a member `size` may grow at its end in later versions. Whoever makes the struct sets `size`:
+ * the program with sizeof, the library in the news of a callback. The library reads and writes members up to the
+ * program's `size` only. Members beyond it count as 0. A program reads news up to their `size` only. A `size` of 0 is
+ * refused: SL_EINVAL. Structs without `size` never change.
  *
  * Streams. The library prints only to streams from the program. It never calls exit.
  *
@@ -78,6 +83,8 @@ struct sl_option_news {
     const char *help;    /* sentences without a final full stop */
     double min, max;     /* numbers and entries of lists; max 0: the largest of the type */
     bool common;         /* --help shows it */
+    bool of_model;       /* changes a model's scores: a saved model keeps it */
+    bool of_data;        /* selects the dataset: a session with a dataset of the program keeps the default */
 };
 
 /* The options of these settings, in the order of --help-all: index 0 and on. SL_ENOTFOUND: there is no option of this
@@ -90,6 +97,32 @@ SL_API enum sl_status sl_settings_list(const struct sl_settings *settings, uint3
  * valid values). SL_ENOMEM.
  * SL_EIO: writing to `stream` failed. */
 SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run);
+
+/* ---- a dataset from files ---- */
+
+/* Load the dataset that the settings name: from files, the cache or a generator. Options read: dataset, data-path,
+ * split, features, directed, normalize-features, cache, and objective, epochs and load. A session can use the dataset
+ * if its own settings leave these options of data at their defaults. sl_dataset_delete frees the dataset. To train once, leave
+ * the loading to sl_session_open: it frees the dataset before training.
+ * SL_ENOTFOUND: no such dataset. SL_EFILE: a file's contents are wrong. SL_EINVAL, SL_EIO, SL_ENOMEM. On failure *out
+ * is NULL. */
+SL_API enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset **out);
+
+struct sl_dataset_sizes {
+    size_t size;
+    char name[64], split[64]; /* "ogbn-arxiv", "time" */
+    uint32_t n_vertices;
+    uint64_t n_edges; /* directed edges, with reverse edges, without duplicates */
+    uint32_t n_features;
+    uint32_t n_outputs; /* classes, labels or numbers */
+    bool has_classes;   /* the targets are classes; false: label sets or numbers */
+    bool has_edge_weights;
+    bool synthetic; /* a generator made it */
+    uint32_t n_train, n_valid, n_test;
+};
+
+/* The sizes and names of a dataset, from files or from arrays. SL_EINVAL: out->size is 0. */
+SL_API enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_dataset_sizes *out);
 
 /* ---- session: from the settings to the last output file ---- */
 
@@ -123,6 +156,7 @@ SL_API void sl_session_close(struct sl_session *session);
 SL_API enum sl_status sl_session_describe(const struct sl_session *session, FILE *stream);
 
 struct sl_session_sizes {
+    size_t size;
     uint32_t n_vertices, n_features;
     /* columns of the outputs: classes, labels or numbers */
     uint32_t n_outputs;
@@ -143,7 +177,8 @@ struct sl_session_sizes {
     uint64_t memory_bytes;
 };
 
-SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
+/* SL_EINVAL: out->size is 0. */
+SL_API enum sl_status sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
 
 /* ---- scores ---- */
 
@@ -168,12 +203,14 @@ struct sl_scores {
 /* ---- training ---- */
 
 struct sl_step_news {
+    size_t size;
     uint32_t epoch; /* from 1 */
     uint64_t step;  /* from 0, over the whole run */
     double loss;    /* mean over the step's seeds (the training vertices of one step) */
 };
 
 struct sl_epoch_news {
+    size_t size;
     /* from 1; 0: an evaluation without training */
     uint32_t epoch;
     /* mean over the epoch's seeds; NaN if nothing was trained */
@@ -185,12 +222,13 @@ struct sl_epoch_news {
     struct sl_scores scores;
 };
 
-/* Where sl_session_train reports to, in addition to the file of --metrics. Every member may be NULL.
+/* Where sl_session_train reports to, in addition to the file of --metrics. Every member but `size` may be NULL.
  *
  * The training thread calls the callbacks between two submissions. `epoch` may take its time. A slow `step` delays
  * training. A callback returns 0 to continue; any other number stops training, as sl_session_stop does. A callback may
  * call sl_session_stop and no other function of the session. */
 struct sl_report {
+    size_t size;
     /* Progress lines for people. With --quiet: nothing. With --json: the metrics' lines instead. */
     FILE *stream;
     /* passed to the callbacks */
@@ -199,6 +237,9 @@ struct sl_report {
     int (*step)(void *context, const struct sl_step_news *news);
     /* Called after all steps of an epoch and its evaluation. */
     int (*epoch)(void *context, const struct sl_epoch_news *news);
+    /* Called with each line of the metrics, a JSON object without a line end: the file of --metrics has the same lines.
+     * Process 0 only. The line is valid during the call. An epoch's line comes before the call of `epoch`. */
+    int (*line)(void *context, const char *json);
 };
 
 /* Train the remaining epochs, evaluate, and write the requested files: checkpoints during training; model,
@@ -212,7 +253,8 @@ struct sl_report {
  * files are still written. SL_EINTERRUPT: training ended in this way before its last step; the message names the
  * signal, if any. SL_OK: all epochs are done.
  *
- * report: NULL for none. SL_ENUMERIC: the loss is not finite. SL_EINVAL: the session was trained already. Otherwise
+ * report: NULL for none. SL_ENUMERIC: the loss is not finite. SL_EINVAL: the session was trained already, or
+ * report->size is 0. Otherwise
  * the status of the first task, file or StarPU call that failed. No task is in flight when the function returns. */
 SL_API enum sl_status sl_session_train(struct sl_session *session, const struct sl_report *report);
 
@@ -227,8 +269,11 @@ SL_API bool sl_session_traced(const struct sl_session *session);
 /* ---- the model: not during sl_session_train ----
  *
  * Before sl_session_train these functions see the initial weights: random, from --load, or the checkpoint's last
- * weights (not its best). After it they see the trained model. They never change the result of training. After a task
- * has failed, the contents of the model are undefined. */
+ * weights (not its best). After it they see the trained model. Only sl_session_set_weights changes the result of
+ * training. After a task has failed, the contents of the model are undefined.
+ *
+ * A model outlives its session as arrays: copy the weights with sl_session_weight. Later open a session with the same
+ * options of the model and with `epochs` 0, and give it the arrays with sl_session_set_weights. */
 
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
  * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the outputs of the last layer: scores of
@@ -245,10 +290,19 @@ struct sl_weight {
     uint64_t shape[3]; /* the first n_dims entries are used */
 };
 
-/* Describe array `i` of the model (below n_weights), under its name of --save-names. Copy all its entries, row-major,
+/* Describe array `i` of the model (below n_weights), under its name of --save-names. The program may set the option
+ * save-names between two calls. Copy all its entries, row-major,
  * into `values`; NULL: do not copy.
  * SL_EINVAL: the model has no array `i`. SL_ENOTSUP: a run of several processes. SL_ENOMEM, SL_ESTARPU. */
 SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, struct sl_weight *out, float *values);
+
+/* Replace all arrays of the model, as --load does. weights: n names and shapes, in any order, with the names of DGL's
+ * or of PyTorch Geometric's layers. values: n arrays, row-major. The arrays are copied. Before sl_session_train: the
+ * initial weights of training. With a checkpoint this is refused.
+ * SL_EFILE: an array is missing, surplus or of another shape; the model is then unchanged. SL_EINVAL: a name has no
+ * end, n_dims is not 1 .. 3, or the session has a checkpoint. SL_ENOTSUP: a run of several processes. SL_ENOMEM, SL_ESTARPU. */
+SL_API enum sl_status sl_session_set_weights(struct sl_session *session, uint32_t n, const struct sl_weight *weights,
+                                             const float *const *values);
 
 /* ---- several processes: mpirun -np 4 coop_sage .. ----
  *

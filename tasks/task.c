@@ -68,6 +68,7 @@ enum sl_status sl_run_init(struct sl_run *run)
     run->n_workers = starpu_worker_get_count();
     run->n_gpus = starpu_cuda_worker_get_count();
     run->has_cuda = run->n_gpus > 0;
+    run->row_dtype = SL_DTYPE_REAL;
     find_gpu_bytes(run);
     run->min_priority = starpu_sched_get_min_priority();
     run->max_priority = starpu_sched_get_max_priority();

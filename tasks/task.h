@@ -128,7 +128,7 @@ struct sl_run {
     /* The dtype of features that the first layer reads in place although rows are sl_real: SL_DTYPE_F16 or
      * SL_DTYPE_BF16. SL_DTYPE_F32: none. */
     enum sl_dtype narrow;
-    bool bf16;
+    enum sl_dtype row_dtype; /* --precision: SL_DTYPE_REAL or SL_DTYPE_BF16 */
     bool tf32;
     bool traced;       /* tasks get long names (sl_task_name) and the colour of their time category */
     bool sample_first; /* several ranks: sampling tasks have priority over compute tasks */

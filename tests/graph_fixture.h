@@ -43,6 +43,7 @@ struct graph_shape {
     uint32_t n_columns;  /* of the features [5] */
     uint32_t n_classes;  /* [3] */
     bool sparse;         /* features as CSR, about a twelfth of them non-zero */
+    bool weighted;       /* edges have weights, a quarter of them zero */
     uint64_t seed;
 };
 
@@ -224,6 +225,19 @@ static MAYBE_UNUSED void make_split(const struct graph_shape *shape, struct sl_d
     }
 }
 
+/* Weights of the edges u -> v: zero, or between 0 and 4. */
+static MAYBE_UNUSED void make_weights(const struct graph_shape *shape, struct sl_graph *graph)
+{
+    float *weights = need_owned(graph->n_edges, sizeof *weights);
+    for (sl_vertex v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            double u = graph_unit(shape, 7, v, graph->sources[e]);
+            weights[e] = u < 0.25 ? 0 : (float)(u * u * 4);
+        }
+    }
+    graph->weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+}
+
 static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl_dataset *out)
 {
     struct edge_list edges = make_edges(shape);
@@ -231,6 +245,9 @@ static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl
     assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, !shape->directed, &out->graph),
                      SL_OK);
     free_edges(&edges);
+    if (shape->weighted) {
+        make_weights(shape, &out->graph);
+    }
     snprintf(out->name, sizeof out->name, "test %s", graph_names[shape->kind]);
     snprintf(out->split, sizeof out->split, "only");
     out->features.n_rows = shape->n_vertices;

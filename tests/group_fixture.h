@@ -17,9 +17,10 @@ struct group_block {
     uint32_t n_edges;   /* E */
     uint32_t n_sources; /* T */
     uint32_t *edge_offsets, *edge_sources, *back_offsets, *back_rows;
-    uint32_t n_parts;  /* G */
-    uint32_t *request; /* list by owner */
-    uint32_t *inverse; /* list by requester, of what was asked of this PE */
+    uint32_t n_parts;                   /* G */
+    uint32_t *request;                  /* list by owner */
+    uint32_t *inverse;                  /* list by requester, of what was asked of this PE */
+    float *edge_weights, *back_weights; /* NULL if the graph has no weights */
 };
 
 struct group_pe {
@@ -42,12 +43,14 @@ static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *par
 {
     const struct sl_graph *graph = &partition->graph;
     uint32_t first = partition->first[q];
-    return (struct sl_sample_part){.offsets = graph->offsets + first,
-                                   .sources = graph->sources + graph->offsets[first],
-                                   .dataset_ids = partition->dataset_ids,
-                                   .first = partition->first,
-                                   .n_parts = partition->n_parts,
-                                   .part = q};
+    return (struct sl_sample_part){
+        .offsets = graph->offsets + first,
+        .sources = graph->sources + graph->offsets[first],
+        .weights = graph->weights.data == NULL ? NULL : sl_graph_weights(graph) + graph->offsets[first],
+        .dataset_ids = partition->dataset_ids,
+        .first = partition->first,
+        .n_parts = partition->n_parts,
+        .part = q};
 }
 
 static MAYBE_UNUSED struct sl_sample_marks make_marks(uint32_t n_vertices, uint32_t fanout)
@@ -81,6 +84,14 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
     for (uint32_t d = 0; d < n_rows; d++) {
         uint32_t local = frontier[d] - part->first[part->part];
         uint64_t degree = part->offsets[local + 1] - part->offsets[local];
+        if (rule->method == SL_SAMPLE_WEIGHTED) {
+            const float *weights = part->weights + (part->offsets[local] - part->offsets[0]);
+            uint64_t n_all = degree;
+            degree = 0;
+            for (uint64_t i = 0; i < n_all; i++) {
+                degree += weights[i] > 0;
+            }
+        }
         n += (uint32_t)(rule->method == SL_SAMPLE_FULL || degree <= rule->fanout ? degree : rule->fanout);
     }
     return n;
@@ -95,15 +106,22 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
     uint32_t n_vertices = part->first[part->n_parts];
     uint32_t n_edges = count_edges(part, rule, n_rows, frontier);
     uint32_t n_sources = n_edges < n_vertices ? n_edges : n_vertices;
-    struct sl_sample_marks marks = make_marks(n_vertices, rule->method == SL_SAMPLE_LABOR ? rule->fanout : 0);
+    struct sl_sample_marks marks = make_marks(
+        n_vertices, rule->method == SL_SAMPLE_LABOR || rule->method == SL_SAMPLE_WEIGHTED ? rule->fanout : 0);
     *out = (struct group_block){.edge_offsets = need((size_t)n_rows + 1, 4),
                                 .edge_sources = need(n_edges, 4),
                                 .back_offsets = need((size_t)n_sources + 1, 4),
                                 .back_rows = need(n_edges, 4),
                                 .n_parts = part->n_parts,
                                 .request = need((size_t)part->n_parts + 1 + n_sources, 4)};
+    if (part->weights != NULL) {
+        out->edge_weights = need(n_edges, sizeof *out->edge_weights);
+        out->back_weights = need(n_edges, sizeof *out->back_weights);
+    }
     struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
-    struct sl_sample_block block = {.edge_offsets = out->edge_offsets,
+    struct sl_sample_block block = {.edge_weights = out->edge_weights,
+                                    .back_weights = out->back_weights,
+                                    .edge_offsets = out->edge_offsets,
                                     .edge_sources = out->edge_sources,
                                     .back_offsets = out->back_offsets,
                                     .back_rows = out->back_rows,
@@ -122,6 +140,8 @@ static MAYBE_UNUSED void free_block(struct group_block *block)
     free(block->edge_sources);
     free(block->back_offsets);
     free(block->back_rows);
+    free(block->edge_weights);
+    free(block->back_weights);
 }
 
 /* The id of the source at a position of a block. */

@@ -47,7 +47,7 @@ int main(void)
     struct sl_session *session;
     struct sl_scores scores;
     int n_epochs = 0;
-    const struct sl_report report = {.context = &n_epochs, .epoch = tell};
+    const struct sl_report report = {.size = sizeof report, .context = &n_epochs, .epoch = tell};
     for (uint32_t v = 0; v < N; v++) {
         ids[v] = v;
         labels[v] = (int32_t)(v % 2);

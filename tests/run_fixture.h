@@ -216,7 +216,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     }
     expect_ok(sl_run_init(&out->run));
     out->run.gpus_first = machine.gpus_first;
-    out->run.bf16 = settings->precision == SL_PRECISION_BF16;
+    out->run.row_dtype = sl_settings_row_dtype(settings);
     out->run.tf32 = settings->precision == SL_PRECISION_TF32;
     transport_open(out);
     out->run.near = strcmp(machine.sched, SL_NEAR) == 0 && !out->plan.homes.gpus ? &out->plan.homes : NULL;

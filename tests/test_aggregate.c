@@ -72,15 +72,33 @@ static void expect_same_levels(const char *label, const struct group *group, con
 static sl_real *factors;
 static double *exact_f;
 
-enum weighing { MEAN, SYMMETRIC, N_WEIGHINGS };
+/* The last two: with the weights of edges. */
+enum weighing { MEAN, SYMMETRIC, MEAN_OF_EDGES, SYMMETRIC_OF_EDGES, N_WEIGHINGS };
+
+static bool weighs_edges;
+
+/* The weights of a block's edges, or NULL. */
+static const float *if_weighed(const float *weights)
+{
+    assert_true(!weighs_edges || weights != NULL);
+    return weighs_edges ? weights : NULL;
+}
+
+/* How large a term may be. */
+static double largest_weight(void)
+{
+    return weighs_edges ? 4 : 1;
+}
 
 static void weigh(const struct sl_graph *graph, enum weighing weighing)
 {
     free(factors);
     free(exact_f);
-    factors = weighing == MEAN ? NULL : need(2 * (size_t)graph->n_vertices, sizeof *factors);
-    exact_f = weighing == MEAN ? NULL : need(graph->n_vertices, sizeof *exact_f);
-    for (sl_vertex v = 0; weighing == SYMMETRIC && v < graph->n_vertices; v++) {
+    weighs_edges = weighing >= MEAN_OF_EDGES;
+    bool mean = weighing == MEAN || weighing == MEAN_OF_EDGES;
+    factors = mean ? NULL : need(2 * (size_t)graph->n_vertices, sizeof *factors);
+    exact_f = mean ? NULL : need(graph->n_vertices, sizeof *exact_f);
+    for (sl_vertex v = 0; !mean && v < graph->n_vertices; v++) {
         double others = 0;
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             others += graph->sources[e] != v;
@@ -107,7 +125,8 @@ static struct sl_transposed transposed_of(const struct group *group, uint32_t ho
     return (struct sl_transposed){.back_offsets = block->back_offsets,
                                   .back_rows = block->back_rows,
                                   .edge_offsets = block->edge_offsets,
-                                  .weights = weights_of(group, hop, p, room)};
+                                  .weights = weights_of(group, hop, p, room),
+                                  .back_weights = if_weighed(block->back_weights)};
 }
 
 /* ---- one hop of a group by the kernels ---- */
@@ -144,7 +163,8 @@ static void forward(const struct group *group, uint32_t hop, const struct level 
                                      .n_rows = sl_split_size(&out->split, c),
                                      .offsets = block->edge_offsets,
                                      .sources = block->edge_sources,
-                                     .weights = weights_of(group, hop, p, &room)};
+                                     .weights = weights_of(group, hop, p, &room),
+                                     .edge_weights = if_weighed(block->edge_weights)};
             sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, out->n_columns, &sources, beta, out->base[c]);
         }
         for (uint32_t q = 0; q < group->n_parts; q++) {
@@ -262,6 +282,7 @@ static double *reference(const struct group *group, uint32_t hop, const double *
             for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
                 sl_vertex source = source_id(block, block->edge_sources[e]);
                 double weight = weight_of(&group->partition->graph, source, id, degree);
+                weight *= weighs_edges ? (double)block->edge_weights[e] : 1;
                 add_row(n_columns, weight, x, dataset_ids[transposed ? id : source], out,
                         dataset_ids[transposed ? source : id]);
             }
@@ -281,7 +302,7 @@ static double *reference(const struct group *group, uint32_t hop, const double *
 static void check_sums(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
                        uint32_t shift_out)
 {
-    double tolerance = factors == NULL ? 8 * EPSILON : rounding(40, 4);
+    double tolerance = largest_weight() * (factors == NULL ? 8 * EPSILON : rounding(40, 4));
     struct level x = make_level(group, hop + 1, n_columns, shift_in);
     struct level g = make_level(group, hop + 1, n_columns, shift_in);
     struct level m = make_level(group, hop, n_columns, shift_out);
@@ -295,9 +316,10 @@ static void check_sums(const struct group *group, uint32_t hop, uint32_t n_colum
     forward(group, hop, &x, 0, &m);
     expect_table("mean", group, &m, mean, 0, tolerance);
     backward(group, hop, &y, &g);
-    expect_table("adjoint", group, &g, adjoint, 0, rounding(40, factors == NULL ? 1 : 4));
+    expect_table("adjoint", group, &g, adjoint, 0, largest_weight() * rounding(40, factors == NULL ? 1 : 4));
     double scale = sqrt(inner_levels(group, &y, &y) * inner_levels(group, &m, &m)) + 1;
-    expect_near("<A x, y> = <x, A' y>", inner_levels(group, &m, &y), inner_levels(group, &x, &g), 8 * EPSILON * scale);
+    expect_near("<A x, y> = <x, A' y>", inner_levels(group, &m, &y), inner_levels(group, &x, &g),
+                8 * EPSILON * scale * largest_weight());
     for (uint32_t p = 0; p < group->n_parts; p++) {
         for (uint32_t r = 0; r < m.pe[p].split.n_rows; r++) {
             for (uint32_t j = 0; j < n_columns; j++) {
@@ -306,7 +328,7 @@ static void check_sums(const struct group *group, uint32_t hop, uint32_t n_colum
         }
     }
     forward(group, hop, &x, 1, &m);
-    expect_table("3 + mean", group, &m, mean, 3, rounding(factors == NULL ? 8 : 40, 4));
+    expect_table("3 + mean", group, &m, mean, 3, largest_weight() * rounding(factors == NULL ? 8 : 40, 4));
     free(x_table);
     free(y_table);
     free(mean);
@@ -320,7 +342,7 @@ static void check_sums(const struct group *group, uint32_t hop, uint32_t n_colum
 static void check_hop(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
                       uint32_t shift_out)
 {
-    for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+    for (int weighing = N_WEIGHINGS - 1; weighing >= MEAN; weighing--) {
         weigh(&group->partition->graph, weighing);
         check_sums(group, hop, n_columns, shift_in, shift_out);
     }
@@ -339,8 +361,11 @@ static void test_graphs(void **state)
     (void)state;
     const uint32_t part_counts[] = {1, 4, 7};
     for (int graph = 0; graph < N_GRAPHS; graph++) {
-        struct graph_shape shape = {
-            .kind = graph, .n_vertices = 90, .self_loops = true, .directed = graph == GRAPH_POWER_LAW};
+        struct graph_shape shape = {.kind = graph,
+                                    .n_vertices = 90,
+                                    .self_loops = true,
+                                    .directed = graph == GRAPH_POWER_LAW,
+                                    .weighted = true};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int i = 0; i < 3; i++) {
@@ -360,7 +385,7 @@ static void test_widths_and_chunks(void **state)
 {
     (void)state;
     const uint32_t widths[] = {1, 7, 8, 33, 256};
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .weighted = true};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -439,14 +464,15 @@ static void check_order(const struct group *group)
 static void test_bits(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true, .weighted = true};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
     for (uint32_t n_parts = 1; n_parts <= 4; n_parts += 3) {
         make_group(&dataset, SPLIT_RANDOM, n_parts, 40, &partition, &group);
-        for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+        for (int weighing = N_WEIGHINGS - 1; weighing >= MEAN; weighing--) {
             weigh(&partition.graph, weighing);
             check_chunks(&group);
         }
@@ -465,7 +491,8 @@ static void test_bits(void **state)
 static void test_many_neighbours(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 14000, .hub_degree = 13000, .directed = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 14000, .hub_degree = 13000, .directed = true, .weighted = true};
     struct sl_dataset dataset;
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
@@ -653,6 +680,7 @@ static void free_device_rows(const struct sl_device_rows *rows)
 /* A block on the device. */
 struct device_block {
     uint32_t *edge_offsets, *edge_sources, *back_offsets, *back_rows, *inverse;
+    float *edge_weights, *back_weights;
     struct sl_weights weights;
 };
 
@@ -679,7 +707,8 @@ static struct sl_transposed transposed_on_device(const struct device_block *bloc
     return (struct sl_transposed){.back_offsets = block->back_offsets,
                                   .back_rows = block->back_rows,
                                   .edge_offsets = block->edge_offsets,
-                                  .weights = weights_if(&block->weights)};
+                                  .weights = weights_if(&block->weights),
+                                  .back_weights = block->back_weights};
 }
 
 static struct device_block block_on_device(const struct group *group, uint32_t hop, uint32_t p)
@@ -693,6 +722,10 @@ static struct device_block block_on_device(const struct group *group, uint32_t h
         .inverse = on_device(block->inverse, 4 * ((size_t)group->n_parts + 1 + block->inverse[group->n_parts])),
         .weights = weights_on_device(group, hop, p),
     };
+    if (weighs_edges) {
+        copy.edge_weights = on_device(block->edge_weights, 4 * (size_t)block->n_edges);
+        copy.back_weights = on_device(block->back_weights, 4 * (size_t)block->n_edges);
+    }
     return copy;
 }
 
@@ -703,6 +736,8 @@ static void free_device_block(const struct device_block *block)
     cudaFree(block->back_offsets);
     cudaFree(block->back_rows);
     cudaFree(block->inverse);
+    cudaFree(block->edge_weights);
+    cudaFree(block->back_weights);
     cudaFree((void *)block->weights.factors);
     cudaFree((void *)block->weights.destinations);
     cudaFree((void *)block->weights.sources);
@@ -732,7 +767,8 @@ static void launch_means(enum forward_launcher launcher, const struct device_blo
                                  .n_rows = sl_split_size(&m->split, c),
                                  .offsets = block->edge_offsets,
                                  .sources = block->edge_sources,
-                                 .weights = weights_if(&block->weights)};
+                                 .weights = weights_if(&block->weights),
+                                 .edge_weights = block->edge_weights};
         assert_int_equal(cudaMemcpy(out, filled, chunk_bytes(m, c), cudaMemcpyDeviceToDevice), cudaSuccess);
         cudaFree(filled);
         expect_launched(launcher == BY_KERNEL
@@ -850,7 +886,7 @@ static void launch_backward(const struct group *group, uint32_t hop, const struc
 /* What lists that are added in slices may differ by: partial sums by weights reach about 1. */
 static double sliced(void)
 {
-    return factors == NULL ? 16 * EPSILON : rounding(40, 1);
+    return largest_weight() * (factors == NULL ? 16 * EPSILON : rounding(40, 1));
 }
 
 /* The forward launchers against the kernel, onto nothing and onto what is there. exact: no list is so long that it
@@ -871,7 +907,7 @@ static void check_forward_launchers(const struct group *group, uint32_t hop, uin
         forward(group, hop, &x, beta, &m[0]);
         launch_forward(BY_KERNEL, group, hop, &x, beta, shifted, &m[1]);
         expect_near_levels("mean", group, &m[1], &m[0], exact ? 0 : sliced());
-        if (factors == NULL) {
+        if (factors == NULL && !weighs_edges) {
             launch_forward(BY_CUSPARSE, group, hop, &x, beta, shifted, &m[2]);
             expect_near_levels("mean by cuSPARSE", group, &m[2], &m[0], 16 * EPSILON);
         }
@@ -894,7 +930,7 @@ static void check_backward_launchers(const struct group *group, uint32_t hop, ui
     }
     backward(group, hop, &gm, &g[0]);
     launch_backward(group, hop, &gm, &g[1]);
-    expect_near_levels("adjoint", group, &g[1], &g[0], exact ? 0 : rounding(600, 1));
+    expect_near_levels("adjoint", group, &g[1], &g[0], exact ? 0 : largest_weight() * rounding(600, 1));
     for (int i = 0; i < 2; i++) {
         free_level(group, &g[i]);
     }
@@ -905,7 +941,8 @@ static void test_launchers(void **state)
 {
     (void)state;
     const uint32_t widths[] = {1, 7, 8, 33, 40, 132};
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 60, .hub_degree = 40, .self_loops = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 60, .hub_degree = 40, .self_loops = true, .weighted = true};
     struct sl_dataset dataset;
     need_device();
     make_dataset(&shape, &dataset);
@@ -916,7 +953,7 @@ static void test_launchers(void **state)
         for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
             bool other = (parts + w) % 2;
             uint32_t hop = (parts + w) / 2 % 2;
-            for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+            for (int weighing = N_WEIGHINGS - 1; weighing >= MEAN; weighing--) {
                 weigh(&partition.graph, weighing);
                 check_forward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, !other, true);
                 check_backward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, true);
@@ -934,8 +971,11 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, u
 {
     enum { SEEDS = 400 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree, .self_loops = true};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = hub_degree + 100,
+                                .hub_degree = hub_degree,
+                                .self_loops = true,
+                                .weighted = true};
     sl_vertex seeds[SEEDS] = {shape.n_vertices / 2};
     struct sl_dataset dataset;
     struct sl_partition partition;
@@ -946,7 +986,7 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, u
         seeds[i] = shape.n_vertices / 2 + i;
     }
     group_sample(&partition, 1, &full, SEED, 0, SEEDS, seeds, &group);
-    for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+    for (int weighing = N_WEIGHINGS - 1; weighing >= MEAN; weighing--) {
         weigh(&partition.graph, weighing);
         check_forward_launchers(&group, 0, n_columns, shift_in, 8, false, false);
         if (and_back) {
@@ -1115,8 +1155,12 @@ static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t
 {
     enum { PARTS = 7, N = 300 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 280, .self_loops = true, .directed = true};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = N,
+                                .hub_degree = 280,
+                                .self_loops = true,
+                                .directed = true,
+                                .weighted = true};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -1160,6 +1204,10 @@ static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t
         }
         uint64_t *offsets = on_device(far, (n_part + 1) * sizeof *far);
         sl_vertex *sources = on_device(part.sources, (part.offsets[n_part] - part.offsets[0]) * sizeof *sources);
+        float *edge_weights = NULL;
+        if (weighs_edges) {
+            edge_weights = on_device(part.weights, (part.offsets[n_part] - part.offsets[0]) * sizeof *edge_weights);
+        }
         struct sl_weights weights = {.factors = factors_device, .first = partition.first[p], .scale = (sl_real)SCALE};
         for (uint32_t c = 0; c < m[1].pe[p].split.n_chunks; c++) {
             struct rows *out = &m[1].pe[p];
@@ -1170,7 +1218,8 @@ static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t
                                           .sources = sources,
                                           .n_parts = PARTS,
                                           .first = first,
-                                          .weights = weights_if(&weights)};
+                                          .weights = weights_if(&weights),
+                                          .edge_weights = edge_weights};
             expect_launched(
                 sl_aggregate_full_cuda(NULL, &edges, width, SL_DTYPE_REAL, parts[0], 0, width, SL_DTYPE_REAL, room));
             from_device(out->base[c], room, chunk_bytes(out, c));
@@ -1183,6 +1232,7 @@ static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t
         }
         cudaFree(offsets);
         cudaFree(sources);
+        cudaFree(edge_weights);
         free(far);
     }
     expect_near_levels("mean of all", &group, &m[1], &m[0], sliced());
@@ -1209,6 +1259,8 @@ static void test_launcher_full(void **state)
     check_launcher_full(MEAN, 12, 6);
     check_launcher_full(SYMMETRIC, 70, 35);
     check_launcher_full(MEAN, 128, 64);
+    check_launcher_full(SYMMETRIC_OF_EDGES, 12, 4);
+    check_launcher_full(MEAN_OF_EDGES, 70, 35);
 }
 
 #endif
@@ -1225,6 +1277,7 @@ static starpu_data_handle_t wrap(starpu_data_handle_t handle, unsigned *n, starp
 struct handles {
     struct group_handles {
         starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
+        starpu_data_handle_t edge_weights, back_weights; /* NULL: none */
         starpu_data_handle_t inverse;
         struct sl_slice packed[MAX_PARTS]; /* of one matrix; none where own or empty */
         const uint32_t *first;
@@ -1271,6 +1324,10 @@ static struct handles *wrap_group(const struct group *group, uint32_t hop)
         pe->back_offsets = wrap_vector(h, block->back_offsets, block->n_sources + 1);
         pe->back_rows = wrap_vector(h, block->back_rows, block->n_edges);
         pe->inverse = wrap_vector(h, block->inverse, group->n_parts + 1 + block->inverse[group->n_parts]);
+        if (weighs_edges) {
+            pe->edge_weights = wrap_vector(h, block->edge_weights, block->n_edges);
+            pe->back_weights = wrap_vector(h, block->back_weights, block->n_edges);
+        }
         pe->first = block->request;
         pe->by =
             (struct sl_edge_weights){.factors = factors_handle,
@@ -1319,7 +1376,7 @@ static void submit_forward(const struct group *group, uint32_t hop, const struct
     for (uint32_t p = 0; p < group->n_parts; p++) {
         struct group_handles *pe = &h->pe[p];
         struct sl_source_handles sources = {group->n_parts, p,          pe->first,   &rows[p],
-                                            pe->inverse,    pe->packed, pe->weights, NULL};
+                                            pe->inverse,    pe->packed, pe->weights, pe->edge_weights};
         struct sl_rows out = wrap_rows(h, 1, p, &m->pe[p]);
         wrap_packed(h, group, hop, p, out.n_columns);
         for (uint32_t q = 0; q < group->n_parts; q++) {
@@ -1359,7 +1416,8 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
                                            .gm = &rows[p],
                                            .n_edges = 100,
                                            .n_parts = group->n_parts,
-                                           .weights = pe->weights};
+                                           .weights = pe->weights,
+                                           .back_weights = pe->back_weights};
             expect_ok(sl_aggregate_backward_submit(&head, &returned, n, t0, packed));
         }
     }
@@ -1379,7 +1437,8 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
                                        .own = q,
                                        .inverse = pe->inverse,
                                        .sent = sent,
-                                       .weights = pe->weights};
+                                       .weights = pe->weights,
+                                       .back_weights = pe->back_weights};
         struct sl_rows out = wrap_rows(h, 3, q, &g->pe[q]);
         for (uint32_t c = 0; c < out.split.n_chunks; c++) {
             expect_ok(sl_accumulate_submit(&head, &shares, c << out.split.shift, out.chunk[c]));
@@ -1412,7 +1471,7 @@ static void compare_submissions(const struct group *group, uint32_t hop, uint32_
     submit_forward(group, hop, &x, 0, &m[1]);
     double scale = sqrt(inner_levels(group, &m[0], &m[0]) * inner_levels(group, &m[1], &m[1])) + 1;
     expect_near("<A x, y> = <x, A' y>", inner_levels(group, &m[1], &m[0]), inner_levels(group, &x, &g[1]),
-                8 * EPSILON * scale);
+                8 * EPSILON * scale * largest_weight());
     free_level(group, &x);
     for (int i = 0; i < 2; i++) {
         free_level(group, &g[i]);
@@ -1422,7 +1481,7 @@ static void compare_submissions(const struct group *group, uint32_t hop, uint32_
 
 static void check_submissions(const struct group *group, uint32_t hop, uint32_t shift_in, uint32_t shift_out)
 {
-    for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+    for (int weighing = N_WEIGHINGS - 1; weighing >= MEAN; weighing--) {
         weigh(&group->partition->graph, weighing);
         compare_submissions(group, hop, shift_in, shift_out);
     }
@@ -1431,7 +1490,8 @@ static void check_submissions(const struct group *group, uint32_t hop, uint32_t 
 static void test_submissions(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true, .weighted = true};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         struct sl_dataset dataset;
         struct sl_partition partition;
@@ -1573,6 +1633,10 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
         uint32_t n_part = group.pe[p].n_part;
         starpu_data_handle_t offsets = wrap(vector_of(part.offsets, n_part + 1, 8), &h->n, h->all);
         starpu_data_handle_t sources = wrap_vector(h, part.sources, (uint32_t)(part.offsets[n_part] - part.offsets[0]));
+        starpu_data_handle_t edge_weights = NULL;
+        if (weighs_edges) {
+            edge_weights = wrap_vector(h, part.weights, (uint32_t)(part.offsets[n_part] - part.offsets[0]));
+        }
         struct sl_rows out = wrap_rows(h, 1, p, &m[1].pe[p]);
         for (uint32_t j = 0; j < WIDTH; j += at_once) {
             uint32_t at[MAX_PARTS];
@@ -1585,6 +1649,7 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
                                             .n_edges = 100,
                                             .first_id = partition.first[p],
                                             .weights = factors == NULL ? NULL : &weights,
+                                            .edge_weights = edge_weights,
                                             .columns = columns};
             for (uint32_t q = 0; q < n_parts; q++) {
                 bool all = q % 2 == 0;
@@ -1616,16 +1681,21 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
 {
     static const uint32_t at_once[] = {5, 2, 1};
     for (int i = 0; i < 3; i++) {
-        compare_full(SYMMETRIC, dataset, split, n_parts, shift, beta, at_once[i]);
-        compare_full(MEAN, dataset, split, n_parts, shift, beta, at_once[i]);
+        for (int weighing = N_WEIGHINGS - 1; weighing >= MEAN; weighing--) {
+            compare_full((enum weighing)weighing, dataset, split, n_parts, shift, beta, at_once[i]);
+        }
     }
 }
 
 static void test_full(void **state)
 {
     (void)state;
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .self_loops = true, .directed = true};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 200,
+                                .hub_degree = 140,
+                                .self_loops = true,
+                                .directed = true,
+                                .weighted = true};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         struct sl_dataset dataset;
         fixture_start(worker_counts[w]);

@@ -242,7 +242,9 @@ static struct sl_session *open_session(struct sl_settings *settings, const struc
 
 static enum sl_status train_seen(struct sl_session *session, struct seen *seen)
 {
-    return sl_session_train(session, &(struct sl_report){.context = seen, .step = see_step, .epoch = see_epoch});
+    return sl_session_train(
+        session,
+        &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .step = see_step, .epoch = see_epoch});
 }
 
 static void train(struct sl_session *session, struct seen *seen)
@@ -466,7 +468,7 @@ static void a_callback_stops(void **state)
     (void)state;
     for (int at = 2; at <= 3; at++) {
         struct sl_session *session = open_session(settings, dataset);
-        const struct sl_report report = {.context = &at, .epoch = stop_at_epoch};
+        const struct sl_report report = {.size = sizeof report, .context = &at, .epoch = stop_at_epoch};
         assert_int_equal(sl_session_train(session, &report), at < 3 ? SL_EINTERRUPT : SL_OK);
         sl_session_close(session);
     }
@@ -669,9 +671,9 @@ static void sizes_are_told(void **state)
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("pes=4 batch-size=10 group-size=2");
     struct sl_session *session = open_session(settings, dataset);
-    struct sl_session_sizes sizes;
+    struct sl_session_sizes sizes = {.size = sizeof sizes};
     (void)state;
-    sl_session_sizes(session, &sizes);
+    assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_vertices, N);
     assert_int_equal(sizes.n_features, F);
     assert_int_equal(sizes.n_outputs, C);
@@ -686,7 +688,7 @@ static void sizes_are_told(void **state)
     assert_ok(sl_settings_set(settings, "layers", "1"));
     assert_ok(sl_settings_set(settings, "fanout", "3"));
     session = open_session(settings, dataset);
-    sl_session_sizes(session, &sizes);
+    assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_hidden, 0);
     assert_ok(sl_session_evaluate(session, NULL, NULL, features)); /* there are none to write */
     sl_session_close(session);
@@ -725,13 +727,13 @@ static uint32_t check_weights(const char *options)
     uint32_t most = 0;
     struct seen seen = nothing();
     struct sl_weight weight = {.n_dims = 77};
-    struct sl_session_sizes sizes;
+    struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_dataset *dataset = crowds();
     snprintf(text, sizeof text, "save=%%m lr=1 epochs=3 %s", options);
     struct sl_settings *settings = settings_of(text);
     struct sl_session *session = open_session(settings, dataset);
     train(session, &seen);
-    sl_session_sizes(session, &sizes);
+    assert_ok(sl_session_sizes(session, &sizes));
     char *file = contents("m", &bytes);
     memcpy(&length, file, sizeof length);
     json_t *header = json_loadb(file + 8, length, 0, NULL);
@@ -776,6 +778,187 @@ static void weights_have_either_names(void **state)
         sl_session_close(session);
         sl_settings_delete(settings);
     }
+    sl_dataset_delete(dataset);
+}
+
+/* ---- lines of metrics, weights from memory, datasets from files ---- */
+
+struct lines {
+    uint32_t n[3]; /* config, epoch, summary */
+    uint32_t stop_at;
+};
+
+static int see_line(void *context, const char *json)
+{
+    static const char *const events[] = {"config", "epoch", "summary"};
+    struct lines *lines = context;
+    json_t *line = json_loads(json, 0, NULL);
+    assert_non_null(line);
+    assert_null(strchr(json, '\n'));
+    for (int i = 0; i < 3; i++) {
+        lines->n[i] += strcmp(json_string_value(json_object_get(line, "event")), events[i]) == 0;
+    }
+    json_decref(line);
+    return lines->stop_at > 0 && lines->n[1] == lines->stop_at;
+}
+
+static void metrics_come_by_line(void **state)
+{
+    struct sl_dataset *dataset = crowds();
+    struct sl_settings *settings = settings_of("");
+    (void)state;
+    for (uint32_t at = 0; at < 3; at += 2) {
+        struct lines lines = {.stop_at = at};
+        struct sl_session *session = open_session(settings, dataset);
+        const struct sl_report report = {.size = sizeof report, .context = &lines, .line = see_line};
+        assert_int_equal(sl_session_train(session, &report), at == 0 ? SL_OK : SL_EINTERRUPT);
+        assert_int_equal(lines.n[0], 1);
+        assert_int_equal(lines.n[1], at == 0 ? 4 : at);
+        assert_int_equal(lines.n[2], 1);
+        sl_session_close(session);
+    }
+    sl_settings_delete(settings);
+    sl_dataset_delete(dataset);
+}
+
+/* A program of an earlier version has a shorter struct. */
+static void structs_may_be_shorter(void **state)
+{
+    struct sl_dataset *dataset = crowds();
+    struct sl_settings *settings = settings_of("");
+    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session_sizes sizes = {.size = offsetof(struct sl_session_sizes, n_outputs), .n_outputs = 77};
+    struct sl_session_sizes none = {.size = 0};
+    struct lines lines = {.stop_at = 1};
+    struct sl_report report = {.size = 0, .context = &lines, .line = see_line};
+    (void)state;
+    assert_ok(sl_session_sizes(session, &sizes));
+    assert_true(sizes.n_vertices == N && sizes.n_features == F && sizes.n_outputs == 77);
+    assert_refused(sl_session_sizes(session, &none), SL_EINVAL, "a size of 0");
+    assert_refused(sl_session_train(session, &report), SL_EINVAL, "report of size 0");
+    sl_session_close(session);
+    session = open_session(settings, dataset);
+    report.size = offsetof(struct sl_report, line);
+    assert_ok(sl_session_train(session, &report));
+    assert_int_equal(lines.n[0], 0);
+    sl_session_close(session);
+    sl_settings_delete(settings);
+    sl_dataset_delete(dataset);
+}
+
+#define MOST_WEIGHTS 16
+
+struct kept {
+    uint32_t n;
+    struct sl_weight weights[MOST_WEIGHTS];
+    float values[MOST_WEIGHTS][4096];
+    const float *pointers[MOST_WEIGHTS];
+};
+
+static void keep_weights(struct sl_session *session, struct kept *kept)
+{
+    struct sl_session_sizes sizes = {.size = sizeof sizes};
+    assert_ok(sl_session_sizes(session, &sizes));
+    assert_true(sizes.n_weights <= MOST_WEIGHTS);
+    kept->n = sizes.n_weights;
+    for (uint32_t i = 0; i < kept->n; i++) {
+        assert_ok(sl_session_weight(session, i, &kept->weights[i], kept->values[i]));
+        kept->pointers[i] = kept->values[i];
+    }
+}
+
+/* A model outlives its session as arrays, under either names. As initial weights they are those of --load. */
+static void weights_come_from_memory(void **state)
+{
+    static struct kept kept;
+    static float logits[2][N * C];
+    struct sl_dataset *dataset = crowds();
+    (void)state;
+    for (int pyg = 0; pyg < 2; pyg++) {
+        const char *options = pyg ? "save-names=pyg model=gat heads=2 epochs=2 save=%w"
+                                  : "norm=batch pes=4 "
+                                    "batch-size=10 sync=dissemination epochs=2 save=%w";
+        struct sl_settings *settings = settings_of(options);
+        struct sl_session *session = open_session(settings, dataset);
+        struct seen seen[2] = {nothing(), nothing()};
+        train(session, &seen[0]);
+        keep_weights(session, &kept);
+        sl_session_close(session);
+        assert_ok(sl_settings_set(settings, "save", ""));
+        assert_ok(sl_settings_set(settings, "seed", "9"));
+        for (int from_file = 0; from_file < 2; from_file++) {
+            assert_ok(sl_settings_set(settings, "load", from_file ? in_folder("w") : ""));
+            session = open_session(settings, dataset);
+            if (!from_file) {
+                assert_ok(sl_session_set_weights(session, kept.n, kept.weights, kept.pointers));
+            }
+            assert_ok(sl_session_evaluate(session, NULL, logits[from_file], NULL));
+            seen[from_file] = nothing();
+            train(session, &seen[from_file]);
+            sl_session_close(session);
+        }
+        assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+        expect_same_losses(&seen[0], &seen[1]);
+        sl_settings_delete(settings);
+    }
+    sl_dataset_delete(dataset);
+}
+
+static void wrong_weights_are_refused(void **state)
+{
+    static struct kept kept;
+    static float logits[2][N * C];
+    struct sl_dataset *dataset = crowds();
+    struct sl_settings *settings = settings_of("");
+    struct sl_session *session = open_session(settings, dataset);
+    (void)state;
+    keep_weights(session, &kept);
+    assert_ok(sl_session_evaluate(session, NULL, logits[0], NULL));
+    kept.values[0][0] = 100;
+    assert_refused(sl_session_set_weights(session, kept.n - 1, kept.weights, kept.pointers), SL_EFILE, "weights");
+    kept.weights[0].shape[0]++;
+    assert_refused(sl_session_set_weights(session, kept.n, kept.weights, kept.pointers), SL_EFILE, "weights");
+    kept.weights[0].shape[0]--;
+    kept.weights[1].n_dims = 4;
+    assert_refused(sl_session_set_weights(session, kept.n, kept.weights, kept.pointers), SL_EINVAL, "4 dimensions");
+    kept.weights[1].n_dims = 0;
+    assert_refused(sl_session_set_weights(session, kept.n, kept.weights, kept.pointers), SL_EINVAL, "0 dimensions");
+    memset(kept.weights[0].name, 'x', sizeof kept.weights[0].name);
+    assert_refused(sl_session_set_weights(session, kept.n, kept.weights, kept.pointers), SL_EINVAL, "128 bytes");
+    assert_refused(sl_session_set_weights(session, 0, NULL, NULL), SL_EFILE, "weights");
+    assert_ok(sl_session_evaluate(session, NULL, logits[1], NULL));
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+    sl_session_close(session);
+    sl_settings_delete(settings);
+    sl_dataset_delete(dataset);
+}
+
+static void datasets_come_from_files(void **state)
+{
+    struct seen by_files = nothing();
+    struct seen by_dataset = nothing();
+    struct sl_dataset_sizes sizes = {.size = sizeof sizes};
+    struct sl_dataset_sizes none = {.size = 0};
+    struct sl_settings *settings = settings_of("");
+    struct sl_dataset *dataset;
+    (void)state;
+    assert_ok(sl_settings_set(settings, "data-path", data));
+    assert_ok(sl_settings_set(settings, "dataset", "crowd"));
+    assert_refused(sl_dataset_open(settings, &dataset), SL_ENOTFOUND, "crowds");
+    assert_null(dataset);
+    assert_ok(sl_settings_set(settings, "dataset", "crowds"));
+    assert_ok(sl_dataset_open(settings, &dataset));
+    sl_settings_delete(settings);
+    assert_ok(sl_dataset_describe(dataset, &sizes));
+    assert_string_equal(sizes.name, "crowds");
+    assert_string_equal(sizes.split, "one");
+    assert_true(sizes.n_vertices == N && sizes.n_features == F && sizes.n_outputs == C);
+    assert_true(sizes.n_train == N_TRAIN && sizes.n_valid == N_VALID && sizes.n_test == N - N_TRAIN - N_VALID);
+    assert_true(sizes.n_edges > E && sizes.has_classes && !sizes.synthetic);
+    assert_refused(sl_dataset_describe(dataset, &none), SL_EINVAL, "a size of 0");
+    run("", NULL, &by_files);
+    run("", dataset, &by_dataset);
+    expect_same_losses(&by_files, &by_dataset);
     sl_dataset_delete(dataset);
 }
 
@@ -837,9 +1020,9 @@ static void open_decides(void **state)
     expect_setting(settings, "pes", "0");
     expect_setting(settings, "gpus", "all");
     struct sl_session *session = open_session(settings, dataset);
-    struct sl_session_sizes sizes;
+    struct sl_session_sizes sizes = {.size = sizeof sizes};
     char text[8];
-    sl_session_sizes(session, &sizes);
+    assert_ok(sl_session_sizes(session, &sizes));
     assert_ok(sl_settings_get(settings, "pes", text, sizeof text));
     assert_int_equal(atoi(text), sizes.n_pes);
     assert_true(sizes.n_pes >= 2);
@@ -928,7 +1111,8 @@ static char *printed_by(const char *options, bool stream_given)
     char *text;
     size_t n;
     FILE *stream = open_memstream(&text, &n);
-    assert_ok(sl_session_train(session, stream_given ? &(struct sl_report){.stream = stream} : NULL));
+    assert_ok(sl_session_train(
+        session, stream_given ? &(struct sl_report){.size = sizeof(struct sl_report), .stream = stream} : NULL));
     fclose(stream);
     sl_session_close(session);
     sl_settings_delete(settings);
@@ -1137,6 +1321,11 @@ int main(void)
         in_session(sizes_are_told),
         in_session(weights_are_as_saved),
         in_session(weights_have_either_names),
+        in_session(metrics_come_by_line),
+        in_session(structs_may_be_shorter),
+        in_session(weights_come_from_memory),
+        in_session(wrong_weights_are_refused),
+        in_session(datasets_come_from_files),
         in_session(settings_are_by_name),
         in_session(open_decides),
         in_session(command_lines_are_parsed),

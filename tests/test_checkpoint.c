@@ -55,7 +55,7 @@ static const struct sl_metadata metadata[] = {
 static enum sl_status save(float first)
 {
     weights[0] = first;
-    struct sl_tensor t = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F32, 2, 2, weights);
+    struct sl_tensor t = sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_F32, 2, 2, weights);
     return sl_checkpoint_save(dir, &t, 1, metadata, sizeof metadata / sizeof *metadata);
 }
 
@@ -64,7 +64,7 @@ static float load_first(void)
     struct sl_tensors found;
     float out[4];
     assert_int_equal(sl_checkpoint_load(dir, &found), SL_OK);
-    struct sl_tensor t = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F32, 2, 2, NULL);
+    struct sl_tensor t = sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_F32, 2, 2, NULL);
     assert_int_equal(sl_tensors_get(&found, &t, out), SL_OK);
     sl_tensors_free(&found);
     return out[0];
@@ -165,7 +165,7 @@ static void a_failed_save_keeps_the_old_one(void **state)
     (void)state;
     struct sl_tensor twice[2];
     assert_int_equal(save(7), SL_OK);
-    twice[0] = twice[1] = sl_tensor_make("w", SL_TENSOR_F32, 4, 0, weights);
+    twice[0] = twice[1] = sl_tensor_make("w", SL_DTYPE_F32, 4, 0, weights);
     assert_int_equal(sl_checkpoint_save(dir, twice, 2, NULL, 0), SL_EINVAL);
     assert_true(load_first() == 7);
     assert_int_equal(sl_checkpoint_save("/dev/null/x", twice, 1, NULL, 0), SL_EIO);

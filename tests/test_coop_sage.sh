@@ -123,8 +123,13 @@ run="--dataset ./made --cache cache --layers 2 --hidden 16 --batch-size 128 --cp
 number='[0-9]+\.[0-9]+'
 # shellcheck disable=SC2086
 expect 0 '^dataset +made: 3000 vertices' $run --epochs 3
-count 3 "^epoch +[123]/3 +loss +$number +valid +$number % +test +$number % +time +$number s +eval +$number s\$"
+count 3 "^epoch +[123]/3 +loss +$number +valid +$number % +test +$number % +time +$number s +eval +$number s( \\*)?\$"
+count 1 "^epoch 1/3 .* s \\*\$"
 count 1 "^best epoch [123] +valid $number % +test $number % +time $number s\$"
+count 1 "^acc +$number % +$number %\$"
+count 1 "^f1 +$number % +$number %\$"
+count 1 "^time +3 epochs, $number s each\$"
+count 1 "^memory +$number GB at most\$"
 count 1 '^minibatch 2 PEs in groups of 2'
 count 1 '^machine +[12] workers'
 [[ $(grep -c $'\r\|\033' stdout) -eq 0 ]] || complain 'a progress bar where there is no terminal'

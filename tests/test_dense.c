@@ -322,7 +322,7 @@ static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
         sl_real *z_device = beta ? on_device(wanted, n_z * sizeof *z) : device_room(n_z * sizeof *z);
         expect_ok(sl_dense_forward_cpu(rows, in, out, x, w, mode == 1 ? bias : NULL, beta, wanted));
         expect_launched(sl_dense_forward_cuda(by, rows, in, out, x_device, w_device, mode == 1 ? bias_device : NULL,
-                                              beta, z_device));
+                                              beta, SL_DTYPE_REAL, z_device));
         from_device(got, z_device, n_z * sizeof *z);
         expect_agreement("Z", n_z, got, wanted, rounding(in + 1, 1));
         free(wanted);
@@ -367,7 +367,7 @@ static void test_launchers(void **state)
         check_dense_launchers(shapes[s][0], shapes[s][1], shapes[s][2]);
     }
     check_dense_launchers(3000, 8, 36); /* column sums of several slabs a warp */
-    assert_int_equal(sl_dense_forward_cuda(nobody, 1, 2, 3, NULL, NULL, NULL, 0, NULL), SL_ECUDA);
+    assert_int_equal(sl_dense_forward_cuda(nobody, 1, 2, 3, NULL, NULL, NULL, 0, SL_DTYPE_REAL, NULL), SL_ECUDA);
     expect_message(sl_message(), "sl_dense_forward: cuBLAS failed", "[1 x 2] [2 x 3]");
     assert_int_equal(cublasDestroy(by.cublas), CUBLAS_STATUS_SUCCESS);
 }
@@ -385,7 +385,7 @@ static double farthest(uint32_t rows, uint32_t in, uint32_t out)
     sl_real *z_device = device_room(n_z * sizeof *got);
     double most = 0;
     expect_ok(sl_dense_forward_cpu(rows, in, out, x, w, NULL, 0, wanted));
-    expect_launched(sl_dense_forward_cuda(by, rows, in, out, x_device, w_device, NULL, 0, z_device));
+    expect_launched(sl_dense_forward_cuda(by, rows, in, out, x_device, w_device, NULL, 0, SL_DTYPE_REAL, z_device));
     from_device(got, z_device, n_z * sizeof *got);
     for (size_t i = 0; i < n_z; i++) {
         most = fmax(most, fabs((double)got[i] - (double)wanted[i]));

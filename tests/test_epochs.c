@@ -68,7 +68,7 @@ static void flip_bit(struct sl_model *model, uint32_t layer)
 static void train_from(const struct sl_dataset *dataset, const char *options, const char *spread, uint32_t seeds,
                        uint32_t flipped, struct losses *out)
 {
-    const struct sl_report report = {.context = out, .epoch = take};
+    const struct sl_report report = {.size = sizeof report, .context = out, .epoch = take};
     struct sl_settings *settings;
     struct sl_session *session;
     *out = (struct losses){0};

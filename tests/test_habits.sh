@@ -136,7 +136,7 @@ for one in "$program" "$pipe_gnn"; do
     (($("$one" --help-all | grep -c '^  --[a-z]') > 45)) || complain "$one --help-all: expected all options"
     "$one" --help | grep -q '^Examples:$' || complain "$one --help: expected examples"
 done
-for command in info convert generate partition report project; do
+for command in info convert generate partition report plot project; do
     "$starling_data" $command --help >stdout 2>stderr || complain "$command --help: $(cat stderr)"
     narrow "starling_data $command --help"
 done
@@ -146,8 +146,12 @@ narrow 'coop_sage, gossip'
 # shellcheck disable=SC2086
 "$program" $run --epochs 3 --pes 1 --batch-size 400 --chunks 1 >stdout 2>stderr || complain "$(cat stderr)"
 narrow 'coop_sage, one of each'
+grep -q ' s \*$' stdout && grep -q '^acc ' stdout && grep -q '^memory ' stdout || complain "no mark of the best epoch, or no table: $(cat stdout)"
 grep -q '^minibatch 1 PE in groups of 1, 400 seeds each, 1 step an epoch' stdout || complain "one PE: $(cat stdout)"
 grep -q '^machine   1 worker, .*, 1 chunk a PE' stdout || complain "one worker: $(cat stdout)"
+# shellcheck disable=SC2086
+"$program" $run --quiet >stdout 2>stderr || complain "$(cat stderr)"
+[[ ! -s stdout && ! -s stderr ]] || complain "--quiet: expected nothing, found: $(cat stdout stderr)"
 "$pipe_gnn" --dataset ./made --cache none --model GCN --hidden 8 --epochs 2 --cpus 1 --layers 3 --stages 2 --stages-cut 1 >stdout 2>stderr || complain "$(cat stderr)"
 narrow 'pipe_gnn'
 grep -q '^pipeline  2 stages, 1 way, 8 chunks in 8 slots' stdout || complain "one way: $(cat stdout)"

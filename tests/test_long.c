@@ -98,7 +98,8 @@ static void train_for_long(const char *options, const char *epochs)
     assert_ok(set_words(settings, options));
     assert_ok(sl_settings_set(settings, "epochs", epochs));
     assert_ok(sl_session_open(settings, NULL, &session));
-    assert_ok(sl_session_train(session, &(struct sl_report){.context = &held, .epoch = look_at_memory}));
+    assert_ok(sl_session_train(
+        session, &(struct sl_report){.size = sizeof(struct sl_report), .context = &held, .epoch = look_at_memory}));
     assert_int_equal(starpu_task_nsubmitted(), 0);
     sl_session_close(session);
     sl_settings_delete(settings);

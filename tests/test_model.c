@@ -457,7 +457,7 @@ static void test_surplus(void **state)
     struct sl_model before;
     struct sl_tensors tensors;
     int64_t batches = 7;
-    struct sl_tensor counted = {.name = "norms.0.num_batches_tracked", .kind = SL_TENSOR_I64, .data = &batches};
+    struct sl_tensor counted = {.name = "norms.0.num_batches_tracked", .dtype = SL_DTYPE_I64, .data = &batches};
     set(2, 6, SL_NORM_BATCH, false);
     make(9, 4, false, &normed);
     scramble(&normed, 410);

@@ -45,7 +45,7 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));
     b->run.gpus_first = machine.gpus_first;
-    b->run.bf16 = precision == SL_PRECISION_BF16;
+    b->run.row_dtype = sl_settings_row_dtype(s);
     expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_outputs, b->shards.is_sparse, &b->model));
     expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_MAX_PARAMETERS, &b->transport));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->transport, 0};

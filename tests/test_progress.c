@@ -48,12 +48,17 @@ static void lines_are_stable(void **state)
     sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
     sl_progress_step(&p, 3, 1, 2.5); /* draws nothing */
     sl_progress_epoch(&p, &e);
+    e.epoch = 4;
+    e.best = true;
+    sl_progress_epoch(&p, &e);
+    e.best = false;
     e.evaluated = false;
     e.epoch = 10;
     e.train_loss = NAN;
     sl_progress_epoch(&p, &e);
     fclose(stream);
     assert_string_equal(buffer, "epoch  3/10 loss 1.2346 valid 67.12 % test 50.00 % time 1.234 s eval 0.500 s\n"
+                                "epoch  4/10 loss 1.2346 valid 67.12 % test 50.00 % time 1.234 s eval 0.500 s *\n"
                                 "epoch 10/10 loss      - valid       - test       - time 1.234 s eval 0.500 s\n");
 }
 
@@ -68,11 +73,13 @@ static void lines_are_short(void **state)
         struct sl_metrics_epoch e = an_epoch(1000);
         e.train_loss = e.seconds = e.eval_seconds = numbers[i];
         e.scores.score[0].valid = e.scores.score[0].test = 1;
+        e.best = true;
         sl_progress_open(stream, SL_PROGRESS_LINES, 1000, 4, &p);
         sl_progress_epoch(&p, &e);
         fclose(stream);
         assert_memory_equal(buffer, "epoch 1000/1000 loss ", 21);
         assert_non_null(strstr(buffer, " valid 100.0 % test 100.0 % time "));
+        assert_non_null(strstr(buffer, " s*\n"));
         assert_true(strlen(buffer) <= 81);
     }
 }
@@ -87,7 +94,7 @@ static void a_clause_may_be_empty(void **state)
     assert_non_null(strstr(buffer, " a, b\n"));
 }
 
-static void the_summary_is_a_line(void **state)
+static void the_summary_is_a_table(void **state)
 {
     (void)state;
     struct sl_progress p;
@@ -95,7 +102,8 @@ static void the_summary_is_a_line(void **state)
         .evaluated = true,
         .best = {.n = 2,
                  .best_by = 1,
-                 .score = {{.valid = 0.1, .test = 0.2}, {.valid = 0.67123, .test = 1, .is_fraction = true}}},
+                 .score = {{.name = "mse", .valid = 0.1, .test = 0.2},
+                           {.name = "f1_micro", .valid = 0.67123, .test = 1, .is_fraction = true}}},
         .best_epoch = 7,
         .seconds = 12.3456};
     FILE *stream = to_buffer();
@@ -104,14 +112,25 @@ static void the_summary_is_a_line(void **state)
     s.evaluated = false;
     sl_progress_summary(&p, &s);
     fclose(stream);
-    assert_string_equal(buffer, "best epoch 7  valid 67.12 %  test 100.0 %  time 12.346 s\n");
+    assert_string_equal(buffer, "best epoch 7  valid 67.12 %  test 100.0 %  time 12.346 s\n"
+                                "score       valid      test\n"
+                                "mse        0.1000    0.2000\n"
+                                "f1_micro  67.12 %   100.0 %\n");
     stream = to_buffer();
     sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
+    s.epochs = 10;
+    s.peak_rss_bytes = 123456789;
+    s.best.n = 0;
+    sl_progress_summary(&p, &s);
     s.evaluated = true;
+    s.n_ranks = 1;
     s.best.score[1] = (struct sl_score){.valid = 0.06789, .test = 123456};
     sl_progress_summary(&p, &s);
     fclose(stream);
-    assert_string_equal(buffer, "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n"); /* no fractions */
+    assert_string_equal(buffer, "time      10 epochs, 1.235 s each\nmemory    0.12 GB at most\n"
+                                "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n" /* no fractions */
+                                "score       valid      test\ntime      10 epochs, 1.235 s each\n"
+                                "memory    0.12 GB at most\n");
 }
 
 static void nothing_is_nothing(void **state)
@@ -231,7 +250,7 @@ int main(void)
         cmocka_unit_test(lines_are_stable),
         cmocka_unit_test(lines_are_short),
         cmocka_unit_test(a_clause_may_be_empty),
-        cmocka_unit_test(the_summary_is_a_line),
+        cmocka_unit_test(the_summary_is_a_table),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(the_bar_shows_share_loss_accuracy_and_time),
         cmocka_unit_test(the_bar_is_not_drawn_too_often),

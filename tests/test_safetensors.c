@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/files/safetensors.h: round trips, the layout that other programs read, and hostile files. */
-#include "runtime/files/safetensors.h"
+ * support/safetensors.h: round trips, the layout that other programs read, and hostile files. */
+#include "support/safetensors.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -50,14 +50,14 @@ static const struct sl_metadata metadata[] = {{"format", "pt"}, {"options", "--l
 
 static void make_tensors(struct sl_tensor out[N_TENSORS])
 {
-    out[0] = sl_tensor_make("flags", SL_TENSOR_U8, 3, 0, bytes);
-    out[1] = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F32, 2, 3, matrix);
-    out[2] = sl_tensor_make("moments", SL_TENSOR_F64, 4, 0, doubles);
-    out[3] = sl_tensor_make("wide", SL_TENSOR_U64, 1, 1, wide);
-    out[4] = sl_tensor_make("number", SL_TENSOR_I64, 0, 0, &number);
-    out[5] = sl_tensor_make("empty", SL_TENSOR_F32, 0, 5, NULL);
-    out[6] = (struct sl_tensor){"heads", SL_TENSOR_F32, 3, {1, 3, 2}, matrix};
-    out[7] = sl_tensor_make("halves", SL_TENSOR_BF16, 3, 1, halves);
+    out[0] = sl_tensor_make("flags", SL_DTYPE_U8, 3, 0, bytes);
+    out[1] = sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_F32, 2, 3, matrix);
+    out[2] = sl_tensor_make("moments", SL_DTYPE_F64, 4, 0, doubles);
+    out[3] = sl_tensor_make("wide", SL_DTYPE_U64, 1, 1, wide);
+    out[4] = sl_tensor_make("number", SL_DTYPE_I64, 0, 0, &number);
+    out[5] = sl_tensor_make("empty", SL_DTYPE_F32, 0, 5, NULL);
+    out[6] = (struct sl_tensor){"heads", SL_DTYPE_F32, 3, {1, 3, 2}, matrix};
+    out[7] = sl_tensor_make("halves", SL_DTYPE_BF16, 3, 1, halves);
 }
 
 static void write_all(void)
@@ -67,14 +67,13 @@ static void write_all(void)
     assert_int_equal(sl_safetensors_write(path, tensors, N_TENSORS, metadata, 2), SL_OK);
 }
 
-static void what_is_written_is_read(void **state)
+static void check_written(enum sl_status read(const char *path, struct sl_tensors *out))
 {
-    (void)state;
     struct sl_tensor tensors[N_TENSORS];
     struct sl_tensors found;
     make_tensors(tensors);
     write_all();
-    assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
+    assert_int_equal(read(path, &found), SL_OK);
     assert_int_equal(found.n, N_TENSORS);
     for (int i = 0; i < N_TENSORS; i++) {
         char copy[64];
@@ -97,6 +96,46 @@ static void what_is_written_is_read(void **state)
     sl_tensors_free(NULL);
 }
 
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    check_written(sl_safetensors_read);
+    check_written(sl_safetensors_map);
+}
+
+/* A mapped file: the data begin at a multiple of 64, and a file that is none is refused without a map left behind. */
+static void a_map_is_aligned_or_refused(void **state)
+{
+    (void)state;
+    struct sl_tensors found;
+    write_all();
+    assert_int_equal(sl_safetensors_map(path, &found), SL_OK);
+    assert_int_equal((uintptr_t)sl_tensors_find(&found, "moments")->data % SL_TENSOR_ALIGNMENT, 0);
+    sl_tensors_free(&found);
+    FILE *stream = fopen(path, "w");
+    fclose(stream);
+    assert_int_equal(sl_safetensors_map(path, &found), SL_EFILE);
+    assert_null(found.map.data);
+    assert_int_equal(sl_safetensors_map("/nowhere/x", &found), SL_EIO);
+}
+
+/* Each dtype has a name in a file. */
+static void every_dtype_comes_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SL_N_DTYPES; i++) {
+        const struct sl_tensor made = sl_tensor_make("x", (enum sl_dtype)i, 2, 0, doubles);
+        struct sl_tensors found;
+        char copy[16];
+        assert_int_equal(sl_safetensors_write(path, &made, 1, NULL, 0), SL_OK);
+        assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
+        assert_int_equal(found.tensors[0].dtype, i);
+        assert_int_equal(sl_tensors_get(&found, &made, copy), SL_OK);
+        assert_memory_equal(copy, doubles, sl_tensor_bytes(&made));
+        sl_tensors_free(&found);
+    }
+}
+
 /* The bytes of a small file, as other programs write and expect them. */
 static void the_layout_is_the_published_one(void **state)
 {
@@ -106,13 +145,13 @@ static void the_layout_is_the_published_one(void **state)
         "\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}";
     const float w[2] = {1, 2};
     const struct sl_metadata m = {"a", "b"};
-    struct sl_tensor tensors[2] = {sl_tensor_make("u", SL_TENSOR_U8, 1, 0, bytes),
-                                   sl_tensor_make("w", SL_TENSOR_F32, 2, 1, w)};
+    struct sl_tensor tensors[2] = {sl_tensor_make("u", SL_DTYPE_U8, 1, 0, bytes),
+                                   sl_tensor_make("w", SL_DTYPE_F32, 2, 1, w)};
     assert_int_equal(sl_safetensors_write(path, tensors, 2, &m, 1), SL_OK);
     char *text;
     size_t n;
     assert_int_equal(sl_file_read(path, 1000, &text, &n), SL_OK);
-    size_t length = (sizeof header - 1 + 7) / 8 * 8; /* spaces up to a multiple of 8 */
+    size_t length = (8 + sizeof header - 1 + 63) / 64 * 64 - 8; /* spaces, so that the data are at a multiple of 64 */
     assert_int_equal(n, 8 + length + 9);
     assert_int_equal((unsigned char)text[0], length);
     assert_memory_equal(text + 1, "\0\0\0\0\0\0\0", 7);
@@ -150,16 +189,16 @@ static void float_and_double_convert(void **state)
     float down[4];
     write_all();
     assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
-    struct sl_tensor wanted = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F64, 2, 3, NULL);
+    struct sl_tensor wanted = sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_F64, 2, 3, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, up), SL_OK);
     assert_true(up[1] == -2 && up[2] == 3.5 && up[5] == (double)6e-38f);
-    wanted = sl_tensor_make("moments", SL_TENSOR_F32, 4, 0, NULL);
+    wanted = sl_tensor_make("moments", SL_DTYPE_F32, 4, 0, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, down), SL_OK);
     assert_true(down[0] == (float)(1.0 / 3));
-    wanted = sl_tensor_make("flags", SL_TENSOR_F32, 3, 0, NULL);
+    wanted = sl_tensor_make("flags", SL_DTYPE_F32, 3, 0, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, down), SL_EFILE);
     assert_non_null(strstr(sl_message(), "found type U8, expected F32"));
-    wanted = sl_tensor_make("halves", SL_TENSOR_F32, 3, 1, NULL);
+    wanted = sl_tensor_make("halves", SL_DTYPE_F32, 3, 1, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, down), SL_EFILE);
     assert_non_null(strstr(sl_message(), "found type BF16, expected F32; save it as float32"));
     sl_tensors_free(&found);
@@ -172,16 +211,16 @@ static void another_shape_is_refused(void **state)
     float out[6] = {42};
     write_all();
     assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
-    struct sl_tensor wanted = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F32, 3, 2, NULL);
+    struct sl_tensor wanted = sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_F32, 3, 2, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), "found shape [2,3], expected [3,2]"));
-    wanted = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F32, 6, 0, NULL);
+    wanted = sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_F32, 6, 0, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), path));
-    wanted = (struct sl_tensor){"heads", SL_TENSOR_F32, 3, {1, 2, 3}, NULL};
+    wanted = (struct sl_tensor){"heads", SL_DTYPE_F32, 3, {1, 2, 3}, NULL};
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), "found shape [1,3,2], expected [1,2,3]"));
-    wanted = sl_tensor_make("layers.1.fc_self.weight", SL_TENSOR_F32, 2, 3, NULL);
+    wanted = sl_tensor_make("layers.1.fc_self.weight", SL_DTYPE_F32, 2, 3, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), "no tensor 'layers.1.fc_self.weight'"));
     assert_true(out[0] == 42);
@@ -194,12 +233,12 @@ static void a_failed_write_leaves_the_old_file(void **state)
     struct sl_tensor tensors[2];
     struct sl_tensors found;
     write_all();
-    tensors[0] = tensors[1] = sl_tensor_make("twice", SL_TENSOR_F32, 2, 3, matrix);
+    tensors[0] = tensors[1] = sl_tensor_make("twice", SL_DTYPE_F32, 2, 3, matrix);
     assert_int_equal(sl_safetensors_write(path, tensors, 2, NULL, 0), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "'twice' is there twice"));
     const struct sl_metadata same[2] = {{"k", "1"}, {"k", "2"}};
     assert_int_equal(sl_safetensors_write(path, tensors, 1, same, 2), SL_EINVAL);
-    tensors[1] = sl_tensor_make("huge", SL_TENSOR_F64, UINT64_MAX / 4, 2, matrix);
+    tensors[1] = sl_tensor_make("huge", SL_DTYPE_F64, UINT64_MAX / 4, 2, matrix);
     assert_int_equal(sl_safetensors_write(path, tensors, 2, NULL, 0), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "huge"));
     assert_int_equal(sl_safetensors_write("/nowhere/x", tensors, 1, NULL, 0), SL_EIO);
@@ -260,7 +299,7 @@ static void lies_in_the_header_are_refused(void **state)
     parse("{\"x\":3}", 0, "an object");
     parse("{\"x\":{}}", 0, "type 'none'");
     parse(ONE("I16", "[2]", "[0,4]"), 4, "type 'I16'");
-    parse(ONE("F16", "[2]", "[0,4]"), 4, "float32");
+    parse(ONE("F8_E4M3", "[4]", "[0,4]"), 4, "float32");
     parse("{\"x\":{\"dtype\":7,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "type 'none'");
     parse(ONE("F32", "[1,2,1]", "[0,8]"), 8, NULL);
     parse(ONE("F32", "[1,2,3]", "[0,8]"), 8, "what its shape");
@@ -438,6 +477,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_written_is_read),
+        TEST(a_map_is_aligned_or_refused),
+        TEST(every_dtype_comes_back),
         TEST(the_layout_is_the_published_one),
         TEST(the_same_input_gives_the_same_bytes),
         TEST(float_and_double_convert),

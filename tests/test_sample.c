@@ -33,6 +33,12 @@ static struct sl_partition one_part(const struct sl_graph *graph)
     return partition;
 }
 
+/* 0, 1/2, 1 or 3/2. */
+static float fan_weight(sl_vertex source)
+{
+    return (float)(source % 4) / 2;
+}
+
 /* Sources 0 .. degree - 1 -> vertex degree, and n_twins more vertices with the same in-neighbours. */
 static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
 {
@@ -44,6 +50,11 @@ static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
         }
     }
     assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    float *weights = need_owned(graph.n_edges, sizeof *weights);
+    for (uint64_t e = 0; e < graph.n_edges; e++) {
+        weights[e] = fan_weight(graph.sources[e]);
+    }
+    graph.weights = sl_column_take(SL_DTYPE_F32, graph.n_edges, 1, weights);
     struct sl_partition partition = one_part(&graph);
     sl_graph_free(&graph);
     free_edges(&edges);
@@ -120,6 +131,68 @@ static void test_labor_is_uniform(void **state)
 {
     (void)state;
     expect_frequencies(SL_SAMPLE_LABOR);
+}
+
+/* ---- in proportion to weights ---- */
+
+#define FEW 6
+
+/* The probability that k draws in proportion to the weights left over pick exactly the sources in `set`, by all orders
+ * of the draws. */
+static double probability_of(const double weights[FEW], double left, unsigned set, unsigned k)
+{
+    double p = 0;
+    for (unsigned i = 0; k > 0 && i < FEW; i++) {
+        if ((set >> i & 1) != 0) {
+            p += weights[i] / left * probability_of(weights, left - weights[i], set & ~(1u << i), k - 1);
+        }
+    }
+    return k == 0 ? 1 : p;
+}
+
+/* Every set of k sources has its probability; the chi-square counts the sets. Sources of weight 0 never come. */
+static void test_weighted_probabilities(void **state)
+{
+    (void)state;
+    const double weights[FEW] = {fan_weight(0) + 0.0, fan_weight(1), fan_weight(2),
+                                 fan_weight(3),       fan_weight(4), fan_weight(5)};
+    double all = 0;
+    struct sl_partition fan = make_fan(FEW, 0);
+    for (int i = 0; i < FEW; i++) {
+        all += weights[i];
+    }
+    for (uint32_t k = 1; k <= 3; k++) {
+        struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, k);
+        uint32_t n_of[1 << FEW] = {0};
+        double chi = 0;
+        int n_sets = 0;
+        for (uint64_t step = 0; step < DRAWS; step++) {
+            sl_vertex picks[FEW];
+            unsigned set = 0;
+            assert_int_equal(draw_one(&fan, &rule, step, 1, FEW, picks), k);
+            for (uint32_t i = 0; i < k; i++) {
+                set |= 1u << picks[i];
+            }
+            n_of[set]++;
+        }
+        for (unsigned set = 0; set < 1 << FEW; set++) {
+            double p = (unsigned)__builtin_popcount(set) == k ? probability_of(weights, all, set, k) : 0;
+            if (p == 0) {
+                assert_int_equal(n_of[set], 0);
+            } else {
+                chi += (n_of[set] - DRAWS * p) * (n_of[set] - DRAWS * p) / (DRAWS * p);
+                n_sets++;
+            }
+        }
+        assert_int_equal(n_sets, k == 2 ? 6 : 4);  /* of four sources with a positive weight */
+        assert_true(chi < (k == 2 ? 35.9 : 30.7)); /* 5 and 3 degrees of freedom: one in a million */
+    }
+    /* All positive weights if they are not more than the fanout. */
+    struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, 4);
+    sl_vertex picks[FEW];
+    assert_int_equal(draw_one(&fan, &rule, 0, 0, FEW, picks), 4);
+    assert_true(picks[0] == 1 && picks[1] == 2 && picks[2] == 3 && picks[3] == 5);
+    sl_partition_free(&fan);
 }
 
 /* How many of n sets of picks are equal to the first. */
@@ -466,6 +539,10 @@ static void check_destination(const struct sl_partition *partition, const struct
 {
     const struct sl_graph *graph = &partition->graph;
     uint64_t degree = graph->offsets[id + 1] - graph->offsets[id];
+    const float *weights = sl_graph_weights(graph);
+    for (uint64_t e = graph->offsets[id]; rule->method == SL_SAMPLE_WEIGHTED && e < graph->offsets[id + 1]; e++) {
+        degree -= weights[e] == 0;
+    }
     uint64_t k = rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
     assert_int_equal(block->edge_offsets[d + 1] - block->edge_offsets[d], k);
     uint64_t i = graph->offsets[id];
@@ -476,6 +553,10 @@ static void check_destination(const struct sl_partition *partition, const struct
             i++;
         }
         assert_true(i < graph->offsets[id + 1]); /* in the list, behind the edge before it */
+        if (weights != NULL) {
+            assert_true(block->edge_weights[e] == weights[i]);
+            assert_true(weights[i] > 0 || rule->method != SL_SAMPLE_WEIGHTED);
+        }
         i++;
     }
 }
@@ -508,6 +589,9 @@ static void check_transposed(const struct group_block *block, uint32_t n_rows)
             uint32_t at = block->back_offsets[t] + seen[t]++;
             assert_true(at < block->back_offsets[t + 1]);
             assert_int_equal(block->back_rows[at], d);
+            if (block->edge_weights != NULL) {
+                assert_true(block->back_weights[at] == block->edge_weights[e]);
+            }
         }
     }
     free(seen);
@@ -530,21 +614,20 @@ static void check_group(const struct group *group, const struct sl_sample_rule *
     }
 }
 
+#define N_RULES 6
+
 /* Three rules with different fanouts, so that a swap of hops is seen. */
 static void make_rules(int kind, struct sl_sample_rule rules[3])
 {
     static const uint32_t fanouts[3] = {2, 3, 7};
     for (int hop = 0; hop < 3; hop++) {
-        rules[hop] = rule_of(kind == 2   ? SL_SAMPLE_FULL
-                             : kind == 0 ? SL_SAMPLE_NEIGHBOR
-                                         : SL_SAMPLE_LABOR,
-                             fanouts[hop]);
+        static const enum sl_sample_method methods[N_RULES] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL,
+                                                               SL_SAMPLE_LABOR,    SL_SAMPLE_LABOR, SL_SAMPLE_WEIGHTED};
+        rules[hop] = rule_of(methods[kind], fanouts[hop]);
         rules[hop].layer_dependency = kind == 4;
         rules[hop].kappa = kind == 3 ? 8 : 1;
     }
 }
-#define N_RULES 5
-
 static void check_blocks(const struct sl_dataset *dataset, int split, uint32_t n_parts)
 {
     struct sl_partition partition;
@@ -564,7 +647,8 @@ static void test_blocks(void **state)
 {
     (void)state;
     for (int graph = 0; graph < N_GRAPHS; graph++) {
-        struct graph_shape shape = {.kind = graph, .n_vertices = 150, .directed = graph == GRAPH_POWER_LAW};
+        struct graph_shape shape = {
+            .kind = graph, .n_vertices = 150, .directed = graph == GRAPH_POWER_LAW, .weighted = true};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int split = 0; split < N_SPLITS; split++) {
@@ -583,7 +667,8 @@ static void test_few_sources(void **state)
     static const sl_vertex seeds[] = {0, 63, 64, 4095, 4096, 15000, 29999};
     static const int graphs[] = {GRAPH_PATH, GRAPH_POWER_LAW};
     for (int graph = 0; graph < 2; graph++) {
-        struct graph_shape shape = {.kind = graphs[graph], .n_vertices = 30000, .directed = graph == 1};
+        struct graph_shape shape = {
+            .kind = graphs[graph], .n_vertices = 30000, .directed = graph == 1, .weighted = true};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         dataset.train.n = sizeof seeds / sizeof *seeds;
@@ -598,7 +683,7 @@ static void test_few_sources(void **state)
 static void test_many_neighbours(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .weighted = true};
     struct sl_dataset dataset;
     struct sl_partition partition;
     make_dataset(&shape, &dataset);
@@ -612,7 +697,7 @@ static void test_many_neighbours(void **state)
         group_sample(&partition, 1, rules, SEED, 11, 3, seeds, &group);
         check_group(&group, rules);
         uint32_t owner = sl_partition_owner(partition.first, 4, partition.new_ids[8000]);
-        assert_true(group.pe[owner].block[0].n_edges >= (kind == 2 ? 13000 : 12999));
+        assert_true(group.pe[owner].block[0].n_edges >= (kind == 5 ? 9000 : kind == 2 ? 13000 : 12999));
         group_free(&group);
     }
     sl_partition_free(&partition);
@@ -817,7 +902,7 @@ static void check_invisible(const struct sl_dataset *dataset, const struct sl_pa
 static void test_partition_is_invisible(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .weighted = true};
     struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     struct sl_partition whole = one_part(&dataset.graph);
@@ -832,7 +917,7 @@ static void test_partition_is_invisible(void **state)
 static void test_batch_is_invisible(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .weighted = true};
     struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     struct sl_partition whole = one_part(&dataset.graph);
@@ -1043,7 +1128,8 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                       on_device(part->sources, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4),
                       on_device(part->dataset_ids, (size_t)n * 4), on_device(part->first, n_head * 4),
                       on_device(frontier, (size_t)n_rows * 4)};
-    struct sl_sample_part there = {inputs[0], inputs[1], inputs[2], inputs[3], part->n_parts, part->part, NULL};
+    float *weights = on_device(part->weights, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4);
+    struct sl_sample_part there = {inputs[0], inputs[1], inputs[2], inputs[3], part->n_parts, part->part, weights};
     uint64_t *no_words = need(n_words, 8);
     struct sl_sample_marks marks = {
         .n_vertices = n, .words = on_device(no_words, n_words * 8), .ranks = device_room(n_words * 4)};
@@ -1056,6 +1142,8 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                                           .back_offsets = out[2],
                                           .back_rows = out[3],
                                           .request = out[4],
+                                          .edge_weights = device_room((size_t)block.n_edges * 4),
+                                          .back_weights = device_room((size_t)block.n_edges * 4),
                                           .max_rows = n_rows + SPARE};
     expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, inputs[4], &marks, HOPS, counts_there, &block_there));
     expect_on_device("counts", counts_there, sl_counts_size(HOPS, part->n_parts), 4, counts);
@@ -1063,12 +1151,15 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
     expect_on_device("edge sources", out[1], block.n_edges, 4, block.edge_sources);
     expect_on_device("back offsets", out[2], block.n_sources + 1, 4, block.back_offsets);
     expect_on_device("back rows", out[3], block.n_edges, 4, block.back_rows);
+    expect_on_device("edge weights", block_there.edge_weights, block.n_edges, 4, block.edge_weights);
+    expect_on_device("back weights", block_there.back_weights, block.n_edges, 4, block.back_weights);
     expect_on_device("request", out[4], n_head + block.n_sources, 4, block.request);
     expect_on_device("marks", marks.words, n_words, 8, no_words);
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         cudaFree(inputs[i]);
     }
     cudaFree(marks.ranks);
+    cudaFree(weights);
     free(no_words);
     free(edge_offsets);
     free(counts);
@@ -1100,7 +1191,8 @@ static void test_launcher(void **state)
     (void)state;
     need_device();
     for (int graph = 0; graph < N_GRAPHS; graph++) {
-        struct graph_shape shape = {.kind = graph, .n_vertices = 128 + graph, .directed = graph == GRAPH_POWER_LAW};
+        struct graph_shape shape = {
+            .kind = graph, .n_vertices = 128 + graph, .directed = graph == GRAPH_POWER_LAW, .weighted = true};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
@@ -1260,8 +1352,8 @@ struct phase {
     unsigned n;
     uint32_t *counts_data;
     sl_vertex *frontier_data;
-    uint32_t *block_data[5];
-    void *owned[16];
+    uint32_t *block_data[7];
+    void *owned[20];
     unsigned n_owned;
 };
 
@@ -1291,6 +1383,7 @@ static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_
         .first = phase_vector(phase, part.first, part.n_parts + 1, 4),
         .n_parts = part.n_parts,
         .part = p};
+    phase->part.weights = phase_vector(phase, part.weights, (uint32_t)(part.offsets[n_part] - part.offsets[0]), 4);
     phase->order = phase_vector(phase, order, n_seeds, 4);
     phase->frontier_data = phase_memory(phase, n_part, 4);
     phase->frontier =
@@ -1304,10 +1397,11 @@ static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_
     phase->marks.bytes = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
     phase->counts_data = phase_memory(phase, sl_counts_size(1, part.n_parts), 4);
     phase->frontier.counts = phase_vector(phase, phase->counts_data, sl_counts_size(1, part.n_parts), 4);
-    const uint32_t rooms[] = {n_part + 1, room, n + 1, room, part.n_parts + 1 + n};
-    starpu_data_handle_t *handles[] = {&phase->block.edge_offsets, &phase->block.edge_sources,
-                                       &phase->block.back_offsets, &phase->block.back_rows, &phase->block.request};
-    for (int i = 0; i < 5; i++) {
+    const uint32_t rooms[] = {n_part + 1, room, n + 1, room, part.n_parts + 1 + n, room, room};
+    starpu_data_handle_t *handles[] = {
+        &phase->block.edge_offsets, &phase->block.edge_sources, &phase->block.back_offsets, &phase->block.back_rows,
+        &phase->block.request,      &phase->block.edge_weights, &phase->block.back_weights};
+    for (int i = 0; i < 7; i++) {
         phase->block_data[i] = phase_memory(phase, rooms[i], 4);
         *handles[i] = phase_vector(phase, phase->block_data[i], rooms[i], 4);
     }
@@ -1355,6 +1449,8 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
         expect_same("edge sources", block->n_edges, 4, phase.block_data[1], block->edge_sources);
         expect_same("back offsets", block->n_sources + 1, 4, phase.block_data[2], block->back_offsets);
         expect_same("back rows", block->n_edges, 4, phase.block_data[3], block->back_rows);
+        expect_same("edge weights", block->n_edges, 4, phase.block_data[5], block->edge_weights);
+        expect_same("back weights", block->n_edges, 4, phase.block_data[6], block->back_weights);
         uint32_t n_head = partition->n_parts + 1;
         expect_same("request", n_head + block->n_sources, 4, phase.block_data[4], block->request);
         expect_same("positions", n_head, 4, phase.counts_data + sl_counts_request(1, partition->n_parts, 0),
@@ -1369,7 +1465,7 @@ static void test_submissions(void **state)
 {
     (void)state;
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
-        struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 333};
+        struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 333, .weighted = true};
         struct sl_dataset dataset;
         struct sl_partition partition;
         make_dataset(&shape, &dataset);
@@ -1423,6 +1519,14 @@ static void test_refusals_and_failure(void **state)
     assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
                      SL_EINVAL);
     phase.marks.n_vertices -= 64;
+    starpu_data_handle_t weights = phase.part.weights;
+    rule.method = SL_SAMPLE_WEIGHTED;
+    phase.part.weights = NULL;
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
+                     SL_EINVAL);
+    expect_message(sl_message(), "found no weights of the part's edges", "expected some");
+    rule.method = SL_SAMPLE_LABOR;
+    phase.part.weights = weights;
     assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINVAL);
     expect_message(sl_message(), "0 to 2", "order of 1");
     assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINVAL);
@@ -1443,6 +1547,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_neighbor_is_uniform),
         cmocka_unit_test(test_labor_is_uniform),
+        cmocka_unit_test(test_weighted_probabilities),
         cmocka_unit_test(test_draws_are_fresh),
         cmocka_unit_test(test_seed_and_large_steps),
         cmocka_unit_test(test_labor_picks_the_smallest),

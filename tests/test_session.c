@@ -14,7 +14,7 @@
 #include "partition/npy.h"
 #include "partition/raw.h"
 #include "runtime/files/checkpoint.h"
-#include "runtime/files/safetensors.h"
+#include "support/safetensors.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/minibatch.h"
@@ -178,7 +178,7 @@ static enum sl_status train(const char *options)
         setvbuf(stream, NULL, _IOLBF, 0);
         assert_ok(sl_signals_install());
         settings.json = true;
-        st = sl_session_train(session, &(struct sl_report){.stream = stream});
+        st = sl_session_train(session, &(struct sl_report){.size = sizeof(struct sl_report), .stream = stream});
         seen.signal = sl_signals_seen();
         sl_signals_restore();
         sl_session_close(session);
@@ -476,7 +476,7 @@ static void test_describe(void **state)
 {
     (void)state;
     struct sl_settings settings;
-    struct sl_session_sizes sizes;
+    struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_session *session;
     char *text;
     size_t n;
@@ -489,7 +489,7 @@ static void test_describe(void **state)
     assert_non_null(strstr(text, "small: 301 vertices"));
     assert_non_null(strstr(text, "4 PEs in groups of 2"));
     assert_non_null(strstr(text, "warning")); /* 120 seeds of some 150 */
-    sl_session_sizes(session, &sizes);
+    assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_per_epoch, (dataset.train.n + 119) / 120);
     assert_true(sizes.memory_bytes > 1 << 20);
     free(text);

@@ -251,7 +251,8 @@ static enum sl_status run(bool pipe, const char *options, struct sl_dataset *dat
     memset(seen, 0, sizeof *seen);
     enum sl_status st = sl_session_open(settings, dataset, &session);
     if (st == SL_OK) {
-        st = sl_session_train(session, &(struct sl_report){.context = seen, .epoch = see});
+        st = sl_session_train(session,
+                              &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .epoch = see});
     }
     sl_session_close(session);
     sl_settings_delete(settings);

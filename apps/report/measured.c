@@ -4,12 +4,11 @@
  * Files of --metrics, read back. */
 #include "apps/report/measured.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/file.h"
+#include "apps/report/jsonl.h"
 #include "support/memory.h"
 
 /* The last run of one file. */
@@ -21,12 +20,6 @@ struct lines {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-static bool is_event(const json_t *line, const char *event)
-{
-    const char *found = json_string_value(json_object_get(line, "event"));
-    return found != NULL && strcmp(found, event) == 0;
-}
-
 static void close_lines(struct lines *l)
 {
     json_decref(l->config);
@@ -34,19 +27,18 @@ static void close_lines(struct lines *l)
     *l = (struct lines){.path = l->path};
 }
 
-/* A config begins a run. A line that is not JSON is ignored. */
-static enum sl_status take_line(struct lines *l, const char *text, size_t bytes)
+/* A config begins a run. */
+static enum sl_status take_line(void *context, json_t *line)
 {
-    json_t *line = json_loadb(text, bytes, 0, NULL);
+    struct lines *l = context;
     int failed = 0;
-    if (is_event(line, "config")) {
+    if (sl_jsonl_is(line, "config")) {
         close_lines(l);
         l->config = json_incref(line);
         l->epochs = json_array();
-    } else if (l->config != NULL && is_event(line, "epoch") && json_is_number(json_object_get(line, "train_loss"))) {
+    } else if (l->config != NULL && sl_jsonl_is(line, "epoch") && json_is_number(json_object_get(line, "train_loss"))) {
         failed = json_array_append(l->epochs, line);
     }
-    json_decref(line);
     if (failed) {
         return sl_fail(SL_ENOMEM, "%s: no memory for its epochs", l->path);
     }
@@ -55,17 +47,9 @@ static enum sl_status take_line(struct lines *l, const char *text, size_t bytes)
 
 static enum sl_status open_lines(const char *path, struct lines *out)
 {
-    char *text = NULL;
-    size_t bytes;
     enum sl_status st;
     *out = (struct lines){.path = path};
-    SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
-    for (size_t offset = 0; offset < bytes;) {
-        const char *end = memchr(text + offset, '\n', bytes - offset);
-        size_t next = end != NULL ? (size_t)(end - text) + 1 : bytes;
-        SL_TRY(st, take_line(out, text + offset, next - offset), done);
-        offset = next;
-    }
+    SL_TRY(st, sl_jsonl_read(path, take_line, out), done);
     if (out->config == NULL) {
         st = sl_fail(SL_EFILE, "%.150s: expected a file that coop_sage --metrics has written, found no line of a run",
                      path);
@@ -73,7 +57,6 @@ static enum sl_status open_lines(const char *path, struct lines *out)
         st = sl_fail(SL_EFILE, "%.150s: found no trained epoch, expected one or more", path);
     }
 done:
-    sl_free(text);
     return st;
 }
 

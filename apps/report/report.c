@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/report/svg.h"
 #include "apps/report/timeline.h"
 #include "runtime/report/trace.h"
 #include "support/file.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * SVG by hand: rectangles, a few polygons, text. */
+ * The timeline, and the graph of a step. */
 #include "apps/report/timeline.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/report/svg.h"
 #include "support/memory.h"
 
 #define WIDTH 1600
@@ -37,35 +38,9 @@ struct view {
     double y; /* top of the next element */
 };
 
-void sl_xml_put(FILE *stream, const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        switch (text[i]) {
-        case '<': fputs("&lt;", stream); break;
-        case '>': fputs("&gt;", stream); break;
-        case '&': fputs("&amp;", stream); break;
-        case '"': fputs("&quot;", stream); break;
-        default: fputc((unsigned char)text[i] < ' ' ? '?' : text[i], stream);
-        }
-    }
-}
-
 static double x_of(const struct view *v, double s)
 {
     return LEFT + DRAWN * (s - v->from_s) / (v->to_s - v->from_s);
-}
-
-static void put_text(const struct view *v, double x, double y, const char *anchor, const char *text)
-{
-    fprintf(v->stream, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    sl_xml_put(v->stream, text, strlen(text));
-    fputs("</text>\n", v->stream);
-}
-
-static void put_box(const struct view *v, double x, double y, double width, double height, unsigned colour)
-{
-    fprintf(v->stream, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"#%06x\"", x, y, width, height,
-            colour);
 }
 
 /* Start a box over a time span. The caller closes the element. */
@@ -73,7 +48,7 @@ static void put_span(const struct view *v, double start_s, double end_s, double 
 {
     double x = x_of(v, fmax(start_s, v->from_s));
     double width = x_of(v, fmin(end_s, v->to_s)) - x;
-    put_box(v, x, y, fmax(width, LEAST_PIXELS), height, colour);
+    sl_svg_box(v->stream, x, y, fmax(width, LEAST_PIXELS), height, colour);
 }
 
 /* ---- steps ---- */
@@ -171,20 +146,9 @@ static bool find_middle_step(const struct sl_trace_data *data, uint64_t *step_ou
 
 /* ---- axis and legend ---- */
 
-/* The largest of 1, 2, 5 x 10^k that gives at least six ticks. */
-static double tick_of(double seconds)
-{
-    double power = pow(10, floor(log10(seconds / 6)));
-    double rest = seconds / 6 / power;
-    if (rest >= 5) {
-        return 5 * power;
-    }
-    return rest >= 2 ? 2 * power : power;
-}
-
 static void put_axis(const struct view *v, double y)
 {
-    double tick = tick_of(v->to_s - v->from_s);
+    double tick = sl_svg_tick(v->to_s - v->from_s, 6);
     bool milli = tick < 0.1;
     int digits = tick < 1 ? 1 : 0;
     if (milli) {
@@ -196,7 +160,7 @@ static void put_axis(const struct view *v, double y)
         double s = (first + i) * tick;
         snprintf(text, sizeof text, "%.*f %s", digits, milli ? s * 1e3 : s, milli ? "ms" : "s");
         fprintf(v->stream, "<path d=\"M%.1f %.1fv5\" stroke=\"#444\"/>\n", x_of(v, s), y);
-        put_text(v, x_of(v, s), y + 18, "middle", text);
+        sl_svg_text(v->stream, x_of(v, s), y + 18, "middle", text);
     }
 }
 
@@ -204,9 +168,9 @@ static double put_key(const struct view *v, double x, unsigned colour, const cha
 {
     char text[SL_TRACE_STAGE_BYTES + 16];
     snprintf(text, sizeof text, "%s %.1f %%", name, 100 * share);
-    put_box(v, x, v->y - 11, 14, 13, colour);
+    sl_svg_box(v->stream, x, v->y - 11, 14, 13, colour);
     fputs(" stroke=\"#888\"/>\n", v->stream);
-    put_text(v, x + 19, v->y, "start", text);
+    sl_svg_text(v->stream, x + 19, v->y, "start", text);
     return x + 19 + 8.0 * (double)strlen(text) + 14;
 }
 
@@ -296,11 +260,11 @@ static enum sl_status put_overview(struct view *v)
         return st;
     }
     fill_bins(v->data, bin);
-    put_text(v, LEFT, v->y - 6, "start", "The whole trace: all workers' time, by time category");
-    put_box(v, LEFT, v->y, N_BINS * BIN, OVERVIEW, COLOUR_IDLE);
+    sl_svg_text(v->stream, LEFT, v->y - 6, "start", "The whole trace: all workers' time, by time category");
+    sl_svg_box(v->stream, LEFT, v->y, N_BINS * BIN, OVERVIEW, COLOUR_IDLE);
     fputs(" stroke=\"#888\"/>\n", v->stream);
-    put_text(v, LEFT - 8, v->y + 10, "end", "100 %");
-    put_text(v, LEFT - 8, v->y + OVERVIEW, "end", "0 %");
+    sl_svg_text(v->stream, LEFT - 8, v->y + 10, "end", "100 %");
+    sl_svg_text(v->stream, LEFT - 8, v->y + OVERVIEW, "end", "0 %");
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         uint32_t s = layer;
         if (layer >= v->data->n_stages || v->analysis->stage[s].n_tasks > 0) {
@@ -417,7 +381,7 @@ static void put_step_bars(struct view *v, const struct step *step, size_t n)
             continue;
         }
         snprintf(name, sizeof name, "step %llu", (unsigned long long)step[i].step);
-        put_text(v, LEFT - 8, v->y + BAR - 4, "end", name);
+        sl_svg_text(v->stream, LEFT - 8, v->y + BAR - 4, "end", name);
         if (sampled && step[i].sample_s[1] > 0) {
             put_span(v, step[i].sample_s[0], step[i].sample_s[1], v->y, BAR - 8,
                      v->data->stage[SL_STAGE_SAMPLE].colour);
@@ -472,16 +436,16 @@ static enum sl_status put_detail(struct view *v, const struct step *step, size_t
     enum sl_status st = SL_OK;
     double height = fmax(14, fmin(64, LANES / (double)v->data->n_workers));
     choose_detail(v, step, n);
-    put_text(v, LEFT, v->y - 8, "start",
-             n > 0 ? "Steps in its middle, task by task; dashed: a step begins to compute"
-                   : "Its middle, task by task");
+    sl_svg_text(v->stream, LEFT, v->y - 8, "start",
+                n > 0 ? "Steps in its middle, task by task; dashed: a step begins to compute"
+                      : "Its middle, task by task");
     double lanes = v->y;
     for (uint32_t w = 0; w < v->data->n_workers; w++) {
         char name[SL_TRACE_WORKER_BYTES];
         double y = lanes + w * height;
         sl_trace_worker_name(v->data, w, name);
-        put_text(v, LEFT - 8, y + height / 2 + 3, "end", name);
-        put_box(v, LEFT, y, DRAWN, height - 4, COLOUR_IDLE);
+        sl_svg_text(v->stream, LEFT - 8, y + height / 2 + 3, "end", name);
+        sl_svg_box(v->stream, LEFT, y, DRAWN, height - 4, COLOUR_IDLE);
         fputs(" stroke=\"#ccc\"/>\n", v->stream);
         put_lane(v, w, y, height - 4);
     }
@@ -494,8 +458,8 @@ static enum sl_status put_detail(struct view *v, const struct step *step, size_t
     put_axis(v, v->y);
     v->y += 52;
     if (n > 0) {
-        put_text(v, LEFT, v->y - 8, "start",
-                 "Each step: when it was sampled (blue), when it gathered and computed (dark)");
+        sl_svg_text(v->stream, LEFT, v->y - 8, "start",
+                    "Each step: when it was sampled (blue), when it gathered and computed (dark)");
         put_step_bars(v, step, n);
         v->y += 8;
     }
@@ -512,7 +476,7 @@ static void put_title(struct view *v)
              (unsigned long long)a->n_tasks, v->data->n_workers, v->data->makespan_s,
              100 * a->total.s[SL_TRACE_BUSY] / whole_s, 100 * a->total.s[SL_TRACE_IDLE] / whole_s);
     fputs("<g font-size=\"18\">", v->stream);
-    put_text(v, LEFT, v->y, "start", title);
+    sl_svg_text(v->stream, LEFT, v->y, "start", title);
     fputs("</g>\n", v->stream);
     v->y += 28;
 }
@@ -538,27 +502,14 @@ enum sl_status sl_timeline_write(const struct sl_analysis *analysis, FILE *strea
 {
     struct view v = {
         .analysis = analysis, .data = analysis->data, .from_s = 0, .to_s = analysis->data->makespan_s, .y = 28};
-    char *body = NULL;
-    size_t bytes = 0;
-    v.stream = open_memstream(&body, &bytes);
-    if (v.stream == NULL) {
-        return sl_fail(SL_ENOMEM, "no memory for the timeline");
+    struct sl_svg_body body;
+    enum sl_status st = sl_svg_open(&body);
+    if (st != SL_OK) {
+        return st;
     }
-    enum sl_status st = put_body(&v);
-    bool lost = ferror(v.stream) != 0;
-    if (fclose(v.stream) != 0 || lost) {
-        st = sl_fail(SL_ENOMEM, "no memory for the timeline");
-    }
-    if (st == SL_OK) {
-        fprintf(stream,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
-                "font-family=\"sans-serif\" font-size=\"14\">\n<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n",
-                WIDTH, v.y, WIDTH, v.y, WIDTH, v.y);
-        fwrite(body, 1, bytes, stream);
-        fputs("</svg>\n", stream);
-    }
-    free(body);
-    return st;
+    v.stream = body.stream;
+    st = put_body(&v);
+    return sl_svg_close(&body, st, WIDTH, v.y, stream);
 }
 
 /* ---- the graph of one step ---- */

@@ -23,7 +23,4 @@ enum sl_status sl_timeline_write(const struct sl_analysis *analysis, FILE *strea
 #define SL_DAG_MAX_TASKS 500
 enum sl_status sl_dag_write(const struct sl_analysis *analysis, FILE *stream);
 
-/* Write `n` bytes of text with XML's special characters escaped. */
-void sl_xml_put(FILE *stream, const char *text, size_t n);
-
 #endif

@@ -37,7 +37,8 @@
   (arguments
    (list #:configure-flags #~(list (string-append "--with-random123=" #$random123)
                                    (string-append "--with-metis=" #$(this-package-input "metis"))
-                                   "--without-dnnl" "--without-cuda" "--without-mpi")
+                                   "--without-dnnl" "--without-cuda" "--without-mpi"
+                                   "--without-python")
          #:tests? #f))
   (native-inputs (list autoconf automake libtool pkg-config cmocka))
   (inputs (list starpu-1.4 `(,hwloc "lib") metis openblas zlib libzip xxhash jansson jemalloc random123))

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/files/safetensors.h"
+#include "support/safetensors.h"
 #include "support/status.h"
 
 /* Save to the folder `dir`, and make the folder if missing. `metadata` must not have the keys "starling_checkpoint"

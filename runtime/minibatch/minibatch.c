@@ -6,10 +6,12 @@
 
 #include <string.h>
 
+#include "runtime/machine/machine.h"
 #include "runtime/minibatch/sampled.h"
 #include "runtime/report/metrics.h"
 #include "support/lines.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/ranks.h"
 
 /* ---- sums ---- */
@@ -40,7 +42,7 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
     struct sum sums[N_SUMS];
     list_sums(own, sums);
     for (int i = 0; i < N_SUMS; i++) {
-        tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
+        tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, sums[i].data);
     }
     return SL_OK;
 }
@@ -113,7 +115,7 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
     }
     list_sums(own, sums);
     for (int i = 0; st == SL_OK && i < N_SUMS; i++) {
-        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
+        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, NULL);
         st = sl_tensors_get(checkpoint, &wanted, sums[i].data);
     }
     return st;
@@ -231,7 +233,46 @@ static void describe(const void *own, FILE *stream)
     }
 }
 
+static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
+{
+    uint32_t n_gpus = machine->n_gpus; /* of all ranks */
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_add_up(1, &n_gpus), done);
+    s->gpus = machine->n_gpus;
+    if (s->pes == 0) {
+        uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = n_gpus > 0 ? n_gpus : on_cpus;
+        s->pes = sl_max_u32(s->pes, sl_n_ranks());
+        s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
+    }
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        /* A scheduler without measurements runs a task on any GPU, and the task's data move between GPUs. */
+        s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+    }
+    if (s->chunks == 0) {
+        /* Two chunks per worker. A GPU without CPU workers takes all rows in one chunk. */
+        uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
+        s->chunks = (wanted + s->pes - 1) / s->pes;
+        s->chunks = sl_min_u32(s->chunks, SL_MAX_CHUNKS);
+    }
+    st = sl_settings_check(s);
+done:
+    return st;
+}
+
+static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
+{
+    if (s->pes > 0 && s->pes < n) {
+        return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
+                       n);
+    }
+    return SL_OK;
+}
+
 const struct sl_schedule_kind sl_minibatch = {.name = "minibatch",
+                                              .smaller = "--batch-size, --fanout or --hidden",
+                                              .decide = decide,
+                                              .check_ranks = check_ranks,
                                               .open = open_minibatch,
                                               .close = close_minibatch,
                                               .advance = advance,

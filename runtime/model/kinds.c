@@ -27,5 +27,5 @@ uint32_t sl_model_layers(const struct sl_settings *settings)
 
 bool sl_model_reads_factors(const struct sl_settings *settings)
 {
-    return settings->schedule == SL_SCHEDULE_PIPE || sl_model_kind(settings->model)->layer->sum->factor != NULL;
+    return sl_model_kind(settings->model)->layer->sum->factor != NULL;
 }

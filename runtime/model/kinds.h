@@ -11,7 +11,7 @@
 /* Number of layers of the model that the settings describe. */
 uint32_t sl_model_layers(const struct sl_settings *settings);
 
-/* Whether a run of the settings reads vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
+/* Whether the model's sums read vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
 bool sl_model_reads_factors(const struct sl_settings *settings);
 
 /* The model kind for a value of settings->model. */

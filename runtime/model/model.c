@@ -410,16 +410,16 @@ static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
 {
     if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
         struct sl_tensor heads =
-            sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
+            sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_heads, item->n_columns / item->n_heads, data);
         return item->layout == HEADS ? heads : framed(heads);
     }
     if (item->layout == VECTOR) {
-        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data);
+        return sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_columns, 0, data);
     }
     if (item->layout == TRANSPOSED) {
-        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, data);
+        return sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_columns, item->n_rows, data);
     }
-    return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_rows, item->n_columns, data);
+    return sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_rows, item->n_columns, data);
 }
 
 static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)

@@ -32,7 +32,7 @@ static void declare_activated_input(const struct sl_layer *layer, struct sl_laye
 {
     row[SL_ROWS_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, layer->stored, SL_UNTIL_BACKWARD};
     row[SL_ROWS_GATE_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
-    row[SL_ROWS_GBEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    row[SL_ROWS_GBEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
 }
 
 void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *order)

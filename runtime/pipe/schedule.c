@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/machine/machine.h"
 #include "runtime/objective/objective.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
@@ -269,7 +270,7 @@ static struct sl_tensor history_tensor(const struct sl_pipe *p, uint32_t i, cons
     bool rounded = p->work.shards->row_dtype == SL_DTYPE_BF16;
     char name[32];
     snprintf(name, sizeof name, "history.%u", i);
-    return sl_tensor_make(name, rounded ? SL_TENSOR_BF16 : SL_TENSOR_REAL, p->work.shards->n_vertices, width_of(p, i),
+    return sl_tensor_make(name, rounded ? SL_DTYPE_BF16 : SL_DTYPE_REAL, p->work.shards->n_vertices, width_of(p, i),
                           data);
 }
 
@@ -402,9 +403,8 @@ static void save_watch(struct pipeline *l, struct sl_tensor *tensors, uint32_t *
     const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fired, (double)w->began};
     if (w->on) {
         memcpy(l->saved_watch, numbers, sizeof numbers);
-        tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, l->saved_watch);
-        tensors[(*n)++] =
-            sl_tensor_make("guard.best", SL_TENSOR_REAL, sl_model_entries(l->pipe.work.model), 0, w->best);
+        tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_DTYPE_F64, N_WATCHED, 0, l->saved_watch);
+        tensors[(*n)++] = sl_tensor_make("guard.best", SL_DTYPE_REAL, sl_model_entries(l->pipe.work.model), 0, w->best);
     }
 }
 
@@ -412,8 +412,8 @@ static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *ch
 {
     struct watch *w = &l->watch;
     double numbers[N_WATCHED];
-    struct sl_tensor wanted = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, NULL);
-    struct sl_tensor best = sl_tensor_make("guard.best", SL_TENSOR_REAL, sl_model_entries(l->pipe.work.model), 0, NULL);
+    struct sl_tensor wanted = sl_tensor_make("guard.numbers", SL_DTYPE_F64, N_WATCHED, 0, NULL);
+    struct sl_tensor best = sl_tensor_make("guard.best", SL_DTYPE_REAL, sl_model_entries(l->pipe.work.model), 0, NULL);
     enum sl_status st = SL_OK;
     if (!w->on) {
         return SL_OK;
@@ -576,7 +576,40 @@ static void describe(const void *own, FILE *stream)
     }
 }
 
+/* One PE per graph chunk. The rows of a PE are one block. */
+static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
+{
+    s->gpus = machine->n_gpus;
+    s->graph_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    s->pes = s->group_size = s->graph_chunks;
+    s->chunks = 1;
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        s->placement = machine->gpus_first && s->gpus > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+    }
+    return sl_settings_check(s);
+}
+
+/* Ranks of a common stage need at least one way each. */
+static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
+{
+    uint32_t most =
+        s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
+    if (s->ways < most) {
+        return sl_fail(SL_EINVAL,
+                       "--ways: found %u, expected at least %u for %u processes of one run with --stages "
+                       "%u; each has a way of a stage",
+                       s->ways, most, n, s->stages);
+    }
+    return SL_OK;
+}
+
 const struct sl_schedule_kind sl_pipeline = {.name = "pipeline",
+                                             .whole_graph = true,
+                                             .reads_factors = true,
+                                             .agrees_late = true,
+                                             .smaller = "--hidden, --recompute, or several processes",
+                                             .decide = decide,
+                                             .check_ranks = check_ranks,
                                              .open = open_pipeline,
                                              .close = close_pipeline,
                                              .advance = advance,

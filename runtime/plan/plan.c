@@ -133,6 +133,7 @@ static void plan_crews(const struct sl_settings *settings, struct sl_plan *plan)
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train)
 {
     struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};
+    const bool whole_graph = settings->schedule == SL_SCHEDULE_PIPE; /* an epoch is one step */
     plan.n_groups = plan.n_pes / plan.n_parts;
     plan.n_replicas = sl_plan_replicas(settings);
     plan.n_ranks = sl_n_ranks();
@@ -140,12 +141,12 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.first_pe = sl_plan_first_pe(&plan, plan.rank);
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
     plan.n_layers = settings->layers;
-    plan.batch = settings->schedule == SL_SCHEDULE_PIPE ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
+    plan.batch = whole_graph ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
     /* Inference alone may have no training vertices, and then no epoch either. */
     plan.n_per_epoch = n_train > 0 ? (uint32_t)((n_train + plan.batch - 1) / plan.batch) : 1;
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
-    if (settings->schedule == SL_SCHEDULE_PIPE) {
+    if (whole_graph) {
         plan_crews(settings, &plan);
     } else {
         sl_homes_find(plan.end_pe - plan.first_pe, &plan.homes);

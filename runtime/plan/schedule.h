@@ -7,12 +7,14 @@
 #ifndef SL_RUNTIME_PLAN_SCHEDULE_H
 #define SL_RUNTIME_PLAN_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "codelets/optimize.h"
 #include "runtime/plan/plan.h"
 
 /* Types of higher folders, by name only. */
+struct sl_machine;
 struct sl_metrics_epoch;
 struct sl_model;
 struct sl_shards;
@@ -53,6 +55,21 @@ struct sl_schedule {
  * A collective operation is called by all ranks, after sl_ranks_drain. */
 struct sl_schedule_kind {
     const char *name;
+    /* An epoch is one step over all training vertices: no step is sampled. Parts consist of pieces, which are summed
+     * separately (partition/partition.h), and belong to no home. */
+    bool whole_graph;
+    /* Sums read vertex factors, whatever the model (runtime/model/kinds.h). */
+    bool reads_factors;
+    /* Several ranks have no common operation in a step: they agree to stop when an epoch ends. */
+    bool agrees_late;
+    /* Options that lessen memory, for messages. */
+    const char *smaller;
+
+    /* Decide the options that are open: GPUs, PEs, groups, chunks, placement. Collective. SL_EINVAL, SL_EIO. */
+    enum sl_status (*decide)(struct sl_settings *settings, const struct sl_machine *machine);
+
+    /* Refuse settings that n_ranks > 1 ranks cannot run. Open options are 0. SL_EINVAL. */
+    enum sl_status (*check_ranks)(const struct sl_settings *settings, uint32_t n_ranks);
 
     /* Prepare for the steps from first_step on. SL_EINVAL, SL_ENOTSUP, SL_ENOMEM, SL_ESTARPU. After a failure the
      * session still calls close on out->own. */

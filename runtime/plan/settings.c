@@ -873,11 +873,8 @@ static enum sl_status check_stages(struct sl_settings *s)
 
 static enum sl_status check_pipe(struct sl_settings *s)
 {
-    enum sl_status st = SL_OK;
-    if (s->schedule == SL_SCHEDULE_PIPE) {
-        st = check_stages(s);
-    }
-    if (s->schedule != SL_SCHEDULE_PIPE || st != SL_OK) {
+    enum sl_status st = check_stages(s);
+    if (st != SL_OK) {
         return st;
     }
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
@@ -905,7 +902,9 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, sl_option_check(sl_settings_table_of(settings), settings), done);
     derive_layers(settings);
     SL_TRY(st, sl_option_check_needs(sl_settings_table_of(settings), settings), done);
-    SL_TRY(st, check_pipe(settings), done);
+    if (settings->schedule == SL_SCHEDULE_PIPE) {
+        SL_TRY(st, check_pipe(settings), done);
+    }
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_edge_weights(settings), done);
@@ -1006,7 +1005,9 @@ enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t ind
                                        .help = o->help,
                                        .min = o->min,
                                        .max = o->max,
-                                       .common = o->common};
+                                       .common = o->common,
+                                       .of_model = o->of_model,
+                                       .of_data = o->of_data};
     memcpy(news, &all, size < sizeof all ? size : sizeof all);
     return SL_OK;
 }

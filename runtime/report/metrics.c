@@ -207,6 +207,9 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
     }
     enum sl_status st = put(metrics->file, dump);
     enum sl_status second = put(metrics->stream, dump);
+    if (metrics->line != NULL && metrics->line(metrics->context, dump) != 0) {
+        metrics->refused = true;
+    }
     json_free_t release;
     json_get_alloc_funcs(NULL, &release);
     release(dump);
@@ -215,7 +218,7 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
 
 static bool is_closed(const struct sl_metrics *metrics)
 {
-    return metrics->file == NULL && metrics->stream == NULL;
+    return metrics->file == NULL && metrics->stream == NULL && metrics->line == NULL;
 }
 
 enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_metrics_config *c)

@@ -18,11 +18,15 @@
 #include "support/status.h"
 #include "tasks/waits.h"
 
-/* The destinations of the lines: a file, a stream, both or none. */
+/* The destinations of the lines: a file, a stream and a callback, or some of them, or none. */
 struct sl_metrics {
     FILE *file;   /* owned; NULL: none */
     FILE *stream; /* borrowed; NULL: none */
     bool appends; /* opened with `append` */
+    /* Set after sl_metrics_open; NULL: none. Not 0 sets `refused`. */
+    int (*line)(void *context, const char *json);
+    void *context;
+    bool refused;
 };
 
 /* Event "config": once, before training. Strings and arrays are borrowed. */
@@ -81,6 +85,7 @@ struct sl_metrics_epoch {
     uint32_t epoch;    /* 1 .. epochs; 0: evaluation without training */
     double train_loss; /* mean over the epoch's seeds; NaN without training */
     bool evaluated;    /* false: the scores are written as null */
+    bool best;         /* the best epoch so far. Only progress.h prints it. */
     struct sl_scores scores;
     double seconds; /* training only */
     double eval_seconds;
@@ -112,6 +117,7 @@ struct sl_metrics_summary {
     struct sl_scores best;   /* of the best epoch */
     uint32_t best_epoch;     /* the earliest if several are equal */
     double seconds;          /* training only, all epochs */
+    double epochs;           /* trained since the first start. Only progress.h prints it. */
     uint64_t peak_rss_bytes; /* of this process; with several ranks: the largest */
     uint32_t n_ranks;
     /* Sum over all ranks since the session began. Only progress.h prints it. */

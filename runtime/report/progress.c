@@ -19,6 +19,7 @@
 #define BAR_MAX 40
 #define BAR_MIN 8
 #define COLUMNS_UNKNOWN 80
+#define LONG_RUN 1000 /* epochs: the line is full, and makes room for the mark of the best epoch */
 
 enum sl_progress_mode sl_progress_mode_of(FILE *stream)
 {
@@ -172,6 +173,8 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
 {
     char valid[16];
     char test[16];
+    int loss_columns = 6;
+    const char *mark = " *";
     char loss[32] = "     -";
     char train_s[32];
     char eval_s[32];
@@ -185,13 +188,20 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
     }
     print_score(score, e->evaluated ? score->valid : NAN, valid, sizeof valid);
     print_score(score, e->evaluated ? score->test : NAN, test, sizeof test);
+    if (progress->epochs >= LONG_RUN) {
+        loss_columns--;
+        mark = "*";
+    }
     if (isfinite(e->train_loss)) {
-        print_number(e->train_loss, 6, 4, loss, sizeof loss);
+        print_number(e->train_loss, loss_columns, loss_columns - 2, loss, sizeof loss);
+    }
+    if (!e->best) {
+        mark = "";
     }
     print_number(e->seconds, 5, 3, train_s, sizeof train_s);
     print_number(e->eval_seconds, 5, 3, eval_s, sizeof eval_s);
-    fprintf(progress->stream, "epoch %*u/%u loss %s valid %s test %s time %s s eval %s s\n", digits(progress->epochs),
-            e->epoch, progress->epochs, loss, valid, test, train_s, eval_s);
+    fprintf(progress->stream, "epoch %*u/%u loss %s valid %s test %s time %s s eval %s s%s\n", digits(progress->epochs),
+            e->epoch, progress->epochs, loss, valid, test, train_s, eval_s, mark);
     fflush(progress->stream);
 }
 
@@ -203,21 +213,51 @@ static void print_waits(FILE *stream, const struct sl_waits *waits)
                   hidden + strspn(hidden, " "), waits->waited_s);
 }
 
-void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary)
+static void print_best(FILE *stream, const struct sl_metrics_summary *summary)
 {
     char valid[16];
     char test[16];
-    sl_progress_clear(progress);
-    if (progress->mode != SL_PROGRESS_NONE && summary->n_ranks > 1) {
-        print_waits(progress->stream, &summary->waits);
+    const struct sl_score *best = &summary->best.score[summary->best.best_by];
+    print_score(best, best->valid, valid, sizeof valid);
+    print_score(best, best->test, test, sizeof test);
+    fprintf(stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch, valid + strspn(valid, " "),
+            test + strspn(test, " "), summary->seconds);
+    fprintf(stream, "%-*s  valid      test\n", SL_LINE_INDENT, "score");
+    for (uint32_t i = 0; i < summary->best.n; i++) {
+        const struct sl_score *score = &summary->best.score[i];
+        print_score(score, score->valid, valid, sizeof valid);
+        print_score(score, score->test, test, sizeof test);
+        fprintf(stream, "%-*s%7s   %7s\n", SL_LINE_INDENT, score->name, valid, test);
     }
-    if (progress->mode == SL_PROGRESS_NONE || !summary->evaluated) {
+}
+
+static void print_costs(FILE *stream, const struct sl_metrics_summary *summary)
+{
+    const char *of_rank = "";
+    if (summary->n_ranks > 1) {
+        of_rank = " in a rank";
+    }
+    if (summary->epochs > 0) {
+        sl_print_line(stream, "time", "%.6g %s, %.3f s each", summary->epochs,
+                      sl_noun((uint64_t)ceil(summary->epochs), "epoch", "epochs"), summary->seconds / summary->epochs);
+    }
+    if (summary->peak_rss_bytes > 0) {
+        sl_print_line(stream, "memory", "%.2f GB at most%s", (double)summary->peak_rss_bytes / 1e9, of_rank);
+    }
+}
+
+void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary)
+{
+    sl_progress_clear(progress);
+    if (progress->mode == SL_PROGRESS_NONE) {
         return;
     }
-    const struct sl_score *score = &summary->best.score[summary->best.best_by];
-    print_score(score, score->valid, valid, sizeof valid);
-    print_score(score, score->test, test, sizeof test);
-    fprintf(progress->stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch,
-            valid + strspn(valid, " "), test + strspn(test, " "), summary->seconds);
+    if (summary->n_ranks > 1) {
+        print_waits(progress->stream, &summary->waits);
+    }
+    if (summary->evaluated) {
+        print_best(progress->stream, summary);
+    }
+    print_costs(progress->stream, summary);
     fflush(progress->stream);
 }

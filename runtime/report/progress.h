@@ -46,12 +46,22 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
 void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t step, double loss);
 
 /* Report the end of an epoch: replace the bar by the line "epoch  3/10 loss 1.2345 valid 67.12 % test 66.01 % time
- * 1.234 s eval 0.123 s", of at most 80 columns up to 9999 epochs. "-" stands for a missing score. */
+ * 1.234 s eval 0.123 s *", of at most 80 columns up to 9999 epochs. "-" stands for a missing score. A star marks the
+ * best epoch so far. */
 void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *epoch);
 
-/* Report the end of the run: "best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s". With several ranks, before
- * it, the time of messages (tasks/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123 s for
- * them". */
+/* Report the end of the run:
+ *
+ *     best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s
+ *     score       valid      test
+ *     acc       67.12 %   66.01 %
+ *     f1        60.00 %   59.12 %
+ *     time      10 epochs, 1.235 s each
+ *     memory    0.12 GB at most
+ *
+ * The scores are of the best epoch. A run without evaluation has the last two lines alone. With several ranks, before
+ * the lines, the time of messages (tasks/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123 s
+ * for them". */
 void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary);
 
 /* Remove the bar, before other output on the terminal. */

@@ -33,15 +33,6 @@ static enum sl_dtype stored_dtype(const struct sl_features *from, enum sl_dtype 
     return narrow && is_narrow ? dtype : row_dtype;
 }
 
-static void put(enum sl_dtype dtype, void *row, uint32_t column, float value)
-{
-    if (dtype == SL_DTYPE_BF16) {
-        ((sl_bf16 *)row)[column] = sl_bf16_of(value);
-    } else {
-        ((sl_real *)row)[column] = value;
-    }
-}
-
 static void copy_dense_row(const struct sl_column *from, uint32_t id, enum sl_dtype dtype, void *to)
 {
     const void *row = sl_column_row(from, id);
@@ -66,7 +57,7 @@ static void copy_rows(void *context, uint64_t begin, uint64_t end)
             continue;
         }
         for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
-            put(copy->to->dtype, row, from->columns[e], from->values[e]);
+            sl_entry_set(copy->to->dtype, row, from->columns[e], from->values[e]);
         }
     }
 }

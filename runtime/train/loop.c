@@ -5,6 +5,7 @@
 #include "runtime/train/loop.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "config.h"
 #include "runtime/full/evaluate.h"
@@ -12,11 +13,13 @@
 #include "runtime/machine/watchdog.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/ranks.h"
+#include "runtime/train/schedules.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
 #include "support/lines.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/ranks.h"
 
 /* ---- reports ---- */
@@ -52,7 +55,8 @@ static enum sl_status report_config(struct sl_session *t)
 static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t i, double loss)
 {
     struct sl_reports *r = &t->reports;
-    struct sl_step_news news = {epoch, (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i, loss};
+    struct sl_step_news news = {
+        .size = sizeof news, .epoch = epoch, .step = (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i, .loss = loss};
     enum sl_status st = SL_OK;
     if (t->settings->metrics_steps) {
         SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
@@ -68,7 +72,8 @@ done:
 static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics_epoch *epoch)
 {
     struct sl_reports *r = &t->reports;
-    struct sl_epoch_news news = {.epoch = epoch->epoch,
+    struct sl_epoch_news news = {.size = sizeof news,
+                                 .epoch = epoch->epoch,
                                  .loss = epoch->train_loss,
                                  .seconds = epoch->seconds,
                                  .evaluated = epoch->evaluated,
@@ -218,6 +223,7 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     bool first = t->best == NULL;
     bool blind = first || isnan(t->state.best.score[out->scores.best_by].valid);
     if (blind || sl_scores_better(&out->scores, &t->state.best)) {
+        out->best = true;
         t->state.best = out->scores;
         t->state.best_epoch = epoch;
         t->state.n_worse = 0;
@@ -255,7 +261,7 @@ struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t step
 
 static bool asked_to_stop(struct sl_session *t)
 {
-    return sl_signals_seen() != 0 || atomic_load(&t->stop);
+    return sl_signals_seen() != 0 || atomic_load(&t->stop) || t->reports.metrics.refused;
 }
 
 /* Submit the next step. */
@@ -295,7 +301,7 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
 /* Whether ranks agree to stop only when an epoch ends, because their steps have no common operation. */
 static bool agrees_late(const struct sl_session *t)
 {
-    return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
+    return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && sl_schedule_of(t->settings)->agrees_late);
 }
 
 /* Agree to stop if any rank was asked to. */
@@ -409,6 +415,7 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best = t->state.best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
                                          .seconds = t->state.seconds + t->state.epoch_seconds,
+                                         .epochs = (double)t->state.step / t->plan.n_per_epoch,
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
     enum sl_status st;
@@ -430,10 +437,20 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     bool goes_on = s->resume != SL_RESUME_NO;
     enum sl_status st;
     bool first = sl_rank() == 0;
-    *r = (struct sl_reports){.to = report != NULL ? *report : (struct sl_report){0}};
+    *r = (struct sl_reports){0};
+    if (report != NULL && report->size == 0) {
+        return sl_fail(SL_EINVAL, "sl_session_train: found a report of size 0, expected sizeof(struct sl_report)");
+    }
+    if (report != NULL) {
+        memcpy(&r->to, report, sl_min_u64(report->size, sizeof r->to));
+    }
     r->to.stream = first ? r->to.stream : NULL;
     r->talks = r->to.stream != NULL && !s->quiet && !s->json;
     SL_TRY(st, sl_metrics_open(first ? s->metrics : NULL, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
+    if (first) {
+        r->metrics.line = r->to.line;
+        r->metrics.context = r->to.context;
+    }
     if (goes_on) {
         SL_TRY(st, sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step), done);
     }

@@ -1,311 +1,371 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums of array sizes. tests/test_memory_peak.c compares with measured runs. */
+ * Sums of array sizes, and walks over rows. tests/test_memory_peak.c compares with measured runs. */
 #include "runtime/train/memory_need.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "codelets/sources.h"
 #include "partition/partition.h"
 #include "runtime/full/full.h"
-#include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/rows.h"
+#include "runtime/model/walk.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/sync/replicas.h"
-#include "runtime/train/row_need.h"
+#include "runtime/train/schedules.h"
 #include "support/minmax.h"
 #include "support/real.h"
 #include "tasks/ranks.h"
-#include "tasks/rows.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of a handle */
-/* Margin over a minibatch's rows: the set of live rows differs from moment to moment. */
-#define SPARE_SHARE 0.15
-/* The same with --recompute: most kept rows are boundary rows. */
-#define AGAIN_SHARE 0.08
+#define TASK_BYTES 5000   /* StarPU's records of a task, its handles and its arguments */
+#define CLASS_SHARE 1.125 /* sizes are rounded up by at most an eighth */
+#define UNEVEN 1.05       /* a PE's rows relative to the average of its group: the balance of parts */
+#define CHUNKS_AT_WORK 2  /* of a worker: the current one and the next */
+/* Margins over the rows of a walk: tasks of several layers are in progress at a time. */
+#define STEP_SPARE 0.10
+#define KEPT_SPARE 0.3 /* a handle that needs more memory takes a new block */
+#define PIPE_SPARE 0.03
+#define EVALUATION_SPARE 0.15
 /* Rows gathered for the third step in flight, and for later ones, lie in blocks meant for larger rows. */
-#define STEP_SHARE 0.6
-/* Sizes are rounded up by at most an eighth. */
-#define CLASS_SHARE 1.125
+#define MIXED_SHARE 0.6
+/* Fraction of a step's input rows still alive while the next step in the same slot gathers. Counted for one PE per
+ * worker, because a worker gathers for one PE at a time. */
+#define LATE 0.5
 
-/* The shapes of the model's layers. If a layer adds features to its output (--residual), sparse features become
- * dense. */
-static struct sl_model outline_model(const struct sl_settings *s, const struct sl_dataset *dataset, bool *sparse_out)
+/* `number` if the condition is true, else 0. */
+static double if_so(bool condition, double number)
 {
+    return condition ? number : 0;
+}
+
+/* Bytes of an edge in the loaded graph and in the parts. */
+static double edge_bytes(const struct sl_graph *graph)
+{
+    return sizeof(sl_vertex) + if_so(sl_graph_weights(graph) != NULL, sizeof(float));
+}
+
+/* The inputs of all terms. */
+struct basis {
+    const struct sl_settings *settings;
+    const struct sl_memory_run *run;
     struct sl_model model;
-    *sparse_out = dataset->features.dense.data == NULL;
-    sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), *sparse_out, &model);
-    if (*sparse_out && model.layer[0].residual) {
-        *sparse_out = false;
-        sl_model_shape(s, dataset->features.n_columns, sl_targets_outputs(&dataset->targets), false, &model);
-    }
-    return model;
-}
+    bool sparse, pipe;
+    size_t stored;      /* bytes of a number in rows of --precision */
+    double n, n_edges;  /* vertices and edges of the graph */
+    double edge;        /* edge_bytes */
+    double n_per_epoch; /* steps */
+};
 
-/* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
-static double further_targets(const struct sl_dataset *dataset)
+/* If a layer adds features to its output (--residual), sparse features become dense. */
+static struct basis find_basis(const struct sl_settings *s, const struct sl_dataset *dataset,
+                               const struct sl_memory_run *run)
 {
-    double columns = fmax(0, (double)dataset->targets.width - 1);
-    return 2 * columns * SL_TARGET_BYTES * (double)dataset->graph.n_vertices;
+    struct basis b = {.settings = s,
+                      .run = run,
+                      .sparse = dataset->features.dense.data == NULL,
+                      .pipe = sl_schedule_of(s)->whole_graph,
+                      .stored = sl_dtype_size(sl_settings_row_dtype(s)),
+                      .n = dataset->graph.n_vertices,
+                      .n_edges = (double)dataset->graph.n_edges,
+                      .edge = edge_bytes(&dataset->graph),
+                      .n_per_epoch = ceil(dataset->train.n / ((double)s->batch_size * s->pes))};
+    uint32_t n_outputs = sl_targets_outputs(&dataset->targets);
+    sl_model_shape(s, dataset->features.n_columns, n_outputs, b.sparse, &b.model);
+    if (b.sparse && b.model.layer[0].residual) {
+        b.sparse = false;
+        sl_model_shape(s, dataset->features.n_columns, n_outputs, false, &b.model);
+    }
+    return b;
 }
 
-/* Bytes of all parameters. Each is a block of at least `smallest` bytes. */
-static double parameter_bytes(const struct sl_model *model, double smallest)
+/* ---- walks ---- */
+
+static uint32_t whole(double n)
+{
+    return (uint32_t)fmin(ceil(n), UINT32_MAX);
+}
+
+/* The same split at every level. */
+static void split_levels(struct sl_split split, struct sl_walk *walk)
+{
+    for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
+        walk->split[level] = split;
+    }
+}
+
+static struct sl_walk walk_step(const struct basis *b)
+{
+    const struct sl_settings *s = b->settings;
+    const struct sl_layer *first = &b->model.layer[0];
+    bool cached = s->feature_cache != 0 && s->feature_cache != SL_FEATURE_CACHE_AUTO;
+    double late = LATE * fmin(1, (double)b->run->n_workers / s->pes);
+    struct sl_walk walk = {.model = &b->model,
+                           .stored = b->stored,
+                           .training = true,
+                           .n_pes = s->pes,
+                           .in_hand = b->run->n_workers,
+                           .kept = SL_KEPT_BYTES,
+                           .ring = s->depth,
+                           .feature_bytes = if_so(!b->sparse, first->n_in * (double)b->stored),
+                           .gathered = first->training.in_place && !cached ? first->level : first->from,
+                           .ahead = fmin(s->depth + late, b->n_per_epoch),
+                           .n_slots = 1,
+                           .n_back = 1};
+    for (uint32_t level = 0; level <= first->from; level++) {
+        double rows = b->run->reach.vertices[level] / s->group_size;
+        double most = (s->group_size > 1 ? UNEVEN : 1) * rows;
+        struct sl_split fewer = sl_split_rows(whole(rows / UNEVEN), s->chunks, SL_MIN_CHUNK_SHIFT);
+        walk.split[level] = sl_split_rows(whole(most), s->chunks, SL_MIN_CHUNK_SHIFT);
+        if (fewer.shift != walk.split[level].shift && level > 0) {
+            walk.fewer[level] = fewer;
+        }
+    }
+    return walk;
+}
+
+/* A slot starts its backward pass while the slots before it, and a chunk of each worker, have unfinished tasks
+ * (sl_pipe_tasks). */
+static struct sl_walk walk_pipe(const struct basis *b)
+{
+    const struct sl_settings *s = b->settings;
+    const uint32_t n_layers = b->model.n_layers;
+    double n_slots = (double)s->pes / s->ways;
+    double n_segments = s->stages * ceil(ceil((double)n_layers / s->stages) / ceil(sqrt(n_layers)));
+    bool packs = s->recompute && n_slots > 1;
+    bool bf16 = b->stored == sizeof(sl_bf16);
+    struct sl_walk walk = {.model = &b->model,
+                           .stored = b->stored,
+                           .training = true,
+                           .n_pes = s->pes,
+                           .in_hand = b->run->n_workers,
+                           .kept = if_so(sl_pipe_keeps(s, n_layers, b->n), SL_KEPT_BYTES),
+                           .ring = 1,
+                           .n_slots = n_slots,
+                           .n_back = 2,
+                           .segment = s->recompute ? (uint32_t)ceil(n_layers / n_segments) : 0,
+                           .in_place = n_slots > 1 && !packs,
+                           .n_packed = if_so(packs, b->run->boundary * (s->epochs >= s->history_every ? 2 : 1)),
+                           .rounds = bf16,
+                           .near = packs || bf16};
+    split_levels(sl_split_rows(whole(b->n / s->pes), 1, 0), &walk);
+    return walk;
+}
+
+/* An evaluation by CPUs or GPUs. in_hand: chunks in progress. */
+static struct sl_walk walk_evaluation(const struct basis *b, uint32_t shift, double in_hand)
+{
+    const uint32_t n_parts = b->settings->group_size;
+    struct sl_walk walk = {
+        .model = &b->model, .stored = b->stored, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1, .n_back = 1};
+    split_levels(sl_split_rows(whole(b->n / n_parts), SL_MAX_FULL_CHUNKS / n_parts, shift), &walk);
+    return walk;
+}
+
+/* ---- terms ---- */
+
+/* Bytes of all parameters or, if `partial`, of one partial gradient of each. A partial gradient is a block of the pool.
+ * The gradient of a derived parameter replaces those that are computed from it. */
+static double parameter_bytes(const struct sl_model *model, bool partial)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
-            if (one > 0) {
-                bytes += fmax(one, smallest);
+            bool added = k < SL_MAX_OWN_PARAMETERS && model->layer[i].kind->parameter[k].by_derived;
+            if (one > 0 && !(partial && added)) {
+                bytes += fmax(one, if_so(partial, SL_POOL_SMALLEST_BYTES));
             }
         }
     }
     return bytes;
 }
 
-static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
+/* Weights and Adam's state (4), best weights, and a copy for a file. Several replicas each have state and a copy for
+ * gossip (5), and copies while a checkpoint is written (3). */
+static double model_bytes(const struct basis *b)
 {
-    double n_replicas = sl_plan_replicas(s);
-    double copies = 4 + 2; /* weights and Adam's state (4), best weights, copy for a file */
-    double written = sl_if_so(s->checkpoint != NULL, 3); /* copies of a replica while a checkpoint is written */
-    if (n_replicas > 1) {
-        copies += n_replicas * (5 + written); /* state, and a copy for gossip */
-    }
-    return copies * parameter_bytes(model, 0);
+    double n_replicas = sl_plan_replicas(b->settings);
+    double each = 5 + if_so(b->settings->checkpoint != NULL, 3);
+    return (6 + if_so(n_replicas > 1, n_replicas * each)) * parameter_bytes(&b->model, false);
 }
 
 /* Partial sums of every PE's chunks, or of the pieces of the full graph: gradients, losses, and batch norm's moments
  * and sums (doubles). For batch norm also statistics and sums (doubles) per group and layer. */
-static double partial_bytes(const struct sl_settings *s, const struct sl_model *model, double n_vertices)
+static double partial_bytes(const struct basis *b)
 {
+    const struct sl_settings *s = b->settings;
     double groups = (double)s->pes / s->group_size;
-    double sums = 3 * SL_POOL_SMALLEST_BYTES + 6.0 * s->hidden * sizeof(double);
+    double sums = b->pipe ? SL_POOL_SMALLEST_BYTES : 3 * SL_POOL_SMALLEST_BYTES + 6.0 * s->hidden * sizeof(double);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
-    double pieces =
-        s->schedule == SL_SCHEDULE_PIPE ? sl_partition_pieces(method, (uint32_t)n_vertices, s->group_size) : 0;
+    double pieces = if_so(b->pipe, sl_partition_pieces(method, (uint32_t)b->n, s->group_size));
     double n = fmax((double)s->pes * s->chunks, pieces);
-    double chunks = n * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
+    double chunks = n * (parameter_bytes(&b->model, true) + sums);
     double kept = 2 * SL_POOL_SMALLEST_BYTES + 2.0 * s->hidden * (sizeof(sl_real) + sizeof(double));
-    kept *= s->norm == SL_NORM_BATCH ? groups * model->n_layers : 0;
-    return CLASS_SHARE * (chunks + kept);
-}
-
-/* Requested rows between the PEs of a group in a hop. Crossing edges with the same source request one row.
- * With METIS at most half of the edges cross, except in graphs without community structure. */
-static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, const struct sl_layer *layer)
-{
-    double of_others = 1 - 1.0 / s->group_size;
-    double crossing = b->edges[layer->level] * (s->partition == SL_PARTITION_METIS ? fmin(of_others, 0.5) : of_others);
-    double there = b->vertices[layer->from] * of_others; /* on other PEs, per PE */
-    return there > 0 ? s->group_size * there * -expm1(-crossing / (s->group_size * there)) : 0;
+    return CLASS_SHARE * (chunks + if_so(s->norm == SL_NORM_BATCH, kept * groups * b->model.n_layers));
 }
 
 /* Buffers for exchanging rows and row gradients. Each ring slot keeps one matrix per hop and pair of PEs, with a
  * quarter to spare. A matrix above SL_KEPT_BYTES is released with its layer instead. With more PEs than workers, some
  * PEs reach the next layer early, so two layers overlap. Teams (sl_steps_team) keep all matrices, also from a team to
  * itself. */
-static double exchange_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_memory_run *run)
+static double exchange_bytes(const struct basis *b)
 {
-    const struct sl_reach *b = &run->reach;
-    double peers = s->group_size - 1;
+    const struct sl_settings *s = b->settings;
+    const struct sl_reach *reach = &b->run->reach;
+    double of_others = 1 - 1.0 / s->group_size;
     double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles per matrix (struct sl_slot_pe) */
-    double teams = ceil((double)s->group_size / run->team);
-    double handles = run->team > 1 ? teams * teams : s->group_size * peers;
+    double teams = ceil((double)s->group_size / b->run->team);
+    double handles = b->run->team > 1 ? teams * teams : s->group_size * (s->group_size - 1.0);
     double kept = 0;
     double passing = 0;
     double before = 0; /* bytes of the previous layer, if its matrices are released, too */
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        const struct sl_layer *layer = &model->layer[i];
+    for (uint32_t i = 0; i < b->model.n_layers; i++) {
+        const struct sl_layer *layer = &b->model.layer[i];
         bool back = i > 0 || layer->training.project_first; /* the first layer needs no gradients of features */
-        double rows = sl_layer_aggregates(layer) ? asked_rows(s, b, layer) : 0;
-        double bytes = rows * layer->training.travels * (double)sl_dtype_size(sl_settings_row_dtype(s));
-        bool goes = run->team == 1 && bytes > handles * SL_KEPT_BYTES;
-        double least = handles * SL_POOL_SMALLEST_BYTES;
-        if (goes) {
-            passing = fmax(passing, bytes + (s->pes > run->n_workers ? before : 0));
+        if (!sl_layer_aggregates(layer)) {
+            continue;
         }
-        before = sl_if_so(goes, bytes);
-        if (sl_layer_aggregates(layer) && !goes) {
-            kept += (back ? 2 : 1) * fmax(1.25 * bytes, least);
-        }
-        if (sl_layer_aggregates(layer)) {
-            kept += kinds * handles * HANDLE_BYTES;
-        }
+        /* Crossing edges with the same source request one row. */
+        double there = fmax(1, reach->vertices[layer->from] * of_others); /* source rows on other PEs, per PE */
+        double crossing = reach->edges[layer->level] * of_others;
+        double asked = s->group_size * there * -expm1(-crossing / (s->group_size * there));
+        double bytes = asked * layer->training.travels * (double)b->stored;
+        bool goes = b->run->team == 1 && bytes > handles * SL_KEPT_BYTES;
+        double most = fmax(1.25 * bytes, handles * SL_POOL_SMALLEST_BYTES);
+        passing = fmax(passing, if_so(goes, bytes) + if_so(goes && s->pes > b->run->n_workers, before));
+        kept += if_so(!goes, (back ? 2 : 1) * most) + kinds * handles * HANDLE_BYTES;
+        before = if_so(goes, bytes);
     }
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
-static double sample_bytes(const struct sl_settings *s, const struct sl_reach *b, double n)
+/* Blocks of all ring slots: ids, edges, and positions in the frontier (4 per vertex). */
+static double sample_bytes(const struct basis *b)
 {
-    double groups = (double)s->pes / s->group_size;
-    double ids = b->vertices[0] * 16;
+    const struct sl_settings *s = b->settings;
+    double ids = b->run->reach.vertices[0] * 16;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
-        ids += b->vertices[hop + 1] * 16 + b->edges[hop] * 8;
+        ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * (4 + b->edge);
     }
-    return groups * s->depth * (ids + 4 * n) + s->depth * (double)s->pes * n * 0.2; /* 4 n: positions in the frontier */
+    return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2);
 }
 
-/* Bytes of blocks and their handles. */
-static double rows_bytes(const struct sl_blocks *blocks)
+/* Tables of full-graph training, in place of a minibatch's blocks: out-neighbours, tables of chunks, waiting tasks.
+ * With packed rows, vertices without a neighbour in other chunks have lists of their own. */
+static double pipe_tables(const struct basis *b)
 {
-    double n = 0;
-    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
-        n += blocks->n[c];
+    const struct sl_settings *s = b->settings;
+    double tasks = sl_pipe_tasks(s->layers, s->ways, b->run->n_workers);
+    double inner = if_so(s->recompute && s->pes > s->ways, 1 - b->run->boundary);
+    return (8 + b->edge + 4 * inner) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + (double)s->pes * s->pes +
+           TASK_BYTES * tasks;
+}
+
+#define FACTOR_BYTES 4 /* a rounded or widened factor; a product before rounding */
+
+/* Buffers of bf16 products, for the largest chunk of training or evaluation. GPU workers use GPU memory reserved for
+ * launchers (runtime/machine/gpus.h). */
+static double factor_bytes(const struct basis *b, const struct sl_walk *training)
+{
+    const struct sl_settings *s = b->settings;
+    const uint32_t n_workers = b->run->n_workers;
+    double n_rounding = s->gpus <= n_workers ? n_workers - s->gpus : n_workers;
+    double most = 0;
+    for (uint32_t i = 0; i < b->model.n_layers; i++) {
+        const struct sl_layer *layer = &b->model.layer[i];
+        const struct sl_split *split = &training->split[layer->training.project_first ? layer->from : layer->level];
+        double rows = fmax(exp2(SL_EVALUATE_SHIFT), split->n_chunks > 1 ? exp2(split->shift) : split->n_rows);
+        most = fmax(most, rows * (if_so(i > 0 || !b->sparse, layer->n_in) + layer->n_out));
     }
-    return sl_blocks_bytes(blocks) + n * HANDLE_BYTES;
+    return if_so(s->precision == SL_PRECISION_BF16, n_rounding * most * FACTOR_BYTES);
 }
 
-#define FACTOR_BYTES 8 /* a rounded or widened factor, and a product before rounding */
-
-/* Buffers of one worker's bf16 products, for the largest chunk of training or evaluation. */
-static double factor_bytes(const struct sl_row_basis *basis)
+/* Bytes of a number of all rows that travel in training, of all layers. */
+static double travelling_bytes(const struct basis *b)
 {
-    const struct sl_settings *s = basis->settings;
-    double most = exp2(SL_EVALUATE_SHIFT);
-    uint32_t widest = 0;
-    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
-        const struct sl_layer *layer = &basis->model->layer[i];
-        double rows = ceil(basis->reach->vertices[layer->from] / s->group_size);
-        struct sl_split split = sl_split_rows((uint32_t)fmin(rows, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
-        most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
-        bool rounded = i > 0 || !basis->sparse; /* sparse rows are not rounded */
-        if (rounded) {
-            widest = fmax(layer->n_in, widest);
-        }
-        widest = fmax(layer->n_out, widest);
+    double columns = 0;
+    for (uint32_t i = 0; i < b->model.n_layers; i++) {
+        columns += if_so(sl_layer_aggregates(&b->model.layer[i]), b->model.layer[i].training.travels);
     }
-    return sl_if_so(s->precision == SL_PRECISION_BF16, most * widest * FACTOR_BYTES);
+    return columns * (double)b->stored;
 }
 
-/* Workers with such buffers in main memory. GPU workers use GPU memory reserved for launchers
- * (runtime/machine/gpus.h). */
-static uint32_t n_rounding(const struct sl_settings *s, uint32_t n_workers)
+#define EVALUATION_TASKS 4 /* of a chunk and layer: two products, or a product and a start value; sum; activation */
+#define BUFFER_BYTES 200   /* of a task's records, per buffer: a sum reads chunks of all parts */
+
+/* Rows of training and of an evaluation. An evaluation uses the free blocks of training. */
+static void term_rows(const struct basis *b, const struct sl_walk *training, struct sl_memory_terms *terms)
 {
-    return s->gpus <= n_workers ? n_workers - s->gpus : n_workers;
-}
-
-static double steps_per_epoch(const struct sl_settings *s, const struct sl_dataset *dataset)
-{
-    return ceil(dataset->train.n / ((double)s->batch_size * s->pes));
-}
-
-/* Bytes of the features. element: bytes of a dense entry. */
-static double feature_bytes(const struct sl_features *f, double n, bool sparse, size_t element)
-{
-    return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * (double)element;
-}
-
-/* ---- the full graph ---- */
-
-#define TASK_BYTES 5000 /* StarPU's records of a task, its handles and its arguments */
-
-/* Tables of full-graph training, in place of a minibatch's blocks: out-neighbours, tables of chunks, waiting
- * tasks. */
-static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *dataset,
-                          const struct sl_memory_run *run)
-{
-    double n_chunks = s->pes;
-    double tasks = sl_pipe_tasks(s->layers, s->ways, run->n_workers);
-    double inner = s->recompute && s->pes > s->ways ? 1 - run->boundary
-                                                    : 0; /* vertices with no neighbour in other chunks: own lists */
-    return (12 + 4 * inner) * (double)dataset->graph.n_edges +
-           (16 + (inner > 0 ? 8 : 0)) * (double)dataset->graph.n_vertices + n_chunks * n_chunks + TASK_BYTES * tasks;
-}
-
-/* ---- the whole run ---- */
-
-/* Tasks per chunk and layer: two products, or a product and a sum's start value; the sum; the activation. */
-#define EVALUATION_TASKS 4
-#define BUFFER_BYTES 200 /* of a task's records, per buffer: a sum reads chunks of all parts */
-
-static double record_bytes(const struct sl_row_basis *basis)
-{
-    double n = sl_row_need_chunks(basis);
-    double bytes = 0;
-    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
-        bool sums = sl_layer_aggregates(&basis->model->layer[i]);
-        bytes += n * (EVALUATION_TASKS * TASK_BYTES + (sums ? n * BUFFER_BYTES : 0));
-    }
-    return bytes;
-}
-
-/* Full-graph epochs are all alike and need no margin. */
-static double spare_share(const struct sl_settings *s)
-{
-    if (s->schedule != SL_SCHEDULE_PIPE) {
-        return SPARE_SHARE;
-    }
-    return sl_if_so(s->recompute, AGAIN_SHARE);
-}
-
-/* Rows of training and of an evaluation. An evaluation reuses free blocks of training. */
-static void term_rows(const struct sl_row_basis *basis, struct sl_memory_terms *terms)
-{
+    const struct sl_settings *s = b->settings;
+    struct sl_walk evaluation = walk_evaluation(b, SL_EVALUATE_SHIFT, CHUNKS_AT_WORK * (double)b->run->n_workers);
+    double n_chunks = evaluation.n_pes * evaluation.split[0].n_chunks;
     struct sl_blocks kept = {{0}};
-    struct sl_blocks passing;
-    struct sl_blocks evaluation;
-    if (basis->settings->schedule == SL_SCHEDULE_PIPE) {
-        sl_row_need_pipe(basis, &passing);
-    } else {
-        sl_row_need_step(basis, &kept, &passing);
+    struct sl_blocks pool = {{0}};
+    struct sl_blocks alone = {{0}};
+    double in_flight = fmin(s->depth, b->n_per_epoch + 1); /* one step of the next epoch is sampled ahead */
+    sl_walk_kept(training, &kept);
+    if (b->pipe && s->stages > 1 && s->n_stages_cut == 0) {
+        sl_walk_whole(training, &pool); /* sl_pipe_time */
     }
-    sl_row_need_evaluation(basis, &evaluation);
-    bool pipe = basis->settings->schedule == SL_SCHEDULE_PIPE;
-    double spare = spare_share(basis->settings) * rows_bytes(&passing);
-    double in_flight =
-        fmin(basis->settings->depth, basis->n_per_epoch + 1); /* one step of the next epoch is sampled ahead */
-    double mixed = pipe ? 0 : STEP_SHARE * fmax(0, in_flight - 2) * rows_bytes(&passing);
-    terms->rows = (uint64_t)(rows_bytes(&kept) + rows_bytes(&passing) + spare + mixed);
-    terms->evaluation = (uint64_t)((1 + SPARE_SHARE) * rows_bytes(&evaluation));
-    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing, sl_row_need_near(basis)) - spare);
-    terms->history = (uint64_t)sl_row_need_history(basis);
-    terms->records = (uint64_t)record_bytes(basis);
+    sl_walk(training, &pool);
+    double passing = sl_blocks_bytes(&pool);
+    double spare = (b->pipe ? PIPE_SPARE : STEP_SPARE + MIXED_SHARE * fmax(0, in_flight - 2)) * passing;
+    terms->rows = (uint64_t)((b->pipe ? 1 : 1 + KEPT_SPARE) * sl_blocks_bytes(&kept) + passing + spare);
+    evaluation.near = training->near;
+    sl_walk(&evaluation, &alone);
+    terms->evaluation = (uint64_t)((1 + EVALUATION_SPARE) * sl_blocks_bytes(&alone));
+    sl_walk(&evaluation, &pool);
+    terms->beside = (uint64_t)fmax(0, sl_blocks_bytes(&pool) - passing);
+    bool history = b->pipe && s->pes > s->ways && s->epochs >= s->history_every;
+    terms->history = (uint64_t)if_so(history, (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b));
+    terms->records =
+        (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
-/* Bytes of a PE's feature cache per row, besides the row. */
-#define HOT_ROW_BYTES 16
+#define HOT_ROW_BYTES 16 /* of a PE's feature cache per row, besides the row */
 
-/* The feature caches of all PEs. */
-static double feature_caches(const struct sl_settings *s, double n, uint32_t n_columns)
+/* The feature caches of all PEs. auto: a cache is in GPU memory only. */
+static double feature_caches(const struct basis *b)
 {
-    double rows =
-        s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* auto: a cache is in GPU memory only */
-    return fmin(rows, n) * s->pes * ((double)sl_dtype_size(sl_settings_row_dtype(s)) * n_columns + HOT_ROW_BYTES);
+    uint32_t cache = b->settings->feature_cache;
+    double row = (double)b->stored * b->model.layer[0].n_in + HOT_ROW_BYTES;
+    return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, fmin(cache, b->n) * b->settings->pes * row);
+}
+
+/* The features. element: bytes of a dense entry. */
+static double feature_bytes(const struct basis *b, const struct sl_features *f, bool sparse, size_t element)
+{
+    return sparse ? 8 * ((double)f->offsets[f->n_rows] + b->n) : b->n * f->n_columns * (double)element;
 }
 
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset,
                                        const struct sl_memory_run *run)
 {
     const struct sl_features *f = &dataset->features;
-    bool pipe = s->schedule == SL_SCHEDULE_PIPE;
-    bool sparse;
-    struct sl_model model = outline_model(s, dataset, &sparse);
-    double n = dataset->graph.n_vertices;
-    struct sl_row_basis basis = {.settings = s,
-                                 .model = &model,
-                                 .reach = &run->reach,
-                                 .n_vertices = n,
-                                 .n_workers = run->n_workers,
-                                 .n_per_epoch = steps_per_epoch(s, dataset),
-                                 .boundary = run->boundary,
-                                 .sparse = sparse};
-    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n + further_targets(dataset);
-    double weights = sl_if_so(sl_model_reads_factors(s), 2 * n * sizeof(sl_real));
-    size_t row = sl_dtype_size(sl_settings_row_dtype(s));
+    const struct basis b = find_basis(s, dataset, run);
+    const struct sl_walk training = b.pipe ? walk_pipe(&b) : walk_step(&b);
+    /* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
+    double further = 2 * fmax(0, (double)dataset->targets.width - 1) * SL_TARGET_BYTES;
+    double graph = b.edge * b.n_edges + (38 + further) * b.n;
+    double factors = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
+    size_t loaded = sl_dtype_size(f->dense.dtype);
+    bool narrow = !b.pipe && f->dense.dtype != SL_DTYPE_F32 && loaded < b.stored; /* runtime/store/feature_source.h */
+    size_t stored = narrow ? loaded : b.stored;
     struct sl_memory_terms terms = {
-        .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense.data == NULL, sl_dtype_size(f->dense.dtype))),
-        .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights +
-                           (sparse ? 0 : feature_caches(s, n, f->n_columns))),
-        .model = (uint64_t)model_bytes(s, &model),
-        .partials = (uint64_t)partial_bytes(s, &model, n),
-        .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &model, run),
-        .samples = (uint64_t)(pipe ? pipe_tables(s, dataset, run) : sample_bytes(s, &run->reach, n))};
-    terms.factors = (uint64_t)(n_rounding(s, run->n_workers) * factor_bytes(&basis));
-    term_rows(&basis, &terms);
+        .loaded = (uint64_t)(graph + feature_bytes(&b, f, f->dense.data == NULL, loaded)),
+        .data = (uint64_t)(graph + feature_bytes(&b, f, b.sparse, stored) + feature_caches(&b) + factors),
+        .model = (uint64_t)model_bytes(&b),
+        .partials = (uint64_t)partial_bytes(&b),
+        .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
+        .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
+        .factors = (uint64_t)factor_bytes(&b, &training)};
+    term_rows(&b, &training, &terms);
     return terms;
 }
 
@@ -338,87 +398,38 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 
 /* A rank's fractions of the whole run. */
 struct rank_shares {
-    double pes;                     /* PEs */
-    double steps;                   /* rows and edges of the steps of its PEs */
-    double vertices, edges, values; /* of own parts; values: entries of sparse features */
-    double scored;                  /* evaluated vertices */
+    double pes;             /* PEs */
+    double steps;           /* rows and edges of the steps of its PEs */
+    double vertices, edges; /* of own parts */
+    double scored;          /* evaluated vertices */
 };
 
-/* Entries of the sparse features of part q. */
-static double part_values(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q)
-{
-    const uint64_t *offsets = dataset->features.offsets;
-    double n = 0;
-    if (offsets == NULL) {
-        return 0;
-    }
-    for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
-        n += (double)(offsets[partition->dataset_ids[v] + 1] - offsets[partition->dataset_ids[v]]);
-    }
-    return n;
-}
-
-static double part_vertices(const struct sl_partition *partition, uint32_t q)
-{
-    return (double)(partition->first[q + 1] - partition->first[q]);
-}
-
-static double part_edges(const struct sl_partition *partition, uint32_t q)
-{
-    const uint64_t *offsets = partition->graph.offsets;
-    return (double)(offsets[partition->first[q + 1]] - offsets[partition->first[q]]);
-}
-
-/* Fractions before parts are made. */
-static struct rank_shares guess_shares(const struct sl_plan *plan)
-{
-    double part = PART_SHARE / plan->n_parts;
-    double pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes;
-    struct rank_shares s = {.pes = pes, .steps = pes};
-    for (uint32_t q = 0; q < plan->n_parts; q++) {
-        if (sl_plan_holds(plan, q)) {
-            s.vertices += part;
-        }
-        if (sl_plan_scorer(plan, q) == plan->rank) {
-            s.scored += part;
-        }
-    }
-    s.edges = s.values = s.vertices;
-    return s;
-}
-
-static struct rank_shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
+/* Before parts are made, a part is a quarter larger than the average. */
+static struct rank_shares find_shares(const struct basis *b, const struct sl_plan *plan,
                                       const struct sl_partition *partition)
 {
-    double n = fmax(1, dataset->graph.n_vertices);
-    double n_edges = fmax(1, (double)dataset->graph.n_edges);
-    double n_values =
-        dataset->features.offsets != NULL ? fmax(1, (double)dataset->features.offsets[dataset->features.n_rows]) : 1;
     struct rank_shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
-        if (sl_plan_scorer(plan, q) == plan->rank) {
-            s.scored += part_vertices(partition, q) / n;
+        double vertices = PART_SHARE / plan->n_parts;
+        double edges = vertices;
+        double margin = 1;
+        if (partition != NULL) {
+            const uint64_t *offsets = partition->graph.offsets;
+            uint32_t first = partition->first[q];
+            uint32_t end = partition->first[q + 1];
+            vertices = (end - first) / fmax(1, b->n);
+            edges = (double)(offsets[end] - offsets[first]) / fmax(1, b->n_edges);
+            margin = PART_SHARE;
         }
-        if (sl_plan_holds(plan, q)) {
-            s.vertices += part_vertices(partition, q) / n;
-            s.edges += part_edges(partition, q) / n_edges;
-            s.values += part_values(dataset, partition, q) / n_values;
+        bool holds = sl_plan_holds(plan, q);
+        s.scored += if_so(sl_plan_scorer(plan, q) == plan->rank, vertices);
+        s.vertices += if_so(holds, vertices);
+        s.edges += if_so(holds, edges);
+        for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
+            s.steps += if_so(sl_plan_part(plan, p) == q, margin / plan->n_groups * fmax(vertices, edges));
         }
-    }
-    for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
-        uint32_t q = sl_plan_part(plan, p);
-        s.steps +=
-            PART_SHARE / plan->n_groups * fmax(part_vertices(partition, q) / n, part_edges(partition, q) / n_edges);
     }
     return s;
-}
-
-/* The fraction of the layers in one stage. */
-static double stage_share(const struct sl_settings *s, uint32_t stage)
-{
-    uint32_t first = stage > 0 && s->n_stages_cut > 0 ? s->stages_cut[stage - 1] : 0;
-    uint32_t end = stage < s->n_stages_cut ? s->stages_cut[stage] : s->layers;
-    return s->n_stages_cut > 0 ? (double)(end - first) / s->layers : 1.0 / s->stages;
 }
 
 /* The fraction of the layers in the largest crew. */
@@ -426,11 +437,14 @@ static double crew_share(const struct sl_settings *s, const struct sl_plan *plan
 {
     double most = 0;
     double so_far = 0;
-    for (uint32_t stage = 0; stage < s->stages; stage++) {
-        bool first = stage == 0 ||
-                     sl_plan_crew_of_stage(plan, stage, s->stages) != sl_plan_crew_of_stage(plan, stage - 1, s->stages);
-        so_far = (first ? 0 : so_far) + stage_share(s, stage);
+    for (uint32_t stage = 0, first = 0; stage < s->stages; stage++) {
+        uint32_t end = stage < s->n_stages_cut ? s->stages_cut[stage] : s->layers;
+        uint32_t crew = sl_plan_crew_of_stage(plan, stage, s->stages);
+        bool begins = stage == 0 || crew != sl_plan_crew_of_stage(plan, stage - 1, s->stages);
+        double share = s->n_stages_cut > 0 ? (double)(end - first) / s->layers : 1.0 / s->stages;
+        so_far = if_so(!begins, so_far) + share;
         most = fmax(most, so_far);
+        first = end;
     }
     return most;
 }
@@ -441,37 +455,30 @@ static double portion(double share, double whole)
 }
 
 /* Rows of other ranks read by a layer of an evaluation at a time. */
-static double halo_bytes(const struct sl_model *model, size_t element, double n)
+static double halo_bytes(const struct basis *b)
 {
     double widest = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        const struct sl_layer *layer = &model->layer[i];
-        widest = sl_layer_aggregates(layer)
-                     ? fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer)))
-                     : widest;
+    for (uint32_t i = 0; i < b->model.n_layers; i++) {
+        const struct sl_layer *layer = &b->model.layer[i];
+        if (sl_layer_aggregates(layer)) {
+            widest = fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer)));
+        }
     }
-    return CLASS_SHARE * n * widest * (double)element;
+    return CLASS_SHARE * b->n * widest * (double)b->stored;
 }
 
 /* The halo in full-graph training. All receives are submitted, and have memory, before the first row arrives: for all
  * layers of a crew, forward and backward. Several pipeline slots add the history; --recompute in one slot receives
  * rows twice. To this come rows between crews, and first-layer rows. */
-static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_plan *plan,
-                              double n)
+static double pipe_halo_bytes(const struct basis *b, const struct sl_plan *plan)
 {
+    const struct sl_settings *s = b->settings;
     double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
-    const size_t row = sl_dtype_size(sl_settings_row_dtype(s));
-    bool several_slots = s->pes > s->ways;
-    double all = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        if (sl_layer_aggregates(&model->layer[i])) {
-            all += model->layer[i].training.travels;
-        }
-    }
-    double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
-    double crossing = (double)(sl_dtype_size(model->layer[0].training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
-    double stages = sl_if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
-    return CLASS_SHARE * n * (ways * (double)row + stages);
+    double times = s->recompute || s->pes > s->ways ? 3 : 2;
+    double ways = if_so(sl_plan_shares_ways(plan), times * travelling_bytes(b) * crew_share(s, plan));
+    double crossing = (double)(sl_dtype_size(b->model.layer[0].training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
+    double stages = if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
+    return CLASS_SHARE * b->n * (ways + stages);
 }
 
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
@@ -480,36 +487,30 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 {
     struct sl_memory_run run = {
         .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
+    const struct basis b = find_basis(settings, dataset, &run);
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
-    struct rank_shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
-    bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
-    s.steps *= pipe ? crew_share(settings, plan) * plan->n_crews : 1;
-    double n = dataset->graph.n_vertices;
-    bool sparse;
-    struct sl_model model = outline_model(settings, dataset, &sparse);
-    double edges = sizeof(sl_vertex) * (double)dataset->graph.n_edges;
-    double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
-    double caches = sparse ? 0 : feature_caches(settings, n, dataset->features.n_columns);
+    struct rank_shares s = find_shares(&b, plan, partition);
+    double steps = s.steps * (b.pipe ? crew_share(settings, plan) * plan->n_crews : 1);
+    double edges = b.edge * b.n_edges;
+    double caches = feature_caches(&b);
     double all = (double)t.data - caches;
-    double weights = (pipe ? 6 : sl_if_so(sl_model_reads_factors(settings), 4)) * n * sizeof(sl_real);
-    double tables = portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, all - edges - values);
-    double data = tables + portion(s.pes, caches) + VERTEX_BYTES * n + weights;
-    double halo = halo_bytes(&model, sl_dtype_size(sl_settings_row_dtype(settings)), n);
-    double training =
-        portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, plan, n) : 0);
-    double evaluation = portion(s.scored, (double)t.evaluation) + halo;
-    uint64_t loaded = dataset->low_memory && dataset->mapping != NULL ? sl_min_u64(t.loaded, READING_BYTES) : t.loaded;
-    uint64_t work = sl_max_u64((uint64_t)training, (uint64_t)evaluation);
-    uint64_t kept =
-        (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model + t.factors;
-    return (struct sl_rank_need){.memory = (uint64_t)data + kept + sl_max_u64(loaded, work) + MESSAGE_BYTES +
-                                           PROCESS_BYTES + n_workers * WORKER_BYTES,
+    double weights = (b.pipe ? 6 : if_so(sl_model_reads_factors(settings), 4)) * b.n * sizeof(sl_real);
+    double tables = portion(s.edges, edges) + portion(s.vertices, all - edges);
+    double data = tables + portion(s.pes, caches) + VERTEX_BYTES * b.n + weights;
+    double training = portion(steps, (double)(t.rows + t.samples)) + (b.pipe ? pipe_halo_bytes(&b, plan) : 0);
+    double evaluation = portion(s.scored, (double)t.evaluation) + halo_bytes(&b);
+    double kept = portion(s.pes, (double)t.partials) + portion(steps, (double)t.exchange);
+    bool piecewise = dataset->low_memory && dataset->mapping != NULL;
+    double loaded = piecewise ? fmin((double)t.loaded, READING_BYTES) : (double)t.loaded;
+    double own = data + kept + fmax(loaded, fmax(training, evaluation));
+    return (struct sl_rank_need){.memory = (uint64_t)own + t.model + t.factors + MESSAGE_BYTES + PROCESS_BYTES +
+                                           n_workers * WORKER_BYTES,
                                  .untouched = (uint64_t)(all - fmin(tables, all))};
 }
 
 /* ---- one GPU ---- */
 
-#define CHUNKS_AT_WORK 4   /* of an evaluation: one computes, one is in StarPU's pipeline, two are transferred */
+#define GPU_CHUNKS 4       /* of an evaluation: one computes, one is in StarPU's pipeline, two are transferred */
 #define GPU_MODEL_COPIES 6 /* weights, two moments, gradient sum, room for copies */
 
 /* A dataset with the members for the estimates above. */
@@ -529,28 +530,9 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     double n = shards->n_vertices;
     double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
     double targets = SL_TARGET_BYTES * (double)shards->targets.width * n;
-    double parts = 9 * n + targets + 4 * (double)shards->partition->graph.n_edges + sparse;
+    double parts =
+        9 * n + targets + edge_bytes(&shards->partition->graph) * (double)shards->partition->graph.n_edges + sparse;
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
-}
-
-/* Rows of an evaluation at the widest layer: all input rows, on every GPU; all output rows; working rows of the
- * chunks in progress. row_element: bytes of a number in the input rows. The other rows are counted as sl_real, an
- * upper bound. */
-static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_element, double n)
-{
-    double n_at_work = fmin(n, (double)CHUNKS_AT_WORK * (1 << SL_EVALUATE_GPU_SHIFT));
-    double bytes = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        const struct sl_layer *layer = &model->layer[i];
-        bool own = layer->activates_input || layer->kind->reads_first ||
-                   !sl_layer_aggregates(layer); /* has further rows of its input width */
-        double read = sl_if_so(sl_layer_aggregates(layer), layer->evaluation.travels);
-        double work =
-            (layer->evaluation.project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
-        double made = layer->n_out * n + (work + layer->n_heads) * n_at_work;
-        bytes = fmax(bytes, read * n * (double)row_element + made * sizeof(sl_real));
-    }
-    return bytes;
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
@@ -558,37 +540,31 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
 {
     struct sl_dataset outline = outline_of(shards);
     struct sl_settings cached = *settings;
-    uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* per GPU */
-    double share = (double)n_pes / settings->pes;
-    double parts = part_bytes(shards, sl_min_u32(n_pes, shards->n_parts));
-    struct sl_reach b = sl_reach_bound(settings, &outline);
-    bool sparse;
-    struct sl_model model = outline_model(settings, &outline, &sparse);
-    double partials = share * partial_bytes(settings, &model, shards->n_vertices);
-    double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
-    double copies = n_gpus > 1 ? 2 : 1; /* of exchanged rows: packed at the sender, and received */
     if (settings->feature_cache == SL_FEATURE_CACHE_AUTO) {
         /* This estimate decides on the cache. Assume a cache: then a step gathers all its input rows. */
         cached.feature_cache = 1;
     }
-    struct sl_row_basis basis = {.settings = &cached,
-                                 .model = &model,
-                                 .reach = &b,
-                                 .n_vertices = shards->n_vertices,
-                                 .n_workers = settings->pes,
-                                 .n_per_epoch = steps_per_epoch(settings, &outline),
-                                 .sparse = shards->is_sparse};
-    struct sl_blocks kept;
-    struct sl_blocks passing;
-    sl_row_need_step(&basis, &kept, &passing);
-    struct sl_memory_run run = {.reach = b, .team = 1, .n_workers = settings->pes};
-    double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &model, &run));
-    double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
-    double evaluation =
-        CLASS_SHARE *
-        (parts + gpu_evaluation_bytes(&model, sl_dtype_size(sl_settings_row_dtype(settings)), shards->n_vertices));
+    struct sl_memory_run run = {.reach = sl_reach_bound(settings, &outline), .team = 1, .n_workers = settings->pes};
+    const struct basis b = find_basis(&cached, &outline, &run);
+    uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* per GPU */
+    double share = (double)n_pes / settings->pes;
+    double parts = part_bytes(shards, sl_min_u32(n_pes, shards->n_parts));
+    double weights = GPU_MODEL_COPIES * parameter_bytes(&b.model, false) + share * partial_bytes(&b);
+    double copies = n_gpus > 1 ? 2 : 1; /* of exchanged rows: packed at the sender, and received */
+    struct sl_walk step = walk_step(&b);
+    struct sl_walk evaluation = walk_evaluation(&b, SL_EVALUATE_GPU_SHIFT, GPU_CHUNKS);
+    struct sl_blocks rows = {{0}};
+    struct sl_blocks evaluated = {{0}};
+    struct sl_blocks kept = {{0}};
+    sl_walk_kept(&step, &kept);
+    sl_walk(&step, &rows);
+    evaluation.feature_bytes = step.feature_bytes; /* features of all parts */
+    sl_walk(&evaluation, &evaluated);
+    double stepping = share * (sl_blocks_bytes(&kept) + sl_blocks_bytes(&rows) + copies * exchange_bytes(&b));
+    double training = CLASS_SHARE * (parts + weights + PART_SHARE * stepping);
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
-                                .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
+                                .evaluation = (uint64_t)(CLASS_SHARE * (parts + sl_blocks_bytes(&evaluated))) +
+                                              SL_GPU_PIECES_BYTES};
 }
 
 uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struct sl_shards *shards,

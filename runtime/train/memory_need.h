@@ -21,8 +21,8 @@ struct sl_memory_run {
     double boundary;
 };
 
-/* Estimates in bytes, derived from the model's layers. Rows are counted as blocks of the pool (row_need.h) for the
- * expected size of a step (reach.h). */
+/* Estimates in bytes, derived from the model's layers. Rows are counted by walks over the layers (runtime/model/walk.h)
+ * for the expected size of a step (reach.h). */
 struct sl_memory_terms {
     /* the dataset as loaded; freed before training begins */
     uint64_t loaded;
@@ -40,7 +40,7 @@ struct sl_memory_terms {
     uint64_t factors;
     /* Rows of one training step, plus a margin. Small chunks keep their handles: their rows count `depth` times. */
     uint64_t rows;
-    /* the part of `rows` still in use during an evaluation */
+    /* the part of `rows` that an evaluation finds in use */
     uint64_t history;
     /* rows of all vertices in an evaluation */
     uint64_t evaluation;
@@ -57,9 +57,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
  * `beside` and `records`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
- * In 26 runs the peak was between four fifths and eleven tenths of the estimate (tests/test_memory_peak.c,
- * doc/results.md). Buffers for reading a dataset's text are freed earlier and not
- * counted. */
+ * In the 28 runs of tests/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers for
+ * reading a dataset's text are freed earlier and not counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);
 

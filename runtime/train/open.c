@@ -13,15 +13,14 @@
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
 #include "runtime/machine/watchdog.h"
-#include "runtime/minibatch/minibatch.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/sums.h"
 #include "runtime/pipe/boundary.h"
-#include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/ranks.h"
+#include "runtime/train/schedules.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
 #include "support/memory.h"
@@ -32,51 +31,7 @@
 #define WATCHDOG_S 300 /* default with several processes */
 #define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
 
-static const struct sl_schedule_kind *const schedules[] = {
-    [SL_SCHEDULE_MINIBATCH] = &sl_minibatch, [SL_SCHEDULE_PIPE] = &sl_pipeline};
-
 /* ---- open ---- */
-
-/* Full-graph training: one PE per graph chunk. The rows of a PE are one block. */
-static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine *machine)
-{
-    s->gpus = machine->n_gpus;
-    s->graph_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
-    s->pes = s->group_size = s->graph_chunks;
-    s->chunks = 1;
-    if (s->placement == SL_PLACEMENT_AUTO) {
-        s->placement = machine->gpus_first && s->gpus > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
-    }
-    return sl_settings_check(s);
-}
-
-/* Decide open options: GPUs, PEs, groups, chunks, placement. */
-static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
-{
-    uint32_t n_gpus = machine->n_gpus; /* of all ranks */
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_add_up(1, &n_gpus), done);
-    s->gpus = machine->n_gpus;
-    if (s->pes == 0) {
-        uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
-        s->pes = n_gpus > 0 ? n_gpus : on_cpus;
-        s->pes = sl_max_u32(s->pes, sl_n_ranks());
-        s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
-    }
-    if (s->placement == SL_PLACEMENT_AUTO) {
-        /* A scheduler without measurements runs a task on any GPU, and the task's data move between GPUs. */
-        s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
-    }
-    if (s->chunks == 0) {
-        /* Two chunks per worker. A GPU without CPU workers takes all rows in one chunk. */
-        uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
-        s->chunks = (wanted + s->pes - 1) / s->pes;
-        s->chunks = sl_min_u32(s->chunks, SL_MAX_CHUNKS);
-    }
-    st = sl_settings_check(s);
-done:
-    return st;
-}
 
 static enum sl_target_choice target_choice(const struct sl_settings *s)
 {
@@ -90,13 +45,12 @@ static enum sl_target_choice target_choice(const struct sl_settings *s)
 }
 
 /* A split left open is the split that the run in the checkpoint began with. */
-static struct sl_dataset_options dataset_options(const struct sl_session *t)
+static struct sl_dataset_options dataset_options(const struct sl_settings *s, const char *usual_split)
 {
-    const struct sl_settings *s = t->settings;
     return (struct sl_dataset_options){.dataset = s->dataset,
                                        .data_path = s->data_path,
                                        .split = s->split,
-                                       .usual_split = t->split[0] != '\0' ? t->split : NULL,
+                                       .usual_split = usual_split[0] != '\0' ? usual_split : NULL,
                                        .features = s->features,
                                        .feature_seed = s->seed,
                                        .cache = s->cache,
@@ -148,16 +102,54 @@ static enum sl_status widen_targets(const struct sl_settings *s, struct sl_datas
 }
 
 /* Without the limit the reader would fill the memory until the system kills the process. */
-static enum sl_status load_dataset(struct sl_session *t)
+static enum sl_status load_dataset(const struct sl_settings *s, const char *usual_split, struct sl_dataset *out)
 {
-    struct sl_dataset_options options = dataset_options(t);
+    struct sl_dataset_options options = dataset_options(s, usual_split);
     sl_memory_limit(sl_limits_memory());
-    enum sl_status st = sl_dataset_load(&options, &t->loaded);
+    enum sl_status st = sl_dataset_load(&options, out);
     sl_memory_limit(UINT64_MAX);
     if (st == SL_OK) {
-        st = widen_targets(t->settings, &t->loaded);
+        st = widen_targets(s, out);
     }
     return st;
+}
+
+enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset **out)
+{
+    struct sl_dataset *dataset;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_settings_check(settings), done);
+    SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
+    SL_TRY(st, load_dataset(settings, "", dataset), undo);
+    *out = dataset;
+    return SL_OK;
+undo:
+    sl_dataset_delete(dataset);
+done:
+    return st;
+}
+
+enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_dataset_sizes *out)
+{
+    struct sl_dataset_sizes all = {.size = out->size,
+                                   .n_vertices = dataset->graph.n_vertices,
+                                   .n_edges = dataset->graph.n_edges,
+                                   .n_features = dataset->features.n_columns,
+                                   .n_outputs = sl_targets_outputs(&dataset->targets),
+                                   .has_classes = dataset->targets.type == SL_TARGET_CLASS,
+                                   .has_edge_weights = dataset->graph.weights.data != NULL,
+                                   .synthetic = dataset->synthetic,
+                                   .n_train = dataset->train.n,
+                                   .n_valid = dataset->valid.n,
+                                   .n_test = dataset->test.n};
+    if (out->size == 0) {
+        return sl_fail(SL_EINVAL, "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
+    }
+    snprintf(all.name, sizeof all.name, "%s", dataset->name);
+    snprintf(all.split, sizeof all.split, "%s", dataset->split);
+    memcpy(out, &all, sl_min_u64(out->size, sizeof all));
+    return SL_OK;
 }
 
 /* A dataset has weights of its edges if the run uses them. */
@@ -183,7 +175,7 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
 {
     enum sl_status st = SL_OK;
     if (given == NULL) {
-        SL_TRY(st, load_dataset(t), done);
+        SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
     }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
@@ -221,9 +213,9 @@ done:
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     const struct sl_settings *s = t->settings;
-    struct sl_dataset_options options = dataset_options(t);
+    struct sl_dataset_options options = dataset_options(s, t->split);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
-    bool whole = s->schedule == SL_SCHEDULE_PIPE;
+    bool whole = sl_schedule_of(s)->whole_graph;
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
     char name[16];
     char stem[64];
@@ -373,12 +365,12 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     t->run.near = strcmp(t->machine.sched, SL_NEAR) == 0 ? &t->plan.homes : NULL;
     /* Evaluation works on parts. Here a part does not belong to exactly one PE with a home. */
-    t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
+    t->run.evaluate_anywhere = s->group_size < s->pes || sl_schedule_of(s)->whole_graph;
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.sample_first = sl_n_ranks() > 1;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
-    t->run.bf16 = s->precision == SL_PRECISION_BF16;
+    t->run.row_dtype = sl_settings_row_dtype(s);
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
     st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 done:
@@ -413,9 +405,7 @@ static enum sl_status check_need(const struct sl_session *t)
     }
     if (t->memory_bytes > found) {
         return sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
-                       (double)t->memory_bytes / 1e9, (double)found / 1e9,
-                       t->settings->schedule == SL_SCHEDULE_PIPE ? "--hidden, --recompute, or several processes"
-                                                                 : "--batch-size, --fanout or --hidden");
+                       (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->smaller);
     }
     return SL_OK;
 }
@@ -429,8 +419,7 @@ static enum sl_status check_memory(struct sl_session *t)
     if (t->plan.n_ranks > 1) {
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
     } else {
-        bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* full-graph epochs sample no steps */
-        if (draws) {
+        if (!sl_schedule_of(t->settings)->whole_graph) {
             SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
         }
         need.memory = sl_memory_need(t->settings, t->dataset, &run);
@@ -516,7 +505,7 @@ static enum sl_status open_shards(struct sl_session *t)
     if (adds_features(s, t->dataset->features.n_columns)) {
         form = SL_FEATURES_DENSE;
     }
-    if (s->schedule == SL_SCHEDULE_PIPE && t->dataset->features.dense.data != NULL) {
+    if (sl_schedule_of(s)->whole_graph && t->dataset->features.dense.data != NULL) {
         form = SL_FEATURES_WIDE;
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
@@ -524,7 +513,7 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
     t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
-    if (sl_model_reads_factors(s)) {
+    if (sl_schedule_of(s)->reads_factors || sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
     if (held != NULL) {
@@ -564,14 +553,9 @@ done:
  * handling sleeps for short intervals (tasks/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
-    bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
     enum sl_status st;
     starpu_pause();
-    if (pipe) {
-        SL_TRY(st, decide_pipe(t->settings, &t->machine), done);
-    } else {
-        SL_TRY(st, decide(t->settings, &t->machine), done);
-    }
+    SL_TRY(st, sl_schedule_of(t->settings)->decide(t->settings, &t->machine), done);
     SL_TRY(st, sl_ranks_take_decisions(t->settings), done);
     SL_TRY(st, open_run(t), done);
     SL_TRY(st, check_memory(t), done);
@@ -588,7 +572,7 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->transport, 0};
     enum sl_status st;
     work.gpu_bytes = sl_memory_need_gpu_work(s, &t->shards, &t->run);
-    SL_TRY(st, schedules[s->schedule]->open(&work, t->state.step, &t->schedule), done);
+    SL_TRY(st, sl_schedule_of(s)->open(&work, t->state.step, &t->schedule), done);
     t->n_unpinned += t->schedule.n_refused;
     SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
@@ -628,7 +612,7 @@ static enum sl_status watch(const struct sl_session *t)
     void (*lost)(void) = sl_ranks_failure_hook();
     enum sl_status st = SL_OK;
     if (seconds > 0 && lost != NULL) {
-        bool in_step = t->settings->schedule != SL_SCHEDULE_PIPE && !sl_plan_decoupled(&t->plan);
+        bool in_step = !sl_schedule_of(t->settings)->agrees_late && !sl_plan_decoupled(&t->plan);
         st = sl_watchdog_start(seconds, in_step, &t->run, lost);
         sl_watchdog_suspend(true);
     }

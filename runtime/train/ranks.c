@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "runtime/train/schedules.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/real.h"
@@ -16,37 +17,14 @@
 
 /* ---- limits ---- */
 
-/* Ranks of a common stage need at least one way each. */
-static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
-{
-    uint32_t most =
-        s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
-    if (s->ways < most) {
-        return sl_fail(SL_EINVAL,
-                       "--ways: found %u, expected at least %u for %u processes of one run with --stages "
-                       "%u; each has a way of a stage",
-                       s->ways, most, n, s->stages);
-    }
-    return SL_OK;
-}
-
 enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
-    bool pipe = s->schedule == SL_SCHEDULE_PIPE;
-    enum sl_status st = SL_OK;
-    if (pipe && n > 1) {
-        st = check_pipe(s, n);
-    }
     if (n > SL_MAX_PES) {
         return sl_fail(SL_EINVAL, "found %u processes of one run, expected at most %u", n, SL_MAX_PES);
     }
-    if (n == 1 || st != SL_OK) {
-        return st;
-    }
-    if (!pipe && s->pes > 0 && s->pes < n) {
-        return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
-                       n);
+    if (n > 1) {
+        return sl_schedule_of(s)->check_ranks(s, n);
     }
     return SL_OK;
 }
@@ -138,9 +116,8 @@ enum sl_status sl_ranks_take_decisions(struct sl_settings *s)
     s->group_size = decided.group_size;
     s->chunks = decided.chunks;
     s->placement = decided.placement;
-    if (s->schedule != SL_SCHEDULE_PIPE && s->pes < sl_n_ranks()) {
-        st = sl_fail(SL_EINVAL, "found %u PEs, expected at least one for each of %u ranks; ask for more with --pes",
-                     s->pes, sl_n_ranks());
+    if (sl_n_ranks() > 1) {
+        st = sl_schedule_of(s)->check_ranks(s, sl_n_ranks());
     }
 done:
     return st;

@@ -6,23 +6,32 @@
 
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
+#include "runtime/sync/replicas.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/ranks.h"
 
-void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
+enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 {
-    *out = (struct sl_session_sizes){.n_vertices = t->shards.n_vertices,
-                                     .n_features = t->shards.n_features,
-                                     .n_outputs = t->shards.n_outputs,
-                                     .n_edges = t->partition.graph.n_edges,
-                                     .n_pes = t->settings->pes,
-                                     .n_parts = t->plan.n_parts,
-                                     .n_per_epoch = t->plan.n_per_epoch,
-                                     .n_hidden = t->settings->layers > 1 ? t->settings->hidden : 0,
-                                     .memory_bytes = t->memory_bytes};
-    out->n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
+    size_t size = out->size;
+    struct sl_session_sizes all = {.size = size,
+                                   .n_vertices = t->shards.n_vertices,
+                                   .n_features = t->shards.n_features,
+                                   .n_outputs = t->shards.n_outputs,
+                                   .n_edges = t->partition.graph.n_edges,
+                                   .n_pes = t->settings->pes,
+                                   .n_parts = t->plan.n_parts,
+                                   .n_per_epoch = t->plan.n_per_epoch,
+                                   .n_hidden = t->settings->layers > 1 ? t->settings->hidden : 0,
+                                   .memory_bytes = t->memory_bytes};
+    all.n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
+    if (size == 0) {
+        return sl_fail(SL_EINVAL, "sl_session_sizes: found a size of 0, expected sizeof(struct sl_session_sizes)");
+    }
+    memcpy(out, &all, sl_min_u64(size, sizeof all));
+    return SL_OK;
 }
 
 /* While several replicas are trained, the model is their average. */
@@ -60,13 +69,13 @@ static enum sl_status check_alone(void)
 
 enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
 {
-    struct sl_session_sizes sizes;
+    struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_inference wanted = {0};
     struct sl_scores found;
     bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
-    sl_session_sizes(t, &sizes);
+    SL_TRY(st, sl_session_sizes(t, &sizes), done);
     if (logits != NULL) {
         SL_TRY(st,
                sl_alloc((size_t)sizes.n_vertices * sizes.n_outputs, sizeof *wanted.scores, "logits", &wanted.scores),
@@ -145,6 +154,57 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
 done:
     sl_model_tensors_free(tensors, n);
     sl_free(tensors);
+    if (rested) {
+        sl_session_rest(t);
+    }
+    return st;
+}
+
+static enum sl_status read_weight(uint32_t i, const struct sl_weight *weight, const float *values,
+                                  struct sl_tensor *out)
+{
+    *out = (struct sl_tensor){.kind = SL_TENSOR_F32, .n_dims = weight->n_dims, .data = values};
+    size_t length = strnlen(weight->name, sizeof weight->name);
+    if (length == sizeof weight->name || weight->n_dims < 1 || weight->n_dims > SL_TENSOR_DIMENSIONS) {
+        return sl_fail(SL_EINVAL,
+                       "weight %u: found a name of %zu bytes and %u dimensions, expected up to %zu and 1 to %d", i,
+                       length, weight->n_dims, sizeof weight->name - 1, SL_TENSOR_DIMENSIONS);
+    }
+    if (values == NULL) {
+        return sl_fail(SL_EINVAL, "weight %u, %s: found NULL, expected its values", i, weight->name);
+    }
+    memcpy(out->name, weight->name, length + 1);
+    memcpy(out->shape, weight->shape, weight->n_dims * sizeof *weight->shape);
+    return SL_OK;
+}
+
+enum sl_status sl_session_set_weights(struct sl_session *t, uint32_t n, const struct sl_weight *weights,
+                                      const float *const *values)
+{
+    struct sl_tensors all = {.path = (char[]){"weights"}, .n = n};
+    bool rested = sl_session_wake(t);
+    enum sl_status st;
+    SL_TRY(st, check_alone(), done);
+    if (t->settings->checkpoint != NULL) {
+        st = sl_fail(SL_EINVAL,
+                     "found weights and --checkpoint, expected one of them: a checkpoint has its own weights");
+        goto done;
+    }
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *all.tensors, "a model's tensors", &all.tensors), done);
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, read_weight(i, &weights[i], values[i], &all.tensors[i]), done);
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+    st = sl_model_set_tensors(&t->model, false, &all);
+    sl_model_release(&t->model);
+    if (st != SL_OK) {
+        goto done;
+    }
+    if (t->n_replicas > 1) {
+        st = sl_replicas_spread(t->replica, t->n_replicas, &t->model);
+    }
+done:
+    sl_free(all.tensors);
     if (rested) {
         sl_session_rest(t);
     }

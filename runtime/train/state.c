@@ -206,9 +206,9 @@ static enum sl_status save(struct sl_session *t)
     SL_TRY(st, list_replicas(t, tensors, &n_model), done);
     uint32_t n = n_model;
     if (t->best != NULL) {
-        tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
+        tensors[n++] = sl_tensor_make("best", SL_DTYPE_REAL, sl_model_entries(&t->model), 0, t->best);
     }
-    tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->plan.n_per_epoch, 0, t->losses);
+    tensors[n++] = sl_tensor_make("epoch.losses", SL_DTYPE_F64, t->plan.n_per_epoch, 0, t->losses);
     SL_TRY(st, t->schedule.kind->save(t->schedule.own, tensors, &n), done);
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
 done:
@@ -389,7 +389,7 @@ done:
 enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     size_t n_entries = sl_model_entries(&t->model);
-    struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
+    struct sl_tensor best = sl_tensor_make("best", SL_DTYPE_REAL, n_entries, 0, NULL);
     enum sl_status st;
     SL_TRY(st, load_numbers(t, checkpoint), done);
     for (uint32_t r = 0; r < t->n_replicas; r++) {
@@ -416,7 +416,7 @@ enum sl_status sl_state_load_epoch(struct sl_session *t, const struct sl_tensors
 {
     uint32_t n = t->plan.n_per_epoch;
     uint64_t then;
-    struct sl_tensor losses = sl_tensor_make("epoch.losses", SL_TENSOR_F64, n, 0, NULL);
+    struct sl_tensor losses = sl_tensor_make("epoch.losses", SL_DTYPE_F64, n, 0, NULL);
     enum sl_status st;
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "steps_per_epoch", &then), done);
     if (then != n) {

@@ -185,7 +185,7 @@ struct product {
 static enum sl_status forward_product(const void *input)
 {
     const struct product *p = input;
-    return sl_dense_forward_cuda(by, p->m, p->k, p->n, p->x, p->w, p->bias, 0, p->z);
+    return sl_dense_forward_cuda(by, p->m, p->k, p->n, p->x, p->w, p->bias, 0, SL_DTYPE_REAL, p->z);
 }
 
 static void measure_ceilings(void)

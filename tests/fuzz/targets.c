@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "apps/report/plot.h"
 #include "apps/report/projection.h"
 #include "apps/report/trace_read.h"
 #include "partition/cache.h"
@@ -375,9 +376,9 @@ static void seed_safetensors(const char *folder)
 {
     static const sl_real entries[6] = {1, 2, 3, 4, 5, 6};
     static const uint64_t step = 3;
-    const struct sl_tensor tensors[] = {sl_tensor_make("a.weight", SL_TENSOR_REAL, 2, 3, entries),
-                                        sl_tensor_make("a.bias", SL_TENSOR_REAL, 3, 0, entries),
-                                        sl_tensor_make("step", SL_TENSOR_U64, 0, 0, &step)};
+    const struct sl_tensor tensors[] = {sl_tensor_make("a.weight", SL_DTYPE_REAL, 2, 3, entries),
+                                        sl_tensor_make("a.bias", SL_DTYPE_REAL, 3, 0, entries),
+                                        sl_tensor_make("step", SL_DTYPE_U64, 0, 0, &step)};
     const struct sl_metadata metadata[] = {{"format", "pt"}, {"epoch", "3"}, {"loss", "0.25"}};
     char path[512];
     snprintf(path, sizeof path, "%s/tensors", folder);
@@ -526,13 +527,35 @@ static void run_projection(const uint8_t *data, size_t n)
     }
 }
 
+/* The same files as curves, drawn into nowhere. */
+static void run_plot(const uint8_t *data, size_t n)
+{
+    static struct sl_curves curves;
+    const char *paths[2];
+    uint32_t n_runs = 1;
+    FILE *nowhere = fopen("/dev/null", "w");
+    need(nowhere != NULL);
+    two_files(data, n, paths);
+    if (n > 0 && memchr(data, 0, n) != NULL) {
+        n_runs = 2;
+    }
+    enum sl_status st = sl_curves_read(paths, n_runs, &curves);
+    judge(st);
+    if (st == SL_OK) {
+        judge(sl_plot_page(&curves, nowhere));
+    }
+    sl_curves_free(&curves);
+    fclose(nowhere);
+}
+
 #define CONFIG(pes, group_size)                                                                                        \
     "{\"event\":\"config\",\"dataset\":\"x\",\"vertices\":1000,\"edges\":5000,\"features\":10,\"classes\":4,"          \
     "\"pes\":" pes ",\"group_size\":" group_size                                                                       \
     ",\"devices\":[\"CPU 0\"],\"options\":{\"batch_size\":50,\"hidden\":8,\"layers\":1,"                               \
     "\"fanout\":[3]},\"parameters\":2,\"parameter_bytes\":800}\n"
 #define EPOCH(row_bytes)                                                                                               \
-    "{\"event\":\"epoch\",\"train_loss\":1,\"seconds\":2.5,\"vertices\":[100,400],\"edges\":[300],\"bytes\":{\"ids\":" \
+    "{\"event\":\"epoch\",\"epoch\":1,\"train_loss\":1,\"valid_acc\":0.5,\"seconds\":2.5,\"vertices\":[100,400],"      \
+    "\"edges\":[300],\"bytes\":{\"ids\":"                                                                              \
     "30,"                                                                                                              \
     "\"rows\":" row_bytes ",\"row_gradients\":0},\"stage_seconds\":{\"sample\":0.2,\"exchange\":0.1,\"gather\":0.3,"   \
     "\"aggregate\":0.4,\"dense\":0.5,\"loss\":0.1,\"backward\":0.3,\"sync\":0.05,\"optimise\":0.05}}\n"
@@ -660,6 +683,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"trace", run_trace, seed_trace},
     {"metrics", run_metrics, seed_metrics},
     {"projection", run_projection, seed_projection},
+    {"plot", run_plot, seed_projection},
     {"options", run_options, seed_options},
     {"environment", run_environment, seed_environment},
     {NULL, NULL, NULL},

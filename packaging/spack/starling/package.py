@@ -23,6 +23,7 @@ class Starling(AutotoolsPackage):
     variant("mpi", default=False, description="Run as several processes")
     variant("fxt", default=True, description="Write traces")
     variant("dnnl", default=True, description="Products by oneDNN, bf16")
+    variant("python", default=False, description="Install the Python package starling_gnn")
     variant("jemalloc", default=True, description="Allocate memory by jemalloc in the programs")
 
     depends_on("c", type="build")
@@ -54,6 +55,8 @@ class Starling(AutotoolsPackage):
     depends_on("onednn@2 cpu_runtime=omp", when="+dnnl")
     depends_on("jemalloc", when="+jemalloc")
     depends_on("cmocka", type="test")
+    extends("python@3.9:", when="+python")
+    depends_on("py-numpy", type=("run", "test"), when="+python")
 
     def configure_args(self):
         spec = self.spec
@@ -65,5 +68,6 @@ class Starling(AutotoolsPackage):
         args.append(f"--with-cuda={spec['cuda'].prefix}" if spec.satisfies("+cuda") else "--without-cuda")
         args.append(f"--with-nccl={spec['nccl'].prefix}" if spec.satisfies("+nccl") else "--without-nccl")
         args.append(f"--with-dnnl={spec['onednn'].prefix}" if spec.satisfies("+dnnl") else "--without-dnnl")
+        args.append("--with-python" if spec.satisfies("+python") else "--without-python")
         args.append("--with-jemalloc" if spec.satisfies("+jemalloc") else "--without-jemalloc")
         return args

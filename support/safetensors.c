@@ -2,14 +2,13 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Writing and reading safetensors. jansson parses the header; offsets and sizes are checked here. */
-#include "runtime/files/safetensors.h"
+#include "support/safetensors.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/file.h"
 #include "support/memory.h"
 #include "support/text.h"
 
@@ -21,15 +20,11 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
 
-static const struct {
-    const char *name;
-    size_t bytes; /* of one entry */
-} kinds[] = {
-    [SL_TENSOR_F32] = {"F32", 4}, [SL_TENSOR_F64] = {"F64", 8}, [SL_TENSOR_U8] = {"U8", 1},
-    [SL_TENSOR_I64] = {"I64", 8}, [SL_TENSOR_U64] = {"U64", 8}, [SL_TENSOR_BF16] = {"BF16", 2},
+static const char *const type_names[SL_N_DTYPES] = {
+    [SL_DTYPE_F32] = "F32", [SL_DTYPE_F64] = "F64", [SL_DTYPE_F16] = "F16", [SL_DTYPE_BF16] = "BF16",
+    [SL_DTYPE_I8] = "I8",   [SL_DTYPE_U8] = "U8",   [SL_DTYPE_I32] = "I32", [SL_DTYPE_U32] = "U32",
+    [SL_DTYPE_I64] = "I64", [SL_DTYPE_U64] = "U64",
 };
-
-#define N_KINDS (sizeof kinds / sizeof *kinds)
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------ */
 
@@ -45,7 +40,7 @@ static uint64_t entries_of(const struct sl_tensor *t)
 /* Bytes of the array. False: overflow. */
 static bool bytes_of(const struct sl_tensor *t, uint64_t *out)
 {
-    uint64_t bytes = kinds[t->kind].bytes;
+    uint64_t bytes = sl_dtype_size(t->dtype);
     for (uint32_t d = 0; d < t->n_dims; d++) {
         if (__builtin_mul_overflow(bytes, t->shape[d], &bytes)) {
             return false;
@@ -71,10 +66,10 @@ static void shape_text(const struct sl_tensor *t, char *out, size_t bytes)
     snprintf(out + used, bytes - (size_t)used, "]");
 }
 
-struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint64_t rows, uint64_t columns,
+struct sl_tensor sl_tensor_make(const char *name, enum sl_dtype dtype, uint64_t rows, uint64_t columns,
                                 const void *data)
 {
-    struct sl_tensor t = {.kind = kind, .shape = {rows, columns}, .data = data};
+    struct sl_tensor t = {.dtype = dtype, .shape = {rows, columns}, .data = data};
     if (columns > 0) {
         t.n_dims = 2;
     } else if (rows > 0) {
@@ -98,7 +93,7 @@ static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint6
     for (size_t size = 8; size > 0; size /= 2) {
         for (uint32_t i = 0; i < n; i++) {
             uint64_t bytes;
-            if (kinds[tensors[i].kind].bytes != size) {
+            if (sl_dtype_size(tensors[i].dtype) != size) {
                 continue;
             }
             begins[i] = end;
@@ -122,7 +117,7 @@ static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
             return NULL;
         }
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", kinds[t->kind].name, "shape", shape, "data_offsets",
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_names[t->dtype], "shape", shape, "data_offsets",
                      (json_int_t)begin, (json_int_t)(begin + sl_tensor_bytes(t)));
 }
 
@@ -184,10 +179,10 @@ free_header:
     return st;
 }
 
-/* Write length and header. Spaces pad the header to a multiple of 8, so that the data are aligned. */
+/* Write length and header. Spaces pad the header, so that the data are aligned. */
 static enum sl_status put_header(struct sl_writer *writer, const json_t *header)
 {
-    static const char spaces[LENGTH_BYTES + 1] = "        ";
+    char spaces[SL_TENSOR_ALIGNMENT];
     json_free_t release;
     json_get_alloc_funcs(NULL, &release);
     char *text = json_dumps(header, JSON_COMPACT);
@@ -195,9 +190,10 @@ static enum sl_status put_header(struct sl_writer *writer, const json_t *header)
         return no_memory();
     }
     size_t n = strlen(text);
-    size_t padding = (LENGTH_BYTES - n % LENGTH_BYTES) % LENGTH_BYTES;
+    size_t padding = (SL_TENSOR_ALIGNMENT - (LENGTH_BYTES + n) % SL_TENSOR_ALIGNMENT) % SL_TENSOR_ALIGNMENT;
     uint64_t length = n + padding;
     enum sl_status st;
+    memset(spaces, ' ', sizeof spaces);
     SL_TRY(st, sl_writer_put(writer, &length, LENGTH_BYTES), free_text);
     SL_TRY(st, sl_writer_put(writer, text, n), free_text);
     st = sl_writer_put(writer, spaces, padding);
@@ -212,7 +208,7 @@ static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor 
     for (size_t size = 8; size > 0; size /= 2) {
         for (uint32_t i = 0; i < n; i++) {
             uint64_t bytes = sl_tensor_bytes(&tensors[i]);
-            if (kinds[tensors[i].kind].bytes != size || bytes == 0) {
+            if (sl_dtype_size(tensors[i].dtype) != size || bytes == 0) {
                 continue;
             }
             enum sl_status st = sl_writer_put(writer, tensors[i].data, bytes);
@@ -224,29 +220,51 @@ static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor 
     return SL_OK;
 }
 
+/* Make the header. The caller releases it (json_decref). */
+static enum sl_status prepare(const struct sl_tensor *tensors, uint32_t n, const struct sl_metadata *metadata,
+                              uint32_t n_metadata, json_t **header_out)
+{
+    uint64_t *begins;
+    enum sl_status st = sl_alloc(n, sizeof *begins, "tensor offsets", &begins);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = lay_out(tensors, n, begins);
+    if (st == SL_OK) {
+        st = header_json(tensors, n, begins, metadata, n_metadata, header_out);
+    }
+    sl_free(begins);
+    return st;
+}
+
+enum sl_status sl_safetensors_put(struct sl_writer *writer, const struct sl_tensor *tensors, uint32_t n,
+                                  const struct sl_metadata *metadata, uint32_t n_metadata)
+{
+    json_t *header;
+    enum sl_status st = prepare(tensors, n, metadata, n_metadata, &header);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = put_header(writer, header);
+    if (st == SL_OK) {
+        st = put_data(writer, tensors, n);
+    }
+    json_decref(header);
+    return st;
+}
+
 enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *tensors, uint32_t n,
                                     const struct sl_metadata *metadata, uint32_t n_metadata)
 {
     struct sl_writer writer = {0};
-    uint64_t *begins = NULL;
-    json_t *header = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_alloc(n, sizeof *begins, "tensor offsets", &begins), done);
-    SL_TRY(st, lay_out(tensors, n, begins), free_begins);
-    SL_TRY(st, header_json(tensors, n, begins, metadata, n_metadata, &header), free_begins);
-    SL_TRY(st, sl_writer_open(path, &writer), free_header);
-    SL_TRY(st, put_header(&writer, header), abort_writer);
-    SL_TRY(st, put_data(&writer, tensors, n), abort_writer);
+    SL_TRY(st, sl_writer_open(path, &writer), done);
+    SL_TRY(st, sl_safetensors_put(&writer, tensors, n, metadata, n_metadata), abort_writer);
     SL_TRY(st, sl_writer_sync(&writer), abort_writer);
-    st = sl_writer_close(&writer);
-    goto free_header;
+    return sl_writer_close(&writer);
 
 abort_writer:
     sl_writer_abort(&writer);
-free_header:
-    json_decref(header);
-free_begins:
-    sl_free(begins);
 done:
     return st;
 }
@@ -266,19 +284,19 @@ static enum sl_status bad_tensor(const struct reader *r, const char *name, const
     return sl_fail(SL_EFILE, "%s: tensor '%.127s': expected %s", r->path, name, expected);
 }
 
-static enum sl_status read_kind(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
+static enum sl_status read_dtype(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
-    const char *dtype = json_string_value(value);
-    for (size_t k = 0; k < N_KINDS; k++) {
-        if (dtype != NULL && strcmp(dtype, kinds[k].name) == 0) {
-            t->kind = (enum sl_tensor_kind)k;
+    const char *type = json_string_value(value);
+    for (int i = 0; i < SL_N_DTYPES; i++) {
+        if (type != NULL && strcmp(type, type_names[i]) == 0) {
+            t->dtype = (enum sl_dtype)i;
             return SL_OK;
         }
     }
-    return sl_fail(
-        SL_EFILE,
-        "%s: tensor '%.127s': found type '%.20s', expected F32, F64, U8, I64, U64 or BF16; save it as float32", r->path,
-        name, sl_text_or(dtype, "none"));
+    return sl_fail(SL_EFILE,
+                   "%s: tensor '%.127s': found type '%.20s', expected F64, F32, F16, BF16, or a whole number of 8, 32 "
+                   "or 64 bits; save it as float32",
+                   r->path, name, sl_text_or(type, "none"));
 }
 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
@@ -331,7 +349,7 @@ static enum sl_status read_tensor(const struct reader *r, const char *name, cons
         return bad_tensor(r, name, "an object of dtype, shape and data_offsets");
     }
     snprintf(t->name, sizeof t->name, "%s", name);
-    SL_TRY(st, read_kind(r, name, json_object_get(value, "dtype"), t), done);
+    SL_TRY(st, read_dtype(r, name, json_object_get(value, "dtype"), t), done);
     SL_TRY(st, read_shape(r, name, json_object_get(value, "shape"), t), done);
     SL_TRY(st, read_place(r, name, json_object_get(value, "data_offsets"), t), done);
 done:
@@ -485,7 +503,8 @@ static enum sl_status load_header(const char *path, const char *text, size_t n, 
     return SL_OK;
 }
 
-enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out)
+/* Parse a file's bytes. On success the tensors of *out point into them. On failure *out is empty. */
+static enum sl_status parse(const char *path, const char *bytes, size_t n, struct sl_tensors *out)
 {
     uint64_t length = 0;
     json_t *header = NULL;
@@ -500,8 +519,7 @@ enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, str
         .out = out,
     };
     SL_TRY(st, sl_strdup(path, &out->path), free_header);
-    SL_TRY(st, read_header(&reader, header), free_header);
-    out->bytes = bytes;
+    st = read_header(&reader, header);
 free_header:
     json_decref(header);
 done:
@@ -509,6 +527,32 @@ done:
         sl_tensors_free(out);
     }
     return st;
+}
+
+enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out)
+{
+    enum sl_status st = parse(path, bytes, n, out);
+    if (st == SL_OK) {
+        out->bytes = bytes;
+    }
+    return st;
+}
+
+enum sl_status sl_safetensors_map(const char *path, struct sl_tensors *out)
+{
+    struct sl_map map;
+    *out = (struct sl_tensors){0};
+    enum sl_status st = sl_file_map(path, &map);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = parse(path, (const char *)map.data, map.bytes, out);
+    if (st != SL_OK) {
+        sl_file_unmap(&map);
+        return st;
+    }
+    out->map = map;
+    return SL_OK;
 }
 
 enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out)
@@ -532,6 +576,7 @@ void sl_tensors_free(struct sl_tensors *tensors)
     if (tensors != NULL) {
         sl_free(tensors->path);
         sl_free(tensors->bytes);
+        sl_file_unmap(&tensors->map);
         sl_free(tensors->tensors);
         sl_free(tensors->metadata);
         sl_free(tensors->metadata_text);
@@ -608,16 +653,16 @@ enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_
                        tensors->path, wanted->name, found_shape, wanted_shape);
     }
     uint64_t n = entries_of(found);
-    if (found->kind == wanted->kind) {
-        memcpy(out, found->data, n * kinds[found->kind].bytes);
-    } else if (found->kind == SL_TENSOR_F32 && wanted->kind == SL_TENSOR_F64) {
+    if (found->dtype == wanted->dtype) {
+        memcpy(out, found->data, n * sl_dtype_size(found->dtype));
+    } else if (found->dtype == SL_DTYPE_F32 && wanted->dtype == SL_DTYPE_F64) {
         widen(found->data, n, out);
-    } else if (found->kind == SL_TENSOR_F64 && wanted->kind == SL_TENSOR_F32) {
+    } else if (found->dtype == SL_DTYPE_F64 && wanted->dtype == SL_DTYPE_F32) {
         narrow(found->data, n, out);
     } else {
         return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s%s", tensors->path, wanted->name,
-                       kinds[found->kind].name, kinds[wanted->kind].name,
-                       wanted->kind == SL_TENSOR_F32 ? "; save it as float32" : "");
+                       type_names[found->dtype], type_names[wanted->dtype],
+                       wanted->dtype == SL_DTYPE_F32 ? "; save it as float32" : "");
     }
     return SL_OK;
 }

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# SL_CHECK_PYTHON: the Python that the package starling_gnn is installed for; optional. The package is plain Python: it
+# needs numpy when it is imported, and nothing to be installed.
+
+AC_DEFUN([SL_CHECK_PYTHON], [
+    AC_ARG_WITH([python], [AS_HELP_STRING([--without-python], [do not install the Python package starling_gnn])], [],
+        [with_python=check])
+    AS_VAR_IF([with_python], [no], [PYTHON=:], [
+        AS_CASE([$with_python], [check | yes], [], [PYTHON=$with_python])
+        AM_PATH_PYTHON([3.9], [], [:])
+    ])
+    AS_IF([test "$PYTHON" != :], [SL_PYTHON_FOUND="$PYTHON_VERSION, starling_gnn goes into $pythondir"], [
+        SL_PYTHON_FOUND="none, starling_gnn is not installed"
+        AS_VAR_IF([with_python], [yes], [AC_MSG_ERROR([--with-python: found no Python of version 3.9 or later])])
+    ])
+    AM_CONDITIONAL([HAVE_PYTHON], [test "$PYTHON" != :])
+])

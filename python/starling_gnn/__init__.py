@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Starling trains graph neural networks on one large graph, on CPUs and GPUs.
+
+    import starling_gnn as sl
+
+    graph = sl.Graph(edge_index, x, y, train=train_mask, valid=valid_mask, test=test_mask)
+    run = sl.train(graph, model="sage", layers=2, hidden=64, epochs=50, lr=0.01)
+    print(run.test_acc)
+    logits = run.predict()
+    torch_model.load_state_dict(run.state_dict("pyg", tensors="torch"))
+
+Graph and load make graphs, train makes a Run, evaluate scores a saved model, NodeClassifier has the interface of
+scikit-learn. The package needs numpy, and the C library libstarling.
+"""
+
+from ._classifier import NodeClassifier
+from ._graph import Graph, load
+from ._library import (
+    BadFileError,
+    DeviceError,
+    InputOutputError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotSupportedError,
+    NumericError,
+    OutOfMemoryError,
+    StarlingError,
+    StarlingWarning,
+)
+from ._library import version as __version__
+from ._session import close
+from ._train import Record, Run, evaluate, options, train
+
+__all__ = [
+    "BadFileError",
+    "DeviceError",
+    "Graph",
+    "InputOutputError",
+    "InvalidArgumentError",
+    "NodeClassifier",
+    "NotFoundError",
+    "NotSupportedError",
+    "NumericError",
+    "OutOfMemoryError",
+    "Record",
+    "Run",
+    "StarlingError",
+    "StarlingWarning",
+    "close",
+    "evaluate",
+    "load",
+    "options",
+    "train",
+]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Arrays of numpy, scipy, PyTorch, pandas and DLPack as the library reads them, without a copy if types allow."""
+
+import numpy as np
+
+
+def is_sparse(value):
+    """Whether a value is a matrix or array of scipy.sparse."""
+    return hasattr(value, "tocsr") and hasattr(value, "nnz")
+
+
+def to_numpy(value, name):
+    """An array of numpy. Shares memory if it can."""
+    if isinstance(value, np.ndarray):
+        array = value
+    elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
+        tensor = value.detach().cpu()
+        if str(tensor.dtype) == "torch.bfloat16":
+            tensor = tensor.float()
+        array = tensor.numpy()
+    elif is_sparse(value):
+        array = value.toarray()
+    elif hasattr(value, "to_numpy"):
+        array = value.to_numpy()
+    elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        array = np.from_dlpack(value)
+    else:
+        array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: found {_kind(value, array)}, expected an array of numbers")
+    return array
+
+
+def _kind(value, array):
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return f"entries of type {array.dtype}"
+    return f"a {type(value).__name__}"
+
+
+def ids32(value, name, bound=2**32):
+    """uint32 ids, contiguous. int32 and uint32 are not copied. ValueError: an id is negative or too large."""
+    array = to_numpy(value, name)
+    if array.dtype.kind == "b":
+        raise TypeError(f"{name}: found booleans, expected vertex ids")
+    if array.dtype.kind == "f":
+        whole = array.astype(np.int64)
+        if not np.array_equal(whole, array):
+            raise TypeError(f"{name}: found {array.dtype} with fractions, expected whole vertex ids")
+        array = whole
+    if array.size and (array.min() < 0 or array.max() >= bound):
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise ValueError(f"{name}: found id {wrong}, expected ids of 0 .. {bound - 1}")
+    if array.dtype == np.int32:
+        array = array.view(np.uint32)
+    return np.ascontiguousarray(array, np.uint32)
+
+
+def offsets64(value):
+    """uint64 offsets, contiguous. int64 and uint64 are not copied."""
+    array = np.asarray(value)
+    if array.dtype == np.int64:
+        array = array.view(np.uint64)
+    return np.ascontiguousarray(array, np.uint64)
+
+
+def floats(value, name):
+    """float32, C order. Such arrays are not copied, even if read-only."""
+    array = to_numpy(value, name)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
+        with np.errstate(over="ignore"):
+            made = np.ascontiguousarray(array, np.float32)
+        if made.size and np.isfinite(array).all() and not np.isfinite(made).all():
+            raise ValueError(f"{name}: found a number of {np.abs(array).max():.3g}, expected numbers of float32")
+        return made
+    return np.ascontiguousarray(array, np.float32)
+
+
+class Features:
+    """Features as the library borrows them: `shape`, and the members of struct sl_arrays. Keeps the arrays alive."""
+
+    def __init__(self, x):
+        if x is None:
+            raise TypeError("x: found None, expected features (N, F); without any, numpy.eye(N) or the degrees may do")
+        self.members = {}
+        if is_sparse(x):
+            self._sparse(x)
+        else:
+            self._dense(x)
+        if len(self.shape) != 2:
+            raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
+
+    def _dense(self, x):
+        dtype = b"float32"
+        if str(getattr(x, "dtype", "")) == "torch.bfloat16":
+            import torch
+
+            array, dtype = x.detach().cpu().contiguous().view(torch.int16).numpy(), b"bfloat16"
+        else:
+            array = to_numpy(x, "x")
+            if array.dtype == np.float16 or array.dtype == np.int8:
+                array, dtype = np.ascontiguousarray(array), array.dtype.name.encode()
+            else:
+                array = floats(array, "x")
+        self.array = array
+        self.shape = array.shape
+        self.members = dict(features=pointer(array), feature_dtype=dtype)
+
+    def _sparse(self, x):
+        matrix = x.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        offsets = offsets64(matrix.indptr)
+        columns = ids32(matrix.indices, "x")
+        values = floats(matrix.data, "x")
+        self.array = (offsets, columns, values)
+        self.shape = matrix.shape
+        nothing = np.zeros(1, np.float32)
+        self.array += (nothing,)
+        self.members = dict(feature_offsets=pointer(offsets), feature_columns=pointer(columns) or pointer(nothing),
+                            feature_values=pointer(values) or pointer(nothing))
+
+
+def members(value, name, n_vertices):
+    """Vertex ids of a set of the split, given as a mask of n_vertices booleans or as ids."""
+    if value is None:
+        return np.empty(0, np.uint32)
+    array = to_numpy(value, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: found the shape {array.shape}, expected one dimension: a mask, or vertex ids")
+    if array.dtype.kind != "b":
+        return ids32(array, name, n_vertices)
+    if len(array) != n_vertices:
+        raise ValueError(f"{name}: found a mask of {len(array)} entries, expected {n_vertices}, one for each vertex")
+    return np.flatnonzero(array).astype(np.uint32)
+
+
+def targets(value, name="y"):
+    """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None."""
+    array = to_numpy(value, name)
+    if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
+        array = array[:, 0]
+    if array.ndim == 1 and array.dtype.kind in "biu":
+        if array.size and array.max() >= 2**31 - 1:
+            raise ValueError(f"{name}: found class {array.max()}, expected classes below {2**31 - 1}")
+        if array.size and array.dtype.kind == "i" and array.min() < -1:
+            array = np.where(array < 0, -1, array)  # PyTorch's loss ignores -100
+        return np.ascontiguousarray(array, np.int32), None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"{name}: found the shape {array.shape}, expected (N,) classes or (N, K) numbers")
+    return None, floats(array, name)
+
+
+def pointer(array):
+    """The address of an array's first entry; None: no entries."""
+    if array is None or array.size == 0:
+        return None
+    return array.ctypes.data

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Graphs with features, labels and a split."""
+
+import ctypes as C
+
+import numpy as np
+
+from . import _arrays
+from ._library import Arrays, DatasetSizes, OPTIONS, check, lib, make_settings
+
+
+class Graph:
+    """A graph with features, labels and a split, from arrays in memory.
+
+    N vertices, E edges, F features, K outputs.
+
+    Parameters
+    ----------
+    edge_index : array (2, E), pair of arrays (E,), or scipy.sparse matrix (N, N)
+        Edges from edge_index[0] to edge_index[1]; entry [i, j] of a matrix is the edge from i to j.
+    x : array (N, F)
+        Features: float32, float16, bfloat16 (PyTorch) and int8 in C order are not copied, even if read-only. Nor is a
+        scipy.sparse CSR matrix of float32. Other types are converted to float32.
+    y : integers (N,) or (N, 1); or numbers (N,) or (N, K)
+        Classes from 0, negative if unknown. Floating point: numbers to predict, NaN if unknown. Numbers 0 and 1 alone
+        are label sets; integers or booleans (N, K) are such sets.
+    train, valid, test : mask (N,) of booleans, or vertex ids
+        The split. A vertex is in one set at the most.
+    edge_weight : array (E,), or True
+        Weights of the edges, 0 or more, for train(edge_weights="factor") or "probability". None: all are 1. True: the
+        entries of the scipy.sparse matrix. Weights of duplicate edges add up.
+    directed : bool
+        False: the reverse of every edge is added.
+    n_classes : int
+        0: 1 + the largest label.
+    name : str
+        In metrics and files.
+
+    Arrays may be of numpy, scipy.sparse, PyTorch, pandas or DLPack. The graph keeps a reference to `x`. Do not change
+    `x` while the graph is in use.
+
+    >>> import numpy as np, starling_gnn as sl
+    >>> edge_index = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> graph = sl.Graph(edge_index, np.eye(4), [0, 1, 0, 1], train=[0, 1], test=[2, 3], name="square")
+    >>> graph
+    Graph('square': 4 vertices, 8 edges, 4 features, 2 outputs; train 2, valid 0, test 2)
+    """
+
+    def __init__(self, edge_index, x, y, train=None, valid=None, test=None, edge_weight=None, *, directed=False,
+                 n_classes=0, name="arrays"):
+        self._handle = None
+        self._source = None
+        self.x = x
+        self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
+        n, n_features = self._features.shape
+        labels, targets = _arrays.targets(y)
+        found = len(labels if labels is not None else targets)
+        if found != n:
+            raise ValueError(f"y: found {found} rows, expected {n}, as many as x has")
+        self.y = labels if labels is not None else targets
+        self.train = _arrays.members(train, "train", n)
+        self.valid = _arrays.members(valid, "valid", n)
+        self.test = _arrays.members(test, "test", n)
+        sources, destinations, offsets, weights = _edges(edge_index, edge_weight, n)
+        nothing = np.zeros(1, np.uint32)  # the library wants an address even of no edges
+        arrays = Arrays(
+            name=name.encode(),
+            n_vertices=n,
+            n_edges=len(sources),
+            sources=_arrays.pointer(sources if len(sources) else nothing),
+            destinations=_arrays.pointer(nothing if offsets is None and len(sources) == 0 else destinations),
+            offsets=_arrays.pointer(offsets),
+            directed=bool(directed),
+            n_features=n_features,
+            **self._features.members,
+            n_classes=n_classes,
+            labels=_arrays.pointer(labels),
+            n_train=len(self.train),
+            n_valid=len(self.valid),
+            n_test=len(self.test),
+            train=_arrays.pointer(self.train),
+            valid=_arrays.pointer(self.valid),
+            test=_arrays.pointer(self.test),
+            n_targets=0 if targets is None else targets.shape[1],
+            targets=_arrays.pointer(targets),
+            edge_weights=_arrays.pointer(weights),
+        )
+        handle = C.c_void_p()
+        check(lib.sl_dataset_new(C.byref(arrays), C.byref(handle)))
+        self._handle = handle
+        self._describe(handle)
+
+    def _describe(self, handle):
+        sizes = DatasetSizes()
+        check(lib.sl_dataset_describe(handle, C.byref(sizes)))
+        self.name = sizes.name.decode()
+        self.n_vertices = sizes.n_vertices
+        self.n_edges = sizes.n_edges
+        self.n_features = sizes.n_features
+        self.n_outputs = sizes.n_outputs
+        self.has_classes = sizes.has_classes
+        self.has_edge_weights = sizes.has_edge_weights
+        self.synthetic = sizes.synthetic
+        self._n_split = (sizes.n_train, sizes.n_valid, sizes.n_test)
+
+    def __repr__(self):
+        train, valid, test = self._n_split
+        return (f"Graph({self.name!r}: {self.n_vertices} vertices, {self.n_edges} edges, {self.n_features} features, "
+                f"{self.n_outputs} outputs; train {train}, valid {valid}, test {test})")
+
+    def __reduce__(self):
+        raise TypeError("a Graph cannot be pickled: make it in the process that trains, from its arrays or by load()")
+
+    def __del__(self, delete=lib.sl_dataset_delete):
+        if getattr(self, "_handle", None):
+            delete(self._handle)
+
+    @classmethod
+    def from_pyg(cls, data, **keywords):
+        """A graph of a torch_geometric.data.Data: edge_index, x, y and the masks train_mask, val_mask, test_mask.
+
+        Keywords are those of Graph and replace what the data have.
+        """
+        found = {"edge_index": data.edge_index, "x": data.x, "y": data.y}
+        for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+            found[name] = getattr(data, mask, None)
+        if getattr(data, "edge_weight", None) is not None:
+            found["edge_weight"] = data.edge_weight
+        return cls(**{**found, **keywords})
+
+    @classmethod
+    def from_dgl(cls, graph, x="feat", y="label", **keywords):
+        """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
+
+        Keywords are those of Graph and replace what the graph has.
+        """
+        found = {"edge_index": graph.edges(), "x": graph.ndata[x], "y": graph.ndata[y]}
+        for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+            found[name] = graph.ndata[mask] if mask in graph.ndata else None
+        return cls(**{**found, **keywords})
+
+    @classmethod
+    def from_networkx(cls, graph, x="x", y="y", *, weight=None, **keywords):
+        """A graph of a networkx.Graph or DiGraph. Vertex i is the i-th node of graph.nodes.
+
+        x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
+        of the edges. Keywords are those of Graph; train, valid and test may be masks, vertex ids or lists of nodes.
+        """
+        nodes = list(graph.nodes)
+        number = {node: i for i, node in enumerate(nodes)}
+        edges = list(graph.edges)
+        pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in edges], np.uint32).reshape(-1, 2)
+        found = {"edge_index": (pairs[:, 0], pairs[:, 1]), "directed": graph.is_directed()}
+        for name, value in (("x", x), ("y", y)):
+            found[name] = value
+            if isinstance(value, str):
+                missing = [node for node in nodes if value not in graph.nodes[node]]
+                if missing:
+                    raise ValueError(f"{name}: node {missing[0]!r} has no attribute {value!r}; name another, or give "
+                                     "an array")
+                found[name] = np.array([graph.nodes[node][value] for node in nodes])
+        for name in ("train", "valid", "test"):
+            value = keywords.get(name)
+            if isinstance(value, (list, tuple, set)) and value and all(
+                    node in number and not isinstance(node, bool) for node in value):
+                keywords[name] = [number[node] for node in value]
+        if weight is not None:
+            found["edge_weight"] = np.array([graph.edges[edge][weight] for edge in edges], np.float32)
+        return cls(**{**found, **keywords})
+
+
+def _edges(edge_index, edge_weight, n):
+    """(sources, destinations, offsets, weights): destinations or offsets are None, and weights may be."""
+    weights = edge_weight
+    if _arrays.is_sparse(edge_index):
+        if edge_index.shape != (n, n):
+            raise ValueError(f"edge_index: found a matrix {edge_index.shape}, expected {(n, n)}, as x has {n} rows")
+        if edge_weight is not None and edge_weight is not True:
+            raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
+        if edge_index.format in ("csc", "csr"):
+            matrix = edge_index.tocsc()
+            weights = _arrays.floats(matrix.data, "edge_weight") if edge_weight else None
+            return _arrays.ids32(matrix.indices, "edge_index"), None, _arrays.offsets64(matrix.indptr), weights
+        matrix = edge_index.tocoo()
+        edge_index = (matrix.row, matrix.col)
+        weights = matrix.data if edge_weight else None
+    elif isinstance(edge_weight, bool):
+        raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
+    if isinstance(edge_index, (tuple, list)) and len(edge_index) == 2:
+        pair = edge_index
+    else:
+        pair = _arrays.to_numpy(edge_index, "edge_index")
+        if pair.ndim != 2 or pair.shape[0] != 2:
+            turned = "; transpose it" if pair.ndim == 2 and pair.shape[1] == 2 else ""
+            raise ValueError(f"edge_index: found the shape {pair.shape}, expected (2, E){turned}")
+    sources = _arrays.ids32(pair[0], "edge_index[0]", n)
+    destinations = _arrays.ids32(pair[1], "edge_index[1]", n)
+    if sources.shape != destinations.shape or sources.ndim != 1:
+        raise ValueError(f"edge_index: found arrays of the shapes {sources.shape} and {destinations.shape}, expected "
+                         "two of one length")
+    if weights is not None:
+        weights = _arrays.floats(weights, "edge_weight")
+        if weights.ndim == 2 and weights.shape[1] == 1:
+            weights = weights[:, 0]
+        if weights.shape != sources.shape:
+            raise ValueError(f"edge_weight: found the shape {weights.shape}, expected {sources.shape}, one for each edge")
+    return sources, destinations, None, weights
+
+
+def load(dataset, **options):
+    """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
+
+    options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,
+    objective. The first training reads the files; later ones use the cache.
+    """
+    allowed = [option.keyword for option in OPTIONS[False].values() if option.of_data] + ["objective"]
+    for keyword in options:
+        if keyword not in allowed or keyword == "dataset":
+            raise TypeError(f"load() got an unexpected keyword argument '{keyword}'; expected some of "
+                            f"{', '.join(sorted(set(allowed) - {'dataset'}))}")
+    source = {"dataset": dataset, **options}
+    settings = make_settings(False, source, "load")
+    handle = C.c_void_p()
+    check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
+    graph = Graph.__new__(Graph)
+    graph._handle = None
+    graph._source = source
+    graph.x = graph.y = graph.train = graph.valid = graph.test = None
+    try:
+        graph._describe(handle)
+    finally:
+        lib.sl_dataset_delete(handle)
+    return graph

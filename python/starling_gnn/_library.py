@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""The C library: where it is, its structs and functions, its errors as exceptions."""
+
+import ctypes as C
+import glob
+import os
+import re
+
+import numpy as np
+
+SONAME = "libstarling.so.1"
+
+
+class StarlingError(Exception):
+    """An error of the library. `status` is its name in runtime/starling.h, for example "SL_EINVAL"."""
+
+    status = "SL_EINTERNAL"
+
+
+class InvalidArgumentError(StarlingError, ValueError):
+    """An argument or option is wrong, or two contradict each other."""
+
+    status = "SL_EINVAL"
+
+
+class BadFileError(StarlingError, ValueError):
+    """The contents of a file are wrong."""
+
+    status = "SL_EFILE"
+
+
+class OutOfMemoryError(StarlingError, MemoryError):
+    """Memory ran out, or the estimated need exceeds the memory of this process or of a GPU."""
+
+    status = "SL_ENOMEM"
+
+
+class InputOutputError(StarlingError, OSError):
+    """The operating system failed to open, read, write or rename a file."""
+
+    status = "SL_EIO"
+
+
+class NotSupportedError(StarlingError, NotImplementedError):
+    """This build, or its StarPU, cannot do this."""
+
+    status = "SL_ENOTSUP"
+
+
+class DeviceError(StarlingError, RuntimeError):
+    """There is no worker or device for the work, or StarPU, METIS, CUDA or NCCL failed."""
+
+    status = "SL_ENODEV"
+
+
+class NumericError(StarlingError, ArithmeticError):
+    """A loss or a gradient is not finite."""
+
+    status = "SL_ENUMERIC"
+
+
+class NotFoundError(StarlingError, FileNotFoundError):
+    """There is no such dataset or checkpoint."""
+
+    status = "SL_ENOTFOUND"
+
+
+class StarlingWarning(UserWarning):
+    """A run is not what the user may expect."""
+
+
+OK, EINVAL, EINTERRUPT, ENOTFOUND = 0, -1, -9, -12
+_ERRORS = {
+    -1: InvalidArgumentError,
+    -2: BadFileError,
+    -3: OutOfMemoryError,
+    -4: InputOutputError,
+    -5: NotSupportedError,
+    -6: DeviceError,
+    -7: DeviceError,
+    -8: DeviceError,
+    -10: NumericError,
+    -12: NotFoundError,
+    -13: DeviceError,
+    -14: DeviceError,
+}
+
+
+def _candidates():
+    """Paths of the library, the nearest first: inside the package (a wheel), below a folder around it (make install)."""
+    named = os.environ.get("STARLING_LIBRARY")
+    if named:
+        yield named
+        return
+    folder = os.path.dirname(os.path.abspath(__file__))
+    yield os.path.join(folder, "lib", SONAME)
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        for below in ("", ".libs", "lib", "lib64"):
+            yield os.path.join(folder, below, SONAME)
+        yield from sorted(glob.glob(os.path.join(folder, "lib", "*-linux-gnu", SONAME)))
+
+
+def _open():
+    named = "STARLING_LIBRARY" in os.environ
+    for path in _candidates():
+        if named or os.path.exists(path):
+            try:
+                return C.CDLL(path)
+            except OSError as error:
+                raise ImportError(f"{path}: cannot load Starling's library: {error}") from None
+    try:
+        return C.CDLL(SONAME)
+    except OSError as error:
+        raise ImportError(
+            f"found no {SONAME}: expected it near {os.path.dirname(__file__)}; install Starling (make install), or set "
+            f"STARLING_LIBRARY to its path ({error})"
+        ) from None
+
+
+lib = _open()
+
+
+class _Sized(C.Structure):
+    """A struct whose first member is its size."""
+
+    def __init__(self, **values):
+        super().__init__(size=C.sizeof(type(self)), **values)
+
+
+class Arrays(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char_p),
+        ("n_vertices", C.c_uint32),
+        ("n_edges", C.c_uint64),
+        ("sources", C.c_void_p),
+        ("destinations", C.c_void_p),
+        ("offsets", C.c_void_p),
+        ("directed", C.c_bool),
+        ("n_features", C.c_uint32),
+        ("features", C.c_void_p),
+        ("feature_dtype", C.c_char_p),
+        ("feature_scale", C.c_float),
+        ("feature_offsets", C.c_void_p),
+        ("feature_columns", C.c_void_p),
+        ("feature_values", C.c_void_p),
+        ("n_classes", C.c_uint32),
+        ("labels", C.c_void_p),
+        ("n_train", C.c_uint32),
+        ("n_valid", C.c_uint32),
+        ("n_test", C.c_uint32),
+        ("train", C.c_void_p),
+        ("valid", C.c_void_p),
+        ("test", C.c_void_p),
+        ("n_targets", C.c_uint32),
+        ("targets", C.c_void_p),
+        ("edge_weights", C.c_void_p),
+    ]
+
+
+class DatasetSizes(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char * 64),
+        ("split", C.c_char * 64),
+        ("n_vertices", C.c_uint32),
+        ("n_edges", C.c_uint64),
+        ("n_features", C.c_uint32),
+        ("n_outputs", C.c_uint32),
+        ("has_classes", C.c_bool),
+        ("has_edge_weights", C.c_bool),
+        ("synthetic", C.c_bool),
+        ("n_train", C.c_uint32),
+        ("n_valid", C.c_uint32),
+        ("n_test", C.c_uint32),
+    ]
+
+
+class OptionNews(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char_p),
+        ("group", C.c_char_p),
+        ("kind", C.c_char_p),
+        ("choices", C.c_char_p),
+        ("initial", C.c_char_p),
+        ("shown", C.c_char_p),
+        ("word", C.c_char_p),
+        ("help", C.c_char_p),
+        ("min", C.c_double),
+        ("max", C.c_double),
+        ("common", C.c_bool),
+        ("of_model", C.c_bool),
+        ("of_data", C.c_bool),
+    ]
+
+
+class SessionSizes(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("n_vertices", C.c_uint32),
+        ("n_features", C.c_uint32),
+        ("n_outputs", C.c_uint32),
+        ("n_edges", C.c_uint64),
+        ("n_pes", C.c_uint32),
+        ("n_parts", C.c_uint32),
+        ("n_per_epoch", C.c_uint32),
+        ("n_hidden", C.c_uint32),
+        ("n_weights", C.c_uint32),
+        ("memory_bytes", C.c_uint64),
+    ]
+
+
+class Score(C.Structure):
+    _fields_ = [
+        ("name", C.c_char * 16),
+        ("valid", C.c_double),
+        ("test", C.c_double),
+        ("larger_is_better", C.c_bool),
+        ("is_fraction", C.c_bool),
+    ]
+
+
+class Scores(C.Structure):
+    _fields_ = [("valid_loss", C.c_double), ("n", C.c_uint32), ("best_by", C.c_uint32), ("score", Score * 8)]
+
+
+class StepNews(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("epoch", C.c_uint32), ("step", C.c_uint64), ("loss", C.c_double)]
+
+
+StepFunction = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(StepNews))
+LineFunction = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)
+NoticeFunction = C.CFUNCTYPE(None, C.c_int, C.c_char_p)
+
+
+class Report(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("stream", C.c_void_p),
+        ("context", C.c_void_p),
+        ("step", StepFunction),
+        ("epoch", C.c_void_p),
+        ("line", LineFunction),
+    ]
+
+
+class Weight(C.Structure):
+    _fields_ = [("name", C.c_char * 128), ("n_dims", C.c_uint32), ("shape", C.c_uint64 * 3)]
+
+
+_P, _S, _PP, _U32 = C.c_void_p, C.c_char_p, C.POINTER(C.c_void_p), C.c_uint32
+for _name, _result, _arguments in [
+    ("version", _S, []),
+    ("message", _S, []),
+    ("on_notice", None, [_P]),
+    ("settings_new", C.c_int, [_PP]),
+    ("settings_new_pipe", C.c_int, [_PP]),
+    ("settings_delete", None, [_P]),
+    ("settings_set", C.c_int, [_P, _S, _S]),
+    ("settings_get", C.c_int, [_P, _S, _S, C.c_size_t]),
+    ("settings_list", C.c_int, [_P, _U32, C.POINTER(OptionNews)]),
+    ("dataset_new", C.c_int, [C.POINTER(Arrays), _PP]),
+    ("dataset_open", C.c_int, [_P, _PP]),
+    ("dataset_describe", C.c_int, [_P, C.POINTER(DatasetSizes)]),
+    ("dataset_delete", None, [_P]),
+    ("session_open", C.c_int, [_P, _P, _PP]),
+    ("session_close", None, [_P]),
+    ("session_sizes", C.c_int, [_P, C.POINTER(SessionSizes)]),
+    ("session_train", C.c_int, [_P, C.POINTER(Report)]),
+    ("session_stop", None, [_P]),
+    ("session_evaluate", C.c_int, [_P, C.POINTER(Scores), _P, _P]),
+    ("session_weight", C.c_int, [_P, _U32, C.POINTER(Weight), _P]),
+    ("session_set_weights", C.c_int, [_P, _U32, C.POINTER(Weight), C.POINTER(_P)]),
+]:
+    _function = getattr(lib, "sl_" + _name)
+    _function.restype = _result
+    _function.argtypes = _arguments
+
+version = lib.sl_version().decode()
+
+
+class Option:
+    """An option of training: the keyword `keyword` of train()."""
+
+    def __init__(self, news):
+        text = lambda value: value.decode() if value is not None else None  # noqa: E731
+        self.name = text(news.name)
+        self.group = text(news.group)
+        self.kind = text(news.kind)
+        self.choices = text(news.choices).split(",") if news.choices else []
+        self.default = text(news.initial)
+        self.shown = text(news.shown)
+        self.word = text(news.word)
+        self.help = text(news.help)
+        self.min, self.max = news.min, news.max
+        self.common, self.of_model, self.of_data = news.common, news.of_model, news.of_data
+        self.keyword = self.name.replace("-", "_")
+        if self.keyword == "lambda":
+            self.keyword = "lambda_"
+
+    def __repr__(self):
+        return f"Option({self.keyword!r}, kind={self.kind!r}, default={self.default!r})"
+
+    def text(self, value):
+        """The value in the form of the command line."""
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, (bool, np.bool_)):
+            if self.kind == "flag" or "yes" in self.choices:
+                return "yes" if value else "no"
+            raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+        if self.kind == "list" and not np.isscalar(value):
+            return ",".join(str(self._whole(entry)) for entry in value)
+        if self.kind in ("whole", "long", "list"):
+            return str(self._whole(value))
+        if self.kind == "real":
+            try:
+                return repr(float(value))
+            except (TypeError, ValueError):
+                pass
+        raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+
+    def _whole(self, value):
+        if isinstance(value, str):
+            return value
+        try:
+            if int(value) == value:
+                return int(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+
+    def _expected(self):
+        if self.kind == "choice":
+            return "one of " + ", ".join(map(repr, self.choices))
+        kinds = {
+            "flag": "True or False",
+            "whole": "a whole number",
+            "long": "a whole number",
+            "real": "a number",
+            "list": "a list of whole numbers",
+        }
+        return kinds.get(self.kind, "a text") + (f" or {self.word!r}" if self.word else "")
+
+
+def _list_options(pipe):
+    settings = Settings(pipe)
+    found = []
+    news = OptionNews()
+    while lib.sl_settings_list(settings.handle, len(found), C.byref(news)) == OK:
+        found.append(Option(news))
+    return {option.keyword: option for option in found}
+
+
+class Settings:
+    """A struct sl_settings."""
+
+    def __init__(self, pipe):
+        handle = C.c_void_p()
+        check(lib.sl_settings_new_pipe(C.byref(handle)) if pipe else lib.sl_settings_new(C.byref(handle)))
+        self.handle = handle
+
+    def set(self, name, text):
+        check(lib.sl_settings_set(self.handle, name.encode(), None if text is None else text.encode()))
+
+    def get(self, name):
+        text = C.create_string_buffer(4096)
+        check(lib.sl_settings_get(self.handle, name.encode(), text, len(text)))
+        return text.value.decode()
+
+    def __del__(self, delete=lib.sl_settings_delete):
+        if getattr(self, "handle", None):
+            delete(self.handle)
+
+
+def in_keywords(text):
+    """A line of the library, with options written as keywords."""
+    return re.sub(r"--([a-z][a-z-]*)", _keyword_of, text.decode(errors="replace"))
+
+
+def message():
+    """The thread's last message, with options written as keywords."""
+    return in_keywords(lib.sl_message())
+
+
+_all_keywords = {}
+
+
+def _keyword_of(match):
+    return _all_keywords.get(match[1], match[0])
+
+
+def check(status):
+    """Raise the exception of a status."""
+    if status != OK:
+        raise _ERRORS.get(status, StarlingError)(message())
+
+
+OPTIONS = {False: _list_options(False), True: _list_options(True)}
+_all_keywords.update({option.name: option.keyword for table in OPTIONS.values() for option in table.values()})
+
+
+def make_settings(pipe, options, caller):
+    """Settings of keywords. TypeError: an unknown keyword, or a value of a wrong type."""
+    settings = Settings(pipe)
+    for keyword, value in options.items():
+        option = OPTIONS[pipe].get(keyword)
+        if option is None:
+            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'{_nearest(pipe, keyword)}")
+        if value is not None:
+            settings.set(option.name, option.text(value))
+    return settings
+
+
+def _nearest(pipe, keyword):
+    """The library's advice about a name, which it compares with other programs' names as well."""
+    name = keyword.replace("_", "-")
+    settings = Settings(pipe)
+    if lib.sl_settings_set(settings.handle, name.encode(), b"") == OK:
+        return ""
+    advice = re.search(r"(?:did you mean|calls it) --([a-z-]+)", lib.sl_message().decode(errors="replace"))
+    if advice:
+        return f"; did you mean '{_all_keywords.get(advice[1], advice[1])}'?"
+    if keyword in OPTIONS[not pipe]:
+        return f"; it is an option with pipe={not pipe}"
+    return f"; help(starling_gnn.train) lists the keywords"

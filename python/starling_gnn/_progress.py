@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Progress of a run: a bar in a terminal or notebook, lines elsewhere."""
+
+import shutil
+import sys
+import time
+
+_REDRAW_S = 0.1
+
+
+def _in_notebook():
+    shell = sys.modules.get("IPython")
+    shell = shell and shell.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+class Progress:
+    """wanted: None: a bar in a terminal or notebook, else nothing. True: a line for each epoch elsewhere. False: nothing."""
+
+    def __init__(self, wanted, epochs):
+        self.epochs = epochs
+        self.n_steps = 0
+        self.started = time.monotonic()
+        self.drawn = 0.0
+        self.shown = ""
+        self.score = ""
+        self.notebook = _in_notebook()
+        self.stream = sys.stdout if self.notebook else sys.stderr
+        tty = self.stream is not None and hasattr(self.stream, "isatty") and self.stream.isatty()
+        self.bar = wanted is not False and (tty or self.notebook)
+        self.lines = wanted is True and not self.bar and self.stream is not None
+
+    def _draw(self, done, loss):
+        columns = 79 if self.notebook else shutil.get_terminal_size().columns - 1
+        share = min(1.0, done / max(1, self.epochs))
+        left = (time.monotonic() - self.started) * (1 - share) / share if share > 0 else 0
+        end = f"] epoch {min(int(done) + 1, self.epochs)}/{self.epochs}  loss {loss:.4f}{self.score}  {_clock(left)} left"
+        width = columns - len(end) - 1
+        bar = ""
+        if width >= 5:
+            bar = "[" + ("#" * int(width * share)).ljust(width, ".")
+        else:
+            end = end[2:]
+        self._write(bar + end)
+
+    def _write(self, text):
+        self.stream.write("\r" + text.ljust(len(self.shown)))
+        self.stream.flush()
+        self.shown = text
+
+    def step(self, epoch, step_of_epoch, loss):
+        """step_of_epoch: 0 .. 1, the share of the epoch that is done."""
+        now = time.monotonic()
+        if self.bar and now - self.drawn >= _REDRAW_S:
+            self.drawn = now
+            self._draw(epoch - 1 + step_of_epoch, loss)
+
+    def epoch(self, line):
+        scores = [(key, value) for key, value in line.items() if key.startswith("valid_") and key != "valid_loss"]
+        if scores and scores[0][1] == scores[0][1]:
+            self.score = f"  {scores[0][0].replace('_', ' ')} {scores[0][1]:.4f}"
+        if self.lines:
+            self.stream.write(f"epoch {line['epoch']}/{self.epochs}  loss {line['loss']:.4f}{self.score}  "
+                              f"{line['seconds']:.3f} s\n")
+        elif self.bar:
+            self.step(line["epoch"], 1.0, line["loss"])
+
+    def close(self):
+        if self.bar and self.shown:
+            self._write("")
+            self.stream.write("\r")
+            self.stream.flush()
+
+
+def _clock(seconds):
+    seconds = int(seconds + 0.5)
+    if seconds >= 3600:
+        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{seconds // 60}:{seconds % 60:02d}"

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""The process's session of the library.
+
+A process has at most one open session. The module keeps the last run's session, so that its predictions come at once,
+and closes it before the next one is opened, before a fork and at exit.
+
+The calls that take long run in a thread of their own. The caller waits for the thread's events, and runs callbacks: so
+an exception in a callback is an exception of the caller, and Ctrl-C reaches the caller at any time.
+"""
+
+import atexit
+import ctypes as C
+import os
+import queue
+import signal
+import threading
+import warnings
+
+import numpy as np
+
+from ._library import (
+    NoticeFunction,
+    Scores,
+    SessionSizes,
+    StarlingError,
+    StarlingWarning,
+    Weight,
+    check,
+    in_keywords,
+    lib,
+)
+
+_AT_EXIT_S = 10  # at most, for a thread of the library at the end of the interpreter
+
+_lock = threading.Lock()  # held while the library works on a session, or opens one
+_current = None  # the open session that rests
+_threads = set()  # jobs that run
+_local = threading.local()  # in_callback: this thread runs a callback of a training
+_lost = False  # this process is the copy of one with an open session
+
+
+class Session:
+    """An open session. Opened, used and closed under the lock."""
+
+    def __init__(self, settings, graph):
+        handle = C.c_void_p()
+        self.settings = settings
+        self.guard = threading.Lock()  # between stop, of any thread, and close
+        self.handle = None
+        check(lib.sl_session_open(settings.handle, graph._handle, C.byref(handle)))
+        self.handle = handle
+        self.sizes = SessionSizes()
+        check(lib.sl_session_sizes(handle, C.byref(self.sizes)))
+
+    def close(self):
+        global _current
+        if _current is self:
+            _current = None
+        with self.guard:
+            handle, self.handle = self.handle, None
+        if handle is not None and not _lost:
+            lib.sl_session_close(handle)
+
+    def stop(self):
+        with self.guard:
+            if self.handle is not None:
+                lib.sl_session_stop(self.handle)
+
+    def weights(self, names):
+        """A dictionary of float32 arrays, with the names of "dgl" or "pyg"."""
+        self.settings.set("save-names", names)
+        check(lib.sl_session_sizes(self.handle, C.byref(self.sizes)))
+        found = {}
+        for i in range(self.sizes.n_weights):
+            weight = Weight()
+            check(lib.sl_session_weight(self.handle, i, C.byref(weight), None))
+            array = np.empty(tuple(weight.shape[: weight.n_dims]), np.float32)
+            check(lib.sl_session_weight(self.handle, i, C.byref(weight), array.ctypes.data))
+            found[weight.name.decode()] = array
+        return found
+
+    def set_weights(self, weights):
+        n = len(weights)
+        described = (Weight * max(1, n))()
+        values = (C.c_void_p * max(1, n))()
+        arrays = []
+        for i, (name, value) in enumerate(weights.items()):
+            array = np.ascontiguousarray(value, np.float32)
+            if array.ndim < 1 or array.ndim > 3:
+                raise ValueError(f"weights: {name} has {array.ndim} dimensions, expected 1 to 3")
+            arrays.append(array)
+            described[i] = Weight(name=name.encode()[:127], n_dims=array.ndim, shape=array.shape)
+            values[i] = array.ctypes.data
+        check(lib.sl_session_set_weights(self.handle, n, described, values))
+
+    def evaluate(self, logits=False, embeddings=False):
+        """(scores, logits, embeddings): a dictionary, float32 (N, K) and float32 (N, hidden), or None."""
+        scores = Scores()
+        n = self.sizes.n_vertices
+        rows = np.empty((n, self.sizes.n_outputs), np.float32) if logits else None
+        hidden = None
+        if embeddings:
+            if self.sizes.n_hidden == 0:
+                raise ValueError("a model of one layer has no embeddings")
+            hidden = np.empty((n, self.sizes.n_hidden), np.float32)
+        address = lambda array: array.ctypes.data if array is not None else None  # noqa: E731
+        check(lib.sl_session_evaluate(self.handle, C.byref(scores), address(rows), address(hidden)))
+        found = {"valid_loss": scores.valid_loss}
+        for score in scores.score[: scores.n]:
+            found["valid_" + score.name.decode()] = score.valid
+            found["test_" + score.name.decode()] = score.test
+        return found, rows, hidden
+
+
+class Job:
+    """A call in a thread. `call(job)` runs under the lock, and may open a session with job.open().
+
+    The session of a call that returns stays open. After an exception or an abandoned call it is closed.
+    """
+
+    def __init__(self, call):
+        self._call = call
+        self.events = queue.SimpleQueue()  # its put may be called by a signal handler
+        self.session = None
+        self.abandoned = False
+        self.n_interrupts = 0
+        self.thread = threading.Thread(target=self._run, name="starling", daemon=True)
+
+    # ---- in the thread ----
+
+    def open(self, settings, graph, weights=None):
+        if _current is not None:
+            _current.close()
+        session = Session(settings, graph)
+        try:
+            if weights is not None:
+                session.set_weights(weights)
+        except BaseException:
+            session.close()
+            raise
+        self.session = session
+        if self.abandoned:
+            raise KeyboardInterrupt
+        return session
+
+    def ask(self, kind, value):
+        """Hand an event to the caller, and wait for the answer. True: stop."""
+        answer = queue.SimpleQueue()
+        self.events.put((kind, value, answer))
+        while True:
+            try:
+                return answer.get(timeout=1)
+            except queue.Empty:
+                if self.abandoned:
+                    return True
+
+    def tell(self, kind, value):
+        self.events.put((kind, value, None))
+
+    def _run(self):
+        global _current
+        event = None
+        with _lock:
+            try:
+                event = ("done", self._call(self), None)
+                if self.abandoned and self.session is not None:
+                    self.session.close()
+                    self.session = None
+            except BaseException as error:  # handed to the caller
+                event = ("failed", error, None)
+                if self.session is not None:
+                    self.session.close()
+                    self.session = None
+            if self.session is not None:
+                _current = self.session
+            _threads.discard(self)
+        self.events.put(event)
+
+    # ---- in the caller ----
+
+    def stop(self):
+        """Stop training after its current step."""
+        session = self.session
+        if session is not None:
+            session.stop()
+
+    def wait(self, answer):
+        """Run the call. answer(kind, value): the answer to an event, in the caller's thread. Ctrl-C: answer("interrupt",
+        n) is called for the n-th; True: give up the call, which ends by itself, and raise KeyboardInterrupt."""
+        _check_process()
+        if getattr(_local, "in_callback", False):
+            raise RuntimeError("found a call of Starling in a callback of a training, expected it after the training: a "
+                               "process has one session at a time")
+        handler = self._install()
+        _threads.add(self)
+        self.thread.start()
+        try:
+            while True:
+                kind, value, reply = self.events.get()
+                if kind == "done":
+                    return value
+                if kind == "failed":
+                    raise value
+                if kind == "notice":
+                    warnings.warn(value, StarlingWarning, stacklevel=4)
+                    continue
+                stop = answer(kind, value)
+                if kind == "interrupt" and stop:
+                    raise KeyboardInterrupt
+                if reply is not None:
+                    reply.put(bool(stop))
+        except BaseException:
+            self.abandoned = True
+            self.stop()
+            raise
+        finally:
+            if handler is not None:
+                signal.signal(signal.SIGINT, handler)
+
+    def _install(self):
+        """Take Ctrl-C over from Python, whose handler raises at any place. Another handler, or thread, keeps it."""
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        handler = signal.getsignal(signal.SIGINT)
+        if handler is not signal.default_int_handler:
+            return None
+        self.raises = False  # true while a callback of the user runs
+
+        def interrupt(number, frame):
+            self.n_interrupts += 1
+            if self.raises:
+                raise KeyboardInterrupt
+            self.events.put(("interrupt", self.n_interrupts, None))
+
+        signal.signal(signal.SIGINT, interrupt)
+        return handler
+
+    def callback(self, function, *arguments):
+        """Call a function of the user, which Ctrl-C may end."""
+        _local.in_callback = True
+        self.raises = True
+        try:
+            return function(*arguments)
+        finally:
+            self.raises = False
+            _local.in_callback = False
+
+
+def run(call, answer=lambda kind, value: value >= 1):
+    """The result of call(job) in a thread. Ctrl-C gives the call up."""
+    return Job(call).wait(answer)
+
+
+def close():
+    """Close the open session. Runs keep their weights and open another one if they need it.
+
+    A session closes by itself before the next one. Close it to give its memory back earlier.
+    """
+    with _lock:
+        if _current is not None:
+            _current.close()
+
+
+def is_open(session):
+    return session is not None and session is _current and session.handle is not None
+
+
+def _check_process():
+    if _lost:
+        raise StarlingError("this process was forked while a session trained, and cannot use it: expected a fork before "
+                            "or after training; or start the process by spawn (multiprocessing.get_context('spawn'))")
+
+
+# ---- fork and exit ----
+
+
+def _before_fork():
+    if _lock.acquire(blocking=False):
+        try:
+            if _current is not None:
+                _current.close()
+        finally:
+            _lock.release()
+
+
+def _in_child():
+    global _lock, _lost, _current
+    if _lock.locked():
+        _lost = True
+    _lock = threading.Lock()
+    _current = None
+    _threads.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+
+
+def _notice(kind, line):
+    text = in_keywords(line)
+    if kind != 0:
+        return
+    for job in list(_threads):
+        job.tell("notice", text)
+        return
+    warnings.warn(text, StarlingWarning)
+
+
+_notice_function = NoticeFunction(_notice)
+lib.sl_on_notice(_notice_function)
+
+
+def _at_exit():
+    if _lost:
+        return
+    for job in list(_threads):
+        job.abandoned = True
+        job.stop()
+        job.thread.join(_AT_EXIT_S)
+    if _lock.acquire(timeout=1):
+        if _current is not None:
+            _current.close()
+        lib.sl_on_notice(None)
+        _lock.release()
+
+
+atexit.register(_at_exit)

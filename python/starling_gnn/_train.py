@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Training and its results."""
+
+import ctypes as C
+import inspect
+import json
+import math
+import os
+import textwrap
+
+import numpy as np
+
+from . import _session
+from ._graph import Graph, load
+from ._library import (
+    EINTERRUPT,
+    OK,
+    OPTIONS,
+    LineFunction,
+    Report,
+    StepFunction,
+    check,
+    lib,
+    make_settings,
+)
+from ._progress import Progress
+
+# Options that a later evaluation of the model does without: of training, of files, of a checkpoint.
+_OF_TRAINING = ("epochs", "metrics", "metrics_steps", "save", "save_names", "predict", "embed", "checkpoint", "resume", "trace",
+                "trace_steps", "load", "quiet", "json", "patience", "eval_every", "lr_schedule")
+
+
+class Record(dict):
+    """A line of the metrics, or scores. Keys are attributes as well: record.valid_acc."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name}; expected one of {', '.join(self)}") from None
+
+
+def _record(line):
+    """A JSON line as a record; null is nan."""
+    record = Record((key, math.nan if value is None else value) for key, value in json.loads(line).items())
+    if record.get("event") == "epoch":
+        record = Record(epoch=record.pop("epoch"), loss=record.pop("train_loss"), **record)
+        del record["event"]
+    return record
+
+
+class Run:
+    """A finished training: its history, its scores and its model. Made by train().
+
+    Attributes
+    ----------
+    graph : Graph
+    options : dict
+        The keywords of train().
+    history : pandas.DataFrame, or a list of dictionaries without pandas
+        One row for each epoch: epoch, loss, valid_loss, the scores as valid_NAME and test_NAME, seconds, and the other
+        keys of the metrics.
+    config : dict
+        The machine, the dataset and all options, as in the metrics.
+    scores : dict
+        Of the best epoch, the model's: valid_NAME of the score that selects, and test_NAME of all scores.
+    best_epoch : int or None
+    interrupted : bool
+        Training was stopped before its last epoch.
+    """
+
+    def __init__(self, graph, pipe, options, config, records, summary, interrupted, weights, session):
+        self.graph = graph
+        self.pipe = pipe
+        self.options = options
+        self.config = config
+        self.records = records
+        self.interrupted = interrupted
+        self._weights = weights
+        self._session = session
+        best = summary.get("best_epoch", math.nan)
+        self.best_epoch = None if best != best else best
+        self.seconds = summary.get("seconds", math.nan)
+        self.peak_rss_bytes = summary.get("peak_rss_bytes")
+        self.scores = Record()
+        for key, value in summary.items():
+            if key.startswith("best_valid_"):
+                self.scores[key[len("best_"):]] = value
+            elif key.endswith("_at_best"):
+                self.scores[key[: -len("_at_best")]] = value
+
+    def __getattr__(self, name):
+        scores = self.__dict__.get("scores", {})
+        if name in scores:
+            return scores[name]
+        raise AttributeError(f"a Run has no {name}; its scores are {', '.join(scores)}")
+
+    def __repr__(self):
+        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
+        stopped = ", interrupted" if self.interrupted else ""
+        return f"Run({self.graph.name!r}, {len(self.records)} epochs, best {self.best_epoch}: {scores}{stopped})"
+
+    def __reduce__(self):
+        raise TypeError("a Run cannot be pickled: save its model (save) or its weights (state_dict)")
+
+    @property
+    def history(self):
+        try:
+            import pandas
+        except ImportError:
+            return self.records
+        return pandas.DataFrame(self.records)
+
+    def _infer(self, graph, **wanted):
+        graph = self.graph if graph is None else graph
+
+        def call(job):
+            if graph is self.graph and _session.is_open(self._session):
+                job.session = self._session
+                return job.session.evaluate(**wanted)
+            settings = make_settings(self.pipe, _options_of_model(self.options, graph), "predict")
+            return job.open(settings, graph, self._weights["dgl"]).evaluate(**wanted)
+
+        return _session.run(call)
+
+    def predict(self, graph=None):
+        """The outputs of the last layer for all vertices of a graph, by default the one of training.
+
+        Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers.
+        """
+        return self._infer(graph, logits=True)[1]
+
+    def embeddings(self, graph=None):
+        """The last hidden layer for all vertices of a graph, by default the one of training: float32 (N, hidden)."""
+        return self._infer(graph, embeddings=True)[2]
+
+    def evaluate(self, graph=None):
+        """Loss and scores of the validation and test vertices of a graph, by default the one of training."""
+        return Record(self._infer(graph)[0])
+
+    def state_dict(self, names="pyg", tensors="numpy"):
+        """The model's arrays by name.
+
+        names: "pyg" or "dgl", names and shapes of the layers of PyTorch Geometric or of DGL. tensors: "numpy" or
+        "torch"; the latter fits model.load_state_dict.
+        """
+        if names not in self._weights:
+            raise ValueError(f"names: found {names!r}, expected 'pyg' or 'dgl'")
+        if tensors == "numpy":
+            return {name: array.copy() for name, array in self._weights[names].items()}
+        if tensors == "torch":
+            import torch
+
+            return {name: torch.from_numpy(array.copy()) for name, array in self._weights[names].items()}
+        raise ValueError(f"tensors: found {tensors!r}, expected 'numpy' or 'torch'")
+
+    def save(self, path, names="dgl"):
+        """Write the model as .safetensors, as the program's --save does: for evaluate(), load=, torch and --load."""
+        metadata = {"format": "pt", "dataset": self.graph.name, "model": self.config["options"]["model"]}
+        if self.graph.synthetic:
+            metadata["synthetic"] = "yes"
+        settings = make_settings(self.pipe, {key: value for key, value in self.options.items()}, "save")
+        for option in OPTIONS[self.pipe].values():
+            if option.of_model:
+                metadata["option." + option.name] = settings.get(option.name)
+        _write_safetensors(path, self.state_dict(names), metadata)
+
+    def plot(self, axes=None):
+        """Draw loss and scores by epoch with matplotlib. axes: two Axes; None: a new figure. Returns the axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError("plot: matplotlib is missing; install it (pip install matplotlib)") from None
+        if axes is None:
+            axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
+        epochs = [record.epoch for record in self.records]
+        for key, label in (("loss", "training"), ("valid_loss", "validation")):
+            axes[0].plot(epochs, [record[key] for record in self.records], label=label)
+        axes[0].set(xlabel="epoch", ylabel="loss", title=f"{self.graph.name}")
+        for name in [key[len("test_"):] for key in self.scores if key.startswith("test_")]:
+            for part in ("valid", "test"):
+                values = [record.get(f"{part}_{name}", math.nan) for record in self.records]
+                axes[1].plot(epochs, values, label=f"{part} {name}")
+        if self.best_epoch:
+            axes[1].axvline(self.best_epoch, color="gray", linewidth=1, linestyle=":", label=f"best: {self.best_epoch}")
+        axes[1].set(xlabel="epoch", ylabel="score")
+        for one in axes:
+            one.legend()
+        return axes
+
+
+def _options_of_model(options, graph):
+    kept = {key: value for key, value in options.items() if key not in _OF_TRAINING}
+    kept["epochs"] = 0
+    for keyword, value in (graph._source or {}).items():
+        kept[keyword] = value
+    return kept
+
+
+def _write_safetensors(path, arrays, metadata):
+    header = {"__metadata__": metadata}
+    offset = 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    new = f"{os.fspath(path)}.{os.getpid()}.new"
+    try:
+        with open(new, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for array in arrays.values():
+                file.write(np.ascontiguousarray(array, "<f4").tobytes())
+        os.replace(new, path)
+    except BaseException:
+        if os.path.exists(new):
+            os.unlink(new)
+        raise
+
+
+def _read_metadata(path):
+    """The options of the model in a .safetensors file. The library checks the rest."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, 1 << 24)))
+        metadata = header.get("__metadata__", {})
+    except (ValueError, AttributeError):
+        return {}
+    return {key[len("option."):]: value for key, value in metadata.items() if key.startswith("option.")}
+
+
+def _as_graph(graph):
+    if isinstance(graph, (str, os.PathLike)):
+        return load(graph)
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph: found a {type(graph).__name__}, expected a Graph, or the name or path of a dataset")
+    return graph
+
+
+def _own_data(graph, options, caller):
+    """The options with those of the graph's data. A graph's data are chosen by Graph() or load()."""
+    for option in OPTIONS[False].values():
+        if option.of_data and option.keyword in options and option.keyword != "cache":
+            raise TypeError(f"{caller}() got an unexpected keyword argument '{option.keyword}'; give it to load()")
+    return {**options, **(graph._source or {})}
+
+
+class _Training:
+    """One call of train()."""
+
+    def __init__(self, graph, pipe, options, on_epoch, on_step, progress, weights):
+        self.graph = graph
+        self.pipe = pipe
+        self.options = options
+        self.on_epoch, self.on_step, self.wanted = on_epoch, on_step, progress
+        self.weights = weights
+        self.settings = make_settings(pipe, _own_data(graph, options, "train"), "train")
+        self.progress = Progress(progress, int(self.settings.get("epochs")))
+        self.n_per_epoch = 1
+        self.config, self.records, self.summary = Record(), [], Record()
+        self.error = None  # of a callback
+        self.training = False
+
+    # ---- in the job's thread ----
+
+    def call(self, job):
+        self.job = job
+        session = job.open(self.settings, self.graph, self.weights)
+        self.n_per_epoch = session.sizes.n_per_epoch
+        job.tell("training", None)
+        report = Report(line=LineFunction(self._line))
+        if self.on_step is not None or self.progress.bar:
+            report.step = StepFunction(self._step)
+        status = lib.sl_session_train(session.handle, C.byref(report))
+        if status not in (OK, EINTERRUPT):
+            check(status)
+        return session, status == EINTERRUPT, {names: session.weights(names) for names in ("pyg", "dgl")}
+
+    def _line(self, context, line):
+        try:
+            record = _record(line)
+            event = record.get("event", "epoch")
+            if event == "config":
+                self.config = record
+            elif event == "summary":
+                self.summary = record
+            elif event == "epoch":
+                self.records.append(record)
+                if self.on_epoch is not None:
+                    return self.job.ask("epoch", record)
+                self.job.tell("epoch", record)
+        except BaseException as error:
+            self.error = self.error or error
+            return True
+        return False
+
+    def _step(self, context, news):
+        news = news.contents
+        record = Record(epoch=news.epoch, step=news.step, loss=news.loss)
+        if self.on_step is not None:
+            return bool(self.job.ask("step", record))
+        self.job.tell("step", record)
+        return False
+
+    # ---- in the caller's thread ----
+
+    def answer(self, kind, value):
+        if kind == "training":
+            self.training = True
+            return False
+        if kind == "interrupt":
+            self.job.stop()
+            return value > 1 or not self.training
+        if kind == "step":
+            self.progress.step(value.epoch, (value.step % self.n_per_epoch + 1) / self.n_per_epoch, value.loss)
+        else:
+            self.progress.epoch(value)
+        function = self.on_epoch if kind == "epoch" else self.on_step
+        if function is None or self.error is not None:
+            return self.error is not None
+        try:
+            return self.job.callback(function, value) is True
+        except BaseException as error:
+            self.job.raises = False
+            self.error = error
+            return True
+
+    def run(self):
+        job = _session.Job(self.call)
+        try:
+            session, interrupted, weights = job.wait(self.answer)
+        finally:
+            self.progress.close()
+        if self.error is not None and not isinstance(self.error, KeyboardInterrupt):
+            raise self.error
+        return Run(self.graph, self.pipe, self.options, self.config, self.records, self.summary, interrupted, weights, session)
+
+
+def train(graph, model="sage", *, pipe=False, on_epoch=None, on_step=None, progress=None, weights=None, **options):
+    graph = _as_graph(graph)
+    options = {"model": model, **options}
+    return _Training(graph, pipe, options, on_epoch, on_step, progress, weights).run()
+
+
+_TRAIN = """Train a model on a graph, and return a Run.
+
+Every option of the programs is a keyword, with _ for -, and lambda_ for lambda. None leaves an option open.
+
+Ctrl-C stops after the current step. The Run then has what there is, and run.interrupted is True. A second Ctrl-C gives
+up at once. An exception in a callback stops the run and is raised.
+
+Parameters
+----------
+graph : Graph, str or path
+    A name or path is loaded first (load).
+pipe : bool
+    Train on the full graph, in chunks and stages (the program pipe_gnn), for deep models.
+on_epoch : function of a dictionary with attributes
+    Called after each epoch, with its row of Run.history: on_epoch(e) sees e.epoch, e.loss, e.valid_acc, e.seconds.
+    It stops training if it returns True.
+on_step : function of a dictionary with attributes
+    Called for each step: epoch, step, loss.
+progress : bool or None
+    None: a bar in a terminal or notebook. True: also lines elsewhere. False: nothing.
+weights : dict of arrays
+    Initial weights, under the names of Run.state_dict.
+
+>>> import numpy as np, starling_gnn as sl
+>>> rng = np.random.default_rng(1)
+>>> y = np.arange(200) % 2
+>>> edge_index = np.stack([np.arange(200), (np.arange(200) + 2) % 200])
+>>> x = rng.random((200, 8), dtype=np.float32) + 0.5 * y[:, None].astype(np.float32)
+>>> graph = sl.Graph(edge_index, x, y, train=np.arange(100), valid=np.arange(100, 150), test=np.arange(150, 200))
+>>> run = sl.train(graph, layers=2, hidden=16, epochs=40, lr=0.02, dropout=0)
+>>> run.predict().shape, run.embeddings().shape, run.evaluate().test_acc > 0.8
+((200, 2), (200, 16), True)
+
+Options
+-------
+"""
+
+_EVALUATE = """Loss and scores of a model on a graph, by exact inference.
+
+weights: a Run, whose options count; the path of a .safetensors file of Run.save or --save; or arrays by name
+(Run.state_dict), with the model's options as keywords. Returns a dictionary with attributes: valid_loss, and the scores
+as valid_NAME and test_NAME.
+"""
+
+
+def evaluate(graph, weights, *, pipe=False, **options):
+    graph = _as_graph(graph)
+    arrays = None
+    if isinstance(weights, Run):
+        pipe = weights.pipe
+        options = {**_options_of_model(weights.options, graph), **options}
+        arrays = weights._weights["dgl"]
+    elif isinstance(weights, (str, os.PathLike)):
+        kept = _read_metadata(weights)
+        known = {option.name: option.keyword for option in OPTIONS[pipe].values()}
+        options = {**{known[name]: value for name, value in kept.items() if name in known}, **options}
+        options["load"] = os.fspath(weights)
+    elif hasattr(weights, "items"):
+        arrays = {name: _as_array(value) for name, value in weights.items()}
+    else:
+        raise TypeError(f"weights: found a {type(weights).__name__}, expected a Run, a path, or arrays by name")
+    options = {**{key: value for key, value in options.items() if key not in (graph._source or {})}, "epochs": 0}
+    settings = make_settings(pipe, _own_data(graph, options, "evaluate"), "evaluate")
+    return Record(_session.run(lambda job: job.open(settings, graph, arrays).evaluate()[0]))
+
+
+def _as_array(value):
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return np.asarray(value, np.float32)
+
+
+evaluate.__doc__ = _EVALUATE
+
+
+def _default(option):
+    """The default as a value of Python; None: open."""
+    if option.kind == "flag":
+        return False
+    try:
+        if option.kind in ("whole", "long"):
+            return int(option.default)
+        if option.kind == "real":
+            return float(option.default)
+    except (TypeError, ValueError):
+        pass
+    return option.default if option.shown is None or option.kind != "text" else None
+
+
+def _annotation(option):
+    kinds = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
+    return kinds.get(option.kind, str)
+
+
+def _all_options():
+    """The options of both programs that train() has as keywords, with the programs that have them."""
+    found = {}
+    for pipe in (False, True):
+        for keyword, option in OPTIONS[pipe].items():
+            if keyword != "model" and not (option.of_data and keyword != "cache"):
+                found.setdefault(keyword, (option, []))[1].append(pipe)
+    return found
+
+
+def _describe_train():
+    lines, parameters = [], []
+    group = None
+    for keyword, (option, programs) in _all_options().items():
+        if option.group != group:
+            group = option.group
+            lines += ["", f"{group}:", ""]
+        only = {(False,): "; not with pipe", (True,): "; with pipe=True"}.get(tuple(programs), "")
+        default = option.shown or option.default or {"flag": "False"}.get(option.kind, "none")
+        choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
+        lines.append(f"{keyword} : {_annotation(option).__name__}, default {default}{choices}{only}")
+        lines += textwrap.wrap(option.help + ".", 110, initial_indent="    ", subsequent_indent="    ")
+        parameters.append(inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=_default(option),
+                                            annotation=_annotation(option)))
+    train.__doc__ = _TRAIN + "\n".join(lines).strip("\n") + "\n"
+    fixed = [parameter for parameter in inspect.signature(train).parameters.values()
+             if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    train.__signature__ = inspect.Signature(fixed + parameters, return_annotation=Run)
+
+
+_describe_train()
+
+
+def options(pipe=False):
+    """The options of train(), in the order of the programs' help: objects with keyword, kind, choices, default, help."""
+    return list(OPTIONS[pipe].values())

@@ -1,0 +1,755 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""The Python package (tests/test_python.sh): data, training, results, errors, signals, processes and threads."""
+
+import concurrent.futures
+import doctest
+import gc
+import importlib.util
+import inspect
+import io
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+import warnings
+
+import numpy as np
+
+import starling_gnn as sl
+
+N, F, K = 240, 6, 4
+SMALL = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=4, lr=0.02, chunks=2, cpus=2)
+DATA = os.environ.get("DATASETS", "")
+
+
+def has(name):
+    return importlib.util.find_spec(name) is not None
+
+
+def arrays(seed=1):
+    """Edges, features, classes and sets; most edges stay in a class."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(N) % K
+    sources = np.repeat(np.arange(N), 3)
+    destinations = np.where(np.tile([True, True, False], N), rng.integers(0, N // K, 3 * N) * K + sources % K,
+                            rng.integers(0, N, 3 * N))
+    x = (rng.random((N, F)) + 0.3 * (np.arange(F) == y[:, None])).astype(np.float32)
+    ids = rng.permutation(N)
+    return np.stack([sources, destinations]), x, y, dict(train=ids[:120], valid=ids[120:180], test=ids[180:])
+
+
+def graph(**changes):
+    edges, x, y, sets = arrays()
+    return sl.Graph(**{**dict(edge_index=edges, x=x, y=y, name="crowds"), **sets, **changes})
+
+
+def losses(run):
+    return [record.loss for record in run.records]
+
+
+def in_python(code, *, timeout=60, expect=0, env=None):
+    """Run code in an interpreter of its own, after the definitions of this file. Returns its output."""
+    prologue = f"import sys\nsys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\nfrom test_module import *\n"
+    done = subprocess.run([sys.executable, "-c", prologue + textwrap.dedent(code)], capture_output=True, text=True,
+                          timeout=timeout, env={**os.environ, **(env or {})})
+    if done.returncode != expect:
+        raise AssertionError(f"status {done.returncode}, expected {expect}:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+class Data(unittest.TestCase):
+    def same(self, **changes):
+        self.assertEqual(losses(sl.train(graph(**changes), **SMALL)), self.expected)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.expected = losses(sl.train(graph(), **SMALL))
+
+    def test_types_of_edges(self):
+        edges = arrays()[0]
+        for kind in (np.int32, np.uint32, np.int64, np.uint16, np.float64):
+            self.same(edge_index=edges.astype(kind))
+        self.same(edge_index=(edges[0], edges[1]))
+        self.same(edge_index=edges.tolist())
+        self.same(edge_index=np.asfortranarray(edges))
+        self.same(edge_index=np.repeat(edges, 2, axis=1)[:, ::2])
+
+    def test_masks_and_ids(self):
+        sets = arrays()[3]
+        masks = {}
+        for name, ids in sets.items():
+            masks[name] = np.zeros(N, bool)
+            masks[name][ids] = True
+        self.same(**masks)
+        self.same(**{name: ids.astype(np.uint32) for name, ids in sets.items()})
+        self.same(**{name: ids.tolist() for name, ids in sets.items()})
+
+    def test_types_of_features(self):
+        x = arrays()[1]
+        read_only = x.copy()
+        read_only.flags.writeable = False
+        self.same(x=read_only)
+        self.assertIs(graph(x=read_only)._features.array, read_only)  # not copied
+        self.same(x=x.astype(np.float64))
+        self.same(x=np.asfortranarray(x))
+        wide = np.zeros((2 * N, 2 * F), np.float32)
+        wide[::2, ::2] = x
+        self.same(x=wide[::2, ::2])
+        self.same(x=x.tolist())
+        self.same(x=memoryview(x))
+        self.same(x=x.astype(np.float64).tolist())
+        narrow = x.astype(np.float16)
+        self.assertEqual(losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.astype(np.float32)), **SMALL)))
+        whole = (x * 50).astype(np.int8)
+        self.assertEqual(losses(sl.train(graph(x=whole), **SMALL)), losses(sl.train(graph(x=whole.astype(np.float32)), **SMALL)))
+        before = x.copy()
+        sl.train(graph(x=x), **SMALL)
+        np.testing.assert_array_equal(x, before)
+
+    def test_types_of_labels(self):
+        y = arrays()[2]
+        for kind in (np.int8, np.uint8, np.int32, np.int64):
+            self.same(y=y.astype(kind))
+        self.same(y=y[:, None])
+        ids = arrays()[3]["train"]
+        unknown = y.copy()
+        unknown[ids[100:]] = -100
+        self.assertEqual(graph(y=unknown, train=ids[:100]).n_outputs, K)
+        numbers = graph(y=np.random.default_rng(1).random(N))
+        self.assertEqual((numbers.n_outputs, numbers.has_classes), (1, False))
+        sets = graph(y=np.eye(K, dtype=bool)[y])
+        self.assertEqual((sets.n_outputs, sets.has_classes), (K, False))
+        self.assertIn("test_ap", sl.train(sets, **SMALL).scores)
+        self.assertIn("test_mse", sl.train(numbers, **SMALL).scores)
+
+    @unittest.skipUnless(has("scipy"), "there is no scipy")
+    def test_scipy(self):
+        import scipy.sparse as sparse
+
+        edges, x = arrays()[:2]
+        matrix = sparse.coo_matrix((np.ones(edges.shape[1]), tuple(edges)), shape=(N, N))
+        for form in (matrix, matrix.tocsr(), matrix.tocsc(), sparse.csr_array(matrix)):
+            self.same(edge_index=form)
+        self.same(x=sparse.csr_matrix(x))
+        rare = np.where(np.random.default_rng(1).random((N, 50)) < 0.05, 1, 0).astype(np.float32)
+        dense = losses(sl.train(graph(x=rare), **SMALL))
+        unsorted = sparse.csr_matrix(rare)[:, ::-1][:, ::-1]
+        for form in (sparse.csr_matrix(rare), sparse.coo_matrix(rare), sparse.csc_array(rare), unsorted):
+            self.assertEqual(losses(sl.train(graph(x=form), **SMALL)), dense)
+
+    @unittest.skipUnless(has("torch"), "there is no torch")
+    def test_torch(self):
+        import torch
+
+        edges, x, y, sets = arrays()
+        mask = torch.zeros(N, dtype=torch.bool)
+        mask[torch.from_numpy(sets["train"])] = True
+        self.same(edge_index=torch.from_numpy(edges), x=torch.from_numpy(x).requires_grad_(), y=torch.from_numpy(y), train=mask)
+
+        for kind in (torch.bfloat16, torch.float16):
+            narrow = torch.from_numpy(x).to(kind)
+            self.assertEqual(losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.float()), **SMALL)))
+
+        class Data:
+            edge_index, val_mask, test_mask = torch.from_numpy(edges), None, None
+
+        Data.x, Data.y, Data.train_mask = torch.from_numpy(x), torch.from_numpy(y), mask
+        made = sl.Graph.from_pyg(Data, valid=sets["valid"], test=sets["test"], name="crowds")
+        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+
+    def test_dlpack(self):
+        class Tensor:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **keywords):
+                return self.array.__dlpack__(**keywords)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        edges, x, y, sets = arrays()
+        self.same(edge_index=Tensor(edges), x=Tensor(x), y=Tensor(y))
+
+    def test_dgl(self):
+        edges, x, y, sets = arrays()
+
+        class DGLGraph:
+            ndata = {"feat": x, "label": y}
+
+            def edges(self):
+                return edges[0], edges[1]
+
+        made = sl.Graph.from_dgl(DGLGraph(), **sets)
+        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+
+    @unittest.skipUnless(has("networkx"), "there is no networkx")
+    def test_networkx(self):
+        import networkx
+
+        edges, x, y, sets = arrays()
+        made = networkx.Graph()
+        made.add_nodes_from((f"v{v}", dict(x=x[v], y=y[v])) for v in range(N))
+        made.add_edges_from((f"v{a}", f"v{b}") for a, b in edges.T)
+        named = {name: [f"v{v}" for v in ids] for name, ids in sets.items()}
+        self.assertEqual(losses(sl.train(sl.Graph.from_networkx(made, **named), **SMALL)), self.expected)
+        with self.assertRaisesRegex(ValueError, "no attribute 'z'"):
+            sl.Graph.from_networkx(made, x="z", **named)
+
+    def test_edge_weights(self):
+        edges = arrays()[0]
+        weights = np.random.default_rng(3).random(edges.shape[1]).astype(np.float32) + 0.1
+        options = {**SMALL, "model": "gcn", "edge_weights": "factor"}
+        made = graph(edge_weight=weights)
+        self.assertTrue(made.has_edge_weights and not graph().has_edge_weights)
+        expected = losses(sl.train(made, **options))
+        self.assertNotEqual(expected, losses(sl.train(graph(), **{**SMALL, "model": "gcn"})))
+        self.assertEqual(losses(sl.train(graph(edge_weight=weights.astype(float).tolist()), **options)), expected)
+        self.assertEqual(losses(sl.train(graph(edge_weight=weights[:, None]), **options)), expected)
+        with self.assertWarnsRegex(sl.StarlingWarning, "edge_weights factor"):
+            sl.train(made, **SMALL)
+        with self.assertRaisesRegex(sl.InvalidArgumentError, "weights of its edges"):
+            sl.train(graph(), **options)
+        if has("scipy"):
+            import scipy.sparse as sparse
+
+            matrix = sparse.coo_matrix((weights, tuple(edges)), shape=(N, N))
+            self.assertEqual(losses(sl.train(graph(edge_index=matrix, edge_weight=True), **options)), expected)
+            for form in (matrix.tocsr(), matrix.tocsc()):
+                np.testing.assert_allclose(losses(sl.train(graph(edge_index=form, edge_weight=True), **options)), expected, rtol=1e-4)
+
+    def test_wrong_arrays(self):
+        edges, x, y, sets = arrays()
+        for changes, error, text in [
+            (dict(edge_weight=[1.0]), ValueError, "edge_weight: found the shape"),
+            (dict(edge_weight=-np.ones(3 * N)), sl.InvalidArgumentError, "weight"),
+            (dict(edge_weight=True), ValueError, "True goes with a sparse matrix"),
+            (dict(x=None), TypeError, "x: found None"),
+            (dict(x="features"), TypeError, "x: found"),
+            (dict(x=object()), TypeError, "x: found"),
+            (dict(x=x[:, 0]), ValueError, r"x: found the shape \(240,\)"),
+            (dict(x=x * 1j), TypeError, "x: found entries of type complex"),
+            (dict(x=np.where(x > 1, np.nan, x)), ValueError, "feature .* nan"),
+            (dict(x=x.astype(float) * 1e300), ValueError, "float32"),
+            (dict(x=x[:5]), ValueError, "y: found 240 rows, expected 5"),
+            (dict(y=["a"] * N), TypeError, "y: found"),
+            (dict(y=y[:-1]), ValueError, "y: found 239 rows"),
+            (dict(y=np.zeros((N, 2, 2))), ValueError, "y: found the shape"),
+            (dict(edge_index=edges.T), ValueError, "transpose it"),
+            (dict(edge_index=edges + N), ValueError, r"edge_index\[0\]: found id 479, expected ids of 0 .. 239"),
+            (dict(edge_index=-edges), ValueError, "found id -239"),
+            (dict(edge_index=edges + 0.5), TypeError, "with fractions"),
+            (dict(edge_index=(edges[0], edges[1][1:])), ValueError, "two of one length"),
+            (dict(edge_index="graph"), TypeError, "edge_index: found"),
+            (dict(train=[N]), ValueError, "train: found id 240"),
+            (dict(train=np.ones(3, bool)), ValueError, "train: found a mask of 3 entries, expected 240"),
+            (dict(train=sets["valid"]), sl.InvalidArgumentError, "the split has already"),
+            (dict(train=None), sl.InvalidArgumentError, "0 training vertices"),
+            (dict(train=np.ones((N, 2), bool)), ValueError, "expected one dimension"),
+            (dict(name="x" * 99), sl.InvalidArgumentError, "at most 63"),
+            (dict(n_classes=2), sl.InvalidArgumentError, "labels"),
+        ]:
+            with self.subTest(**{key: str(value)[:20] for key, value in changes.items()}):
+                with self.assertRaisesRegex(error, text):
+                    graph(**changes)
+
+    def test_arrays_of_another(self):
+        """The features of a graph live as long as the graph, and no longer."""
+        made = graph(x=arrays()[1].copy())
+        gc.collect()
+        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+
+    def test_no_edges(self):
+        self.assertEqual(graph(edge_index=np.empty((2, 0), int)).n_edges, 0)
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
+    def test_arrays_are_as_files(self):
+        folder = os.path.join(DATA, "cora")
+        path = os.path.join(folder, "split", os.listdir(os.path.join(folder, "split"))[0])
+        read = lambda *parts, kind=np.int64: np.loadtxt(  # noqa: E731
+            os.path.join(*parts) + (".csv.gz" if os.path.exists(os.path.join(*parts) + ".csv.gz") else ".csv"),
+            delimiter=",", dtype=kind)
+        made = sl.Graph(read(folder, "raw", "edge").T, read(folder, "raw", "node-feat", kind=np.float32),
+                        read(folder, "raw", "node-label"), *(read(path, name) for name in ("train", "valid", "test")), name="cora")
+        options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
+        files = sl.load("cora", data_path=DATA, cache="none")
+        runs = [sl.train(made, **options), sl.train(files, **options)]
+        self.assertEqual(losses(runs[0]), losses(runs[1]))
+        weights = [run.state_dict() for run in runs]
+        for name in weights[0]:
+            np.testing.assert_array_equal(weights[0][name], weights[1][name])
+        np.testing.assert_array_equal(runs[0].predict(), runs[1].predict())
+        self.assertEqual((files.n_vertices, files.n_edges, files.n_outputs), (made.n_vertices, made.n_edges, made.n_outputs))
+
+
+class Training(unittest.TestCase):
+    def test_doctests(self):
+        for name in ("_graph", "_train", "_classifier"):
+            failed, tried = doctest.testmod(importlib.import_module("starling_gnn." + name))
+            self.assertEqual(failed, 0)
+            self.assertGreater(tried, 2)
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
+    def test_first_example(self):
+        """The first example of the guide: cora, mean of three seeds."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../doc/guide/python.md")) as file:
+            code = file.read().split("```python show\n")[1].split("```")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            mean = float(in_python(code, timeout=300, env=dict(STARLING_DATA=DATA, XDG_CACHE_HOME=folder)).split()[-1])
+        self.assertAlmostEqual(mean, 0.81, delta=0.007)
+
+    def test_results(self):
+        run = sl.train(graph(), **SMALL)
+        self.assertEqual([record.epoch for record in run.records], [1, 2, 3, 4])
+        best = run.records[run.best_epoch - 1]
+        self.assertEqual(run.test_acc, best.test_acc)
+        self.assertEqual(run.valid_acc, max(record.valid_acc for record in run.records))
+        for key in ("loss", "valid_loss", "test_f1", "seconds", "stage_seconds", "vertices", "bytes"):
+            self.assertIn(key, run.records[0])
+        logits = run.predict()
+        self.assertEqual((logits.shape, logits.dtype), ((N, K), np.float32))
+        test = arrays()[3]["test"]
+        self.assertAlmostEqual((logits[test].argmax(1) == arrays()[2][test]).mean(), run.test_acc)
+        self.assertEqual(run.embeddings().shape, (N, 8))
+        self.assertAlmostEqual(run.evaluate().test_acc, run.test_acc)
+        self.assertFalse(run.interrupted)
+        self.assertEqual(run.config["options"]["hidden"], 8)
+        self.assertEqual(len(run.history), 4)
+        if has("pandas"):
+            self.assertEqual(list(run.history.columns[:3]), ["epoch", "loss", "valid_loss"])
+        self.assertIn("best", repr(run))
+        with self.assertRaisesRegex(AttributeError, "no test_auc"):
+            run.test_auc
+
+    def test_numpy_has_our_logits(self):
+        """The equations of GraphSAGE with means, in numpy, on the weights of state_dict."""
+        run = sl.train(graph(), **SMALL)
+        weights = run.state_dict("dgl")
+        edges, x = arrays()[:2]
+        matrix = np.zeros((N, N), bool)
+        matrix[edges[1], edges[0]] = matrix[edges[0], edges[1]] = True
+        np.fill_diagonal(matrix, matrix.diagonal())
+        mean = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
+        rows = x.astype(np.float64)
+        for layer in range(2):
+            own = weights[f"layers.{layer}.fc_self.weight"]
+            neighbours = weights[f"layers.{layer}.fc_neigh.weight"]
+            bias = next(value for name, value in weights.items() if name.startswith(f"layers.{layer}.") and name.endswith("bias"))
+            rows = rows @ own.T + mean @ rows @ neighbours.T + bias
+            if layer == 0:
+                rows = np.maximum(rows, 0)
+        np.testing.assert_allclose(run.predict(), rows, atol=1e-4)
+
+    @unittest.skipUnless(has("torch_geometric"), "there is no torch_geometric")
+    def test_modules_of_pyg_have_our_logits(self):
+        import torch
+
+        edges, x = arrays()[:2]
+        for model, more in [("sage", {}), ("gcn", {}), ("gat", dict(heads=2))]:
+            run = sl.train(graph(), model, **SMALL, **more)
+            net = _pyg_net(model)
+            net.load_state_dict(run.state_dict("pyg", tensors="torch"))
+            net.eval()
+            both = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
+            with torch.no_grad():
+                logits = net(torch.from_numpy(x), torch.from_numpy(both)).numpy()
+            np.testing.assert_allclose(run.predict(), logits, atol=1e-4, err_msg=model)
+
+    def test_saved_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
+            run = sl.train(graph(), "gat", **SMALL, heads=2, save=theirs)
+            run.save(ours)
+            expected = run.evaluate()
+            for weights in (run, ours, theirs):
+                self.assertEqual(sl.evaluate(graph(), weights), sl.evaluate(graph(), run))
+                self.assertAlmostEqual(sl.evaluate(graph(), weights).valid_loss, expected.valid_loss, places=5)
+            scores = sl.evaluate(graph(), run.state_dict("pyg"), model="gat", heads=2, hidden=8, layers=2)
+            self.assertAlmostEqual(scores.valid_loss, expected.valid_loss, places=5)
+            read = []
+            for path in (ours, theirs):
+                with open(path, "rb") as file:
+                    header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+                read.append({key: value for key, value in header["__metadata__"].items() if key != "objective"})
+            self.assertEqual(read[0], read[1])
+            again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
+            both = sl.train(graph(), "gat", **SMALL, heads=2, weights=run.state_dict())
+            self.assertEqual(losses(again), losses(both))
+            with self.assertRaisesRegex(sl.BadFileError, "hidden"):
+                sl.evaluate(graph(), ours, hidden=16)
+            with self.assertRaises(sl.BadFileError):
+                sl.evaluate(graph(), run.state_dict(), model="gat", heads=2, hidden=16, layers=2)
+            with self.assertRaises(OSError):
+                run.save(os.path.join(folder, "none", "x"))
+        with self.assertRaises(TypeError):
+            sl.evaluate(graph(), 3)
+
+    def test_two_trainings_two_graphs(self):
+        edges, x, y, sets = arrays(2)
+        other = sl.Graph(edges, x, y, **sets)
+        first = sl.train(graph(), **SMALL)
+        at_once = first.predict()
+        second = sl.train(other, **SMALL, seed=5)
+        third = sl.train(graph(), **SMALL)
+        self.assertEqual(losses(first), losses(third))
+        self.assertNotEqual(losses(first), losses(second))
+        np.testing.assert_allclose(first.predict(), at_once, atol=1e-5)  # its session is gone
+        self.assertEqual(first.predict(other).shape, (N, K))
+        self.assertEqual(second.predict().shape, (N, K))
+
+    def test_pipe(self):
+        run = sl.train(graph(), "resgcn", pipe=True, layers=4, hidden=8, epochs=3, cpus=2)
+        self.assertEqual(len(run.records), 3)
+        self.assertEqual(run.predict().shape, (N, K))
+        self.assertAlmostEqual(sl.evaluate(graph(), run).valid_loss, run.evaluate().valid_loss, places=5)
+        with self.assertRaisesRegex(TypeError, "with pipe=True"):
+            sl.train(graph(), stages=2)
+
+    def test_options(self):
+        signature = inspect.signature(sl.train)
+        self.assertEqual(signature.parameters["batch_size"].default, 1024)
+        self.assertEqual(signature.parameters["lambda_"].default, 0.5)
+        self.assertIn("batch_size : int, default 1024", sl.train.__doc__)
+        self.assertGreater(len(sl.options()), 50)
+        for keywords, error, text in [
+            (dict(hiden=3), TypeError, "unexpected keyword argument 'hiden'; did you mean 'hidden'"),
+            (dict(num_epochs=3), TypeError, "did you mean 'epochs'"),
+            (dict(zzzzzzzz=3), TypeError, "unexpected keyword"),
+            (dict(dataset="cora"), TypeError, "give it to load"),
+            (dict(epochs="ten"), sl.InvalidArgumentError, "epochs: found 'ten'"),
+            (dict(epochs=2.5), TypeError, "epochs: found 2.5, expected a whole number"),
+            (dict(epochs=True), TypeError, "epochs: found True"),
+            (dict(epochs=-1), sl.InvalidArgumentError, "epochs: found '-1'"),
+            (dict(lr="fast"), ValueError, "lr: found 'fast'"),
+            (dict(lr=[1]), TypeError, "lr: found .1., expected a number"),
+            (dict(fanout=[1.5, 2]), TypeError, "fanout: found 1.5"),
+            (dict(model="sag"), sl.InvalidArgumentError, "model: found 'sag'"),
+            (dict(fanout=[3], layers=2), sl.InvalidArgumentError, "fanout"),
+            (dict(resume=True), sl.InvalidArgumentError, "checkpoint"),
+            (dict(load="/nowhere/model"), OSError, "/nowhere/model"),
+        ]:
+            with self.subTest(**keywords), self.assertRaisesRegex(error, text):
+                sl.train(graph(), **{**SMALL, **keywords})
+        self.assertEqual(sl.train(graph(), **{**SMALL, "epochs": np.int64(2), "lr": np.float32(0.5)}).config["options"]["epochs"], 2)
+        with self.assertRaisesRegex(TypeError, "expected a Graph"):
+            sl.train(3)
+        with self.assertRaisesRegex(sl.NotFoundError, "nosuch"):
+            sl.load("nosuch")
+        with self.assertRaises(FileNotFoundError):
+            sl.train("nosuch")
+        with self.assertRaisesRegex(TypeError, "expected some of"):
+            sl.load("cora", epochs=3)
+
+    def test_errors_of_the_run(self):
+        with self.assertRaisesRegex(ArithmeticError, "learning rate"):
+            sl.train(graph(), **{**SMALL, "lr": 1e30})
+        with self.assertRaises(MemoryError):
+            sl.train(graph(), **{**SMALL, "hidden": 65536, "batch_size": 1 << 20, "layers": 40, "fanout": [100] * 40})
+        sl.train(graph(), **SMALL)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lines")
+            run = sl.train(graph(), **SMALL, metrics=path, predict=os.path.join(folder, "p.npy"))
+            with open(path) as file:
+                self.assertEqual([json.loads(line)["event"] for line in file],
+                                 ["config"] + 4 * ["epoch"] + ["summary"])
+            np.testing.assert_array_equal(np.load(os.path.join(folder, "p.npy")), run.predict())
+
+    def test_classifier(self):
+        edges, x, y, sets = arrays()
+        names = np.array(["red", "green", "blue", "white"])[y]
+        classifier = sl.NodeClassifier("gcn", **SMALL)
+        self.assertIs(classifier.fit(x, names, edge_index=edges, **sets), classifier)
+        self.assertEqual(sorted(set(names)), list(classifier.classes_))
+        self.assertLessEqual(set(classifier.predict()), set(names))
+        np.testing.assert_allclose(classifier.predict_proba().sum(1), 1)
+        self.assertAlmostEqual(classifier.score(), (classifier.predict() == names)[sets["test"]].mean())
+        self.assertEqual(classifier.get_params()["hidden"], 8)
+        self.assertEqual(classifier.set_params(hidden=16).hidden, 16)
+        self.assertEqual(sl.NodeClassifier(**SMALL).fit(graph()).predict().shape, (N,))
+        with self.assertRaises(TypeError):
+            sl.NodeClassifier(hiden=3)
+        if has("sklearn"):
+            from sklearn.base import clone
+
+            self.assertEqual(clone(classifier).get_params(), classifier.get_params())
+
+    def test_progress(self):
+        code = "sl.train(graph(), **SMALL{})"
+        self.assertEqual(in_python(code.format("")), "")
+        self.assertEqual(in_python(code.format(", progress=True")).count("epoch "), 4)
+        if has("pty"):
+            import pty
+
+            leader, follower = pty.openpty()
+            here = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); from test_module import *\n"
+            subprocess.run([sys.executable, "-c", here + code.format("")], stderr=follower, check=True)
+            os.close(follower)
+            text = b""
+            try:
+                while chunk := os.read(leader, 1 << 16):
+                    text += chunk
+            except OSError:
+                pass
+            os.close(leader)
+            self.assertIn(b"left", text)
+            self.assertNotIn(b"\n", text)
+
+    @unittest.skipUnless(has("matplotlib"), "there is no matplotlib")
+    def test_plot(self):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        self.assertEqual(len(sl.train(graph(), **SMALL).plot()), 2)
+
+    def test_modules_that_are_missing(self):
+        in_python("""
+            for name in ("pandas", "matplotlib", "scipy", "torch"):
+                sys.modules[name] = None
+            run = sl.train(graph(), **SMALL)
+            assert isinstance(run.history, list)
+            try:
+                run.plot()
+                raise SystemExit(1)
+            except ImportError as error:
+                assert "pip install matplotlib" in str(error), error
+        """)
+
+
+def _pyg_net(model):
+    import torch
+    from torch_geometric import nn
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            kinds = {
+                "sage": lambda i, o, last: nn.SAGEConv(i, o),
+                "gcn": lambda i, o, last: nn.GCNConv(i, o),
+                "gat": lambda i, o, last: nn.GATConv(i, o if last else o // 2, heads=1 if last else 2),
+            }
+            self.convs = torch.nn.ModuleList([kinds[model](F, 8, False), kinds[model](8, K, True)])
+
+        def forward(self, x, edge_index):
+            return self.convs[1](torch.relu(self.convs[0](x, edge_index)), edge_index)
+
+    return Net()
+
+
+class Interrupts(unittest.TestCase):
+    """Each in an interpreter of its own; Ctrl-C is SIGINT."""
+
+    interrupt_soon = """
+        def soon(seconds=0.5):
+            threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    """
+
+    def test_in_a_step(self):
+        in_python(self.interrupt_soon + """
+        soon()
+        started = time.monotonic()
+        run = sl.train(graph(), **{**SMALL, "epochs": 10**6})
+        assert run.interrupted and time.monotonic() - started < 20
+        assert len(run.records) > 0 and run.predict().shape == (N, K)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        run = sl.train(graph(), **SMALL)
+        assert not run.interrupted and len(run.records) == 4
+        """)
+
+    def test_in_a_callback(self):
+        in_python(self.interrupt_soon + """
+        def wait(record):
+            if record.epoch == 2:
+                soon()
+                time.sleep(50)
+        started = time.monotonic()
+        run = sl.train(graph(), **SMALL, on_epoch=wait)
+        assert run.interrupted and time.monotonic() - started < 20 and len(run.records) == 2
+        assert len(sl.train(graph(), **SMALL).records) == 4
+        """)
+
+    def test_in_open(self):
+        in_python(self.interrupt_soon + """
+        rng = np.random.default_rng(1)
+        n = 300000
+        big = sl.Graph(rng.integers(0, n, (2, 2000000)), np.ones((n, 2), np.float32), np.arange(n) % 3, train=np.arange(n // 2))
+        soon(0.3)
+        started = time.monotonic()
+        try:
+            sl.train(big, layers=1, fanout=[2], hidden=4, epochs=1, progress=False)
+            raise SystemExit(3)
+        except KeyboardInterrupt:
+            print("took", time.monotonic() - started)
+        assert time.monotonic() - started < 1.5
+        assert len(sl.train(graph(), **SMALL).records) == 4  # waits for the open that was given up
+        """, timeout=200)
+
+    def test_twice(self):
+        in_python(self.interrupt_soon + """
+        def wait(record):
+            while True:
+                try:
+                    time.sleep(50)
+                except KeyboardInterrupt:
+                    pass
+                return
+        soon()
+        run = sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_step=lambda record: None)
+        assert run.interrupted
+        """)
+
+    def test_handler_of_the_user(self):
+        in_python(self.interrupt_soon + """
+        seen = []
+        def handler(number, frame):
+            seen.append(number)
+        signal.signal(signal.SIGINT, handler)
+        soon(0.2)
+        run = sl.train(graph(), **SMALL, on_epoch=lambda record: time.sleep(0.2))
+        assert seen and not run.interrupted and signal.getsignal(signal.SIGINT) is handler
+        """)
+
+    def test_exception_in_a_callback(self):
+        seen = []
+
+        def fail(record):
+            seen.append(record.epoch)
+            if record.epoch == 2:
+                raise KeyError("no more")
+
+        with self.assertRaisesRegex(KeyError, "no more"):
+            sl.train(graph(), **SMALL, on_epoch=fail)
+        self.assertEqual(seen, [1, 2])
+        with self.assertRaises(ZeroDivisionError):
+            sl.train(graph(), **SMALL, on_step=lambda record: 1 / 0)
+        run = sl.train(graph(), **SMALL, on_epoch=lambda record: record.epoch == 3)
+        self.assertTrue(run.interrupted)
+        self.assertEqual(len(run.records), 3)
+
+    def test_a_callback_trains(self):
+        """One session at a time: a training in a callback would wait for itself."""
+        with self.assertRaisesRegex(RuntimeError, "callback"):
+            sl.train(graph(), **SMALL, on_epoch=lambda record: sl.train(graph(), **SMALL))
+
+
+class Processes(unittest.TestCase):
+    def test_thread(self):
+        expected = losses(sl.train(graph(), **SMALL))
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            runs = list(pool.map(lambda _: sl.train(graph(), **SMALL), range(3)))
+        for run in runs:
+            self.assertEqual(losses(run), expected)
+
+    def test_fork_after_import(self):
+        in_python("""
+        sl.train(graph(), **SMALL)
+        warnings.simplefilter("ignore")
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if len(sl.train(graph(), **SMALL).records) == 4 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert len(sl.train(graph(), **SMALL).records) == 4
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map(len, [sl.train(graph(), **SMALL).records] * 2) == [4, 4]
+        """)
+
+    def test_fork_before_a_session(self):
+        in_python("""
+        made = graph()
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(0 if len(sl.train(made, **SMALL).records) == 4 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        """)
+
+    def test_fork_in_training(self):
+        in_python("""
+        def child(record):
+            if record.epoch == 1:
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        sl.train(graph(), **SMALL)
+                        os._exit(1)
+                    except sl.StarlingError as error:
+                        os._exit(0 if "forked" in str(error) else 2)
+                assert os.waitpid(pid, 0)[1] == 0
+                subprocess.run(["true"], check=True)
+        warnings.simplefilter("ignore")
+        assert len(sl.train(graph(), **SMALL, on_epoch=child).records) == 4
+        """)
+
+    def test_spawn(self):
+        sl.train(graph(), **SMALL)
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            found = pool.map(_spawned, [1, 1])
+        self.assertEqual(found[0], found[1])
+
+    def test_exit_with_an_open_session(self):
+        self.assertEqual(in_python("run = sl.train(graph(), **SMALL)"), "")
+        self.assertEqual(in_python("""
+        thread = threading.Thread(target=lambda: sl.train(graph(), **{**SMALL, "epochs": 10**6}), daemon=True)
+        thread.start()
+        time.sleep(0.7)
+        """), "")
+        in_python("sl.train(graph(), **SMALL, on_epoch=lambda record: sys.exit(5))", expect=5)
+
+    def test_idle_session_takes_no_processor(self):
+        run = sl.train(graph(), **SMALL)
+        before = time.process_time()
+        time.sleep(0.5)
+        self.assertLess(time.process_time() - before, 0.2)
+        del run
+
+    def test_no_pickles(self):
+        import pickle
+
+        with self.assertRaisesRegex(TypeError, "cannot be pickled"):
+            pickle.dumps(graph())
+
+    def test_close(self):
+        run = sl.train(graph(), **SMALL)
+        first = run.predict()
+        sl.close()
+        sl.close()
+        np.testing.assert_allclose(run.predict(), first, atol=1e-5)
+
+    def test_missing_library(self):
+        done = subprocess.run([sys.executable, "-c", "import starling_gnn"], capture_output=True, text=True,
+                              env={**os.environ, "STARLING_LIBRARY": "/nowhere/libstarling.so"})
+        self.assertIn("ImportError: /nowhere/libstarling.so", done.stderr)
+
+    @unittest.skipUnless(has("nbconvert") and has("ipykernel"), "there is no nbconvert with ipykernel")
+    def test_notebook(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\nfrom test_module import *\n"
+            cells = [code + "run = sl.train(graph(), **SMALL)", "run.predict().shape", "sl.train(graph(), **SMALL).records[-1].epoch"]
+            book = {"cells": [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
+                              for cell in cells],
+                    "metadata": {"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}},
+                    "nbformat": 4, "nbformat_minor": 4}
+            path = os.path.join(folder, "book.ipynb")
+            with open(path, "w") as file:
+                json.dump(book, file)
+            done = subprocess.run([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path],
+                                  capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("(240, 4)", done.stdout)
+            self.assertIn("left", done.stdout)  # the bar
+
+
+def _spawned(seed):
+    return losses(sl.train(graph(), **SMALL, seed=seed))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# The Python package in python/, with the library of the build tree: tests/python/test_module.py. Parts that need scipy,
+# torch, torch_geometric, networkx, pandas, scikit-learn, matplotlib or nbconvert are skipped without them.
+
+set -u
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+
+# The first Python with numpy.
+python=
+for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
+    "$candidate" -c 'import sys, numpy; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && python=$candidate && break
+done
+[[ -n $python ]] || skip "there is no python3 of version 3.9 with numpy (Debian: python3-numpy)"
+library=$top_builddir/.libs/libstarling.so
+[[ -f $library ]] || skip "there is no shared library"
+
+export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data
+"$python" "$top_srcdir/tests/python/test_module.py" -v 2>&1 || complain "a test of the Python package fails"
+exit $failed
