@@ -199,6 +199,42 @@ static void identity_is_of_contents(void **state)
     }
 }
 
+/* Narrow features come back in their dtype, with their scale. Both belong to the identity. */
+static void keeps_narrow_features(void **state)
+{
+    static const enum sl_dtype dtypes[] = {SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
+    static int8_t entries[24] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, -1, -2, -3};
+    struct sl_dataset made, read;
+    struct sl_identity ids[4], again;
+    const char *path = in_folder("narrow.slc");
+    (void)state;
+    load_small(false, &made);
+    sl_dataset_identify(&made, &ids[3]);
+    sl_column_free(&made.features.dense);
+    for (int i = 0; i < 3; i++) {
+        made.features.dense = sl_column_take(dtypes[i], 6, 2, entries);
+        made.features.dense.hold = SL_HOLD_BORROWED;
+        made.features.dense.scale = 0.25f;
+        assert_true(sl_cache_write_dataset(path, KEY, &made));
+        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_int_equal(read.features.dense.dtype, dtypes[i]);
+        assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == 0.25f);
+        assert_memory_equal(read.features.dense.data, entries, sl_column_bytes(&read.features.dense));
+        sl_dataset_identify(&made, &ids[i]);
+        sl_dataset_identify(&read, &again);
+        assert_int_equal(differing(&ids[i], &again), 0);
+        sl_dataset_free(&read);
+        for (int k = 0; k < i; k++) {
+            assert_int_equal(differing(&ids[i], &ids[k]), 1 << SL_DATA_FEATURES);
+        }
+        assert_int_equal(differing(&ids[i], &ids[3]), 1 << SL_DATA_FEATURES);
+    }
+    made.features.dense.scale = 0.5f;
+    sl_dataset_identify(&made, &again);
+    assert_int_equal(differing(&ids[2], &again), 1 << SL_DATA_FEATURES);
+    sl_dataset_free(&made);
+}
+
 /* A change of any value is a change of its part alone. */
 static void identity_tells_parts_apart(void **state)
 {
@@ -464,6 +500,7 @@ int main(void)
         with_folder(other_programs_can_read_it),
         with_folder(an_empty_set_comes_back),
         with_folder(identity_is_of_contents),
+        with_folder(keeps_narrow_features),
         with_folder(identity_tells_parts_apart),
         with_folder(refuses_any_damage),
         with_folder(refuses_forgeries),
