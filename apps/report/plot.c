@@ -268,7 +268,7 @@ static void put_key(const struct drawing *d, const struct series *series, size_t
         sl_svg_text(d->stream, x, d->y, "end", "best epoch");
         fprintf(d->stream,
                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"#fff\" stroke=\"#444\" stroke-width=\"2\"/>\n",
-                x - LETTER * 10 - 10, d->y - 4);
+                x - LETTER * 10 - 17, d->y - 4);
     }
     fputs("</g>\n", d->stream);
 }
