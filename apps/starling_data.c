@@ -477,30 +477,8 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .seed = 1};
 }
 
-/* A METIS graph as a dataset without features and split. All labels are unknown. */
-static enum sl_status load_metis(const char *path, struct sl_dataset *out)
-{
-    struct sl_dataset dataset = {0};
-    enum sl_status st = sl_metis_read_graph(path, &dataset.graph);
-    if (st != SL_OK) {
-        return st;
-    }
-    st = sl_targets_make_unknown(dataset.graph.n_vertices, &dataset.targets);
-    if (st != SL_OK) {
-        sl_graph_free(&dataset.graph);
-        return st;
-    }
-    const char *slash = strrchr(path, '/');
-    snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
-    *out = dataset;
-    return SL_OK;
-}
-
 static enum sl_status load(const struct settings *settings, struct sl_dataset *out)
 {
-    if (settings->dataset != NULL && is_metis_file(settings->dataset)) {
-        return load_metis(settings->dataset, out);
-    }
     struct sl_dataset_options options = options_of(settings);
     return sl_dataset_load(&options, out);
 }

@@ -44,8 +44,6 @@ static const struct kind {
     {NULL, 0, NULL, ".tar", "a tar archive", UNPACK},
     {NULL, 0, NULL, ".zip", "a zip archive, or a part of one", UNPACK},
     {NULL, 0, NULL, ".mtx", "a Matrix Market file", "scipy.io.mmread it, " BY_NUMPY},
-    {NULL, 0, NULL, ".graph", "a METIS graph",
-     "starling_data takes it; training needs a folder with features and labels too"},
     {NULL, 0, "\"dtype\"", ".safetensors", "a safetensors file", "as a model it goes to --load"},
     {NULL, 0, NULL, ".bin", "a binary file", "if DGL wrote it, dgl.load_graphs it, " BY_NUMPY},
     {NULL, 0, NULL, ".csv", "a table of text", BY_TABLES},

@@ -15,6 +15,7 @@
 #include "partition/foreign.h"
 #include "partition/generate.h"
 #include "partition/made_features.h"
+#include "partition/reader.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/nearest.h"
@@ -167,9 +168,11 @@ static void name_from_folder(const char *folder, char *out, size_t bytes)
 
 /* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
 
-/* The origin of a dataset: a folder of files, or a recipe of the generator. */
+/* The origin of a dataset: a folder of files, a file, or a recipe of the generator. */
 struct origin {
-    char *folder; /* NULL: the generator */
+    char *folder;                   /* or NULL */
+    char *file;                     /* a whole dataset, or NULL */
+    const struct sl_reader *reader; /* of `file` */
     struct sl_raw_files files;
     struct sl_recipe recipe;
     struct sl_made_features made; /* instead of the features of the files or the recipe */
@@ -184,6 +187,7 @@ struct origin {
 static void free_origin(struct origin *origin)
 {
     sl_free(origin->folder);
+    sl_free(origin->file);
     sl_raw_files_free(&origin->files);
 }
 
@@ -232,6 +236,24 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     }
     origin->identity = sum_made(sum, &origin->made, options->feature_seed);
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
+}
+
+/* A file's identity is its path and the options, its state also the size and time. */
+static void identify_file(const struct sl_dataset_options *options, struct origin *origin)
+{
+    const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
+    struct stat info = {0};
+    uint64_t sum = sum_path(sl_checksum(3, numbers, sizeof numbers), origin->file);
+    if (options->targets == SL_TARGETS_NUMBERS) {
+        sum = sum_text(sum, "numbers");
+    }
+    origin->identity = sum_made(sum, &origin->made, options->feature_seed);
+    origin->state = origin->identity;
+    if (stat(origin->file, &info) == 0) {
+        const uint64_t state[] = {(uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
+                                  (uint64_t)info.st_mtim.tv_nsec};
+        origin->state = sl_checksum(origin->state, state, sizeof state);
+    }
 }
 
 static void identify_recipe(const struct sl_dataset_options *options, struct origin *origin)
@@ -392,6 +414,31 @@ static enum sl_status use_folder(const struct sl_dataset_options *options, struc
     return st;
 }
 
+static enum sl_status use_file(const struct sl_dataset_options *options, struct origin *origin)
+{
+    const char *path = dataset_of(options);
+    bool made = origin->made.kind != SL_MADE_NOT;
+    enum sl_status st;
+    origin->reader = sl_reader_of(path);
+    if (origin->reader == NULL) {
+        return sl_foreign_refuse(path);
+    }
+    SL_TRY(st, sl_reader_check(origin->reader, path, options->need, made), done);
+    if (options->split != NULL && !origin->reader->has_split) {
+        return sl_fail(SL_EINVAL, "%.300s: found %s, which has no split; leave out --split", path,
+                       origin->reader->name);
+    }
+    if (options->features != NULL && !made) {
+        return sl_fail(SL_EINVAL, "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS,
+                       path, options->features);
+    }
+    SL_TRY(st, sl_strdup(path, &origin->file), done);
+    name_from_folder(path, origin->name, sizeof origin->name);
+    identify_file(options, origin);
+done:
+    return st;
+}
+
 /* Refuse a folder of the dataset's name without data. The message names the missing file and the other datasets. */
 static enum sl_status refuse_half(const struct sl_dataset_options *options, const char *folder, const char *searched)
 {
@@ -425,7 +472,7 @@ static enum sl_status choose_origin(const struct sl_dataset_options *options, co
         return use_folder(options, out);
     }
     if (sl_file_exists(name)) {
-        return sl_foreign_refuse(name);
+        return use_file(options, out);
     }
     if (finding->half != NULL) {
         return refuse_half(options, finding->half, searched);
@@ -575,6 +622,9 @@ static enum sl_status read_or_generate(const struct origin *origin, struct sl_ra
     if (origin->folder != NULL) {
         return sl_raw_read(&origin->files, out);
     }
+    if (origin->file != NULL) {
+        return origin->reader->read(origin->file, out);
+    }
     sl_notify(SL_NOTICE_PROGRESS, "generating %s: %u vertices, %llu edges", origin->name, origin->recipe.n_vertices,
               (unsigned long long)origin->recipe.n_edges);
     return sl_generate(&origin->recipe, out);
@@ -624,7 +674,7 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
         return st;
     }
     *whole_out = all_known && out->features.n_rows == out->graph.n_vertices;
-    out->synthetic = origin->folder == NULL;
+    out->synthetic = origin->folder == NULL && origin->file == NULL;
     return SL_OK;
 }
 

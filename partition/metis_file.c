@@ -28,6 +28,7 @@ struct reader {
     uint64_t n;
     sl_vertex *from;
     sl_vertex *to;
+    float *edge_weight; /* NULL: the file has none */
 };
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
@@ -135,7 +136,7 @@ static bool skip_weights(const struct reader *reader, const char **p, const char
 static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const char *p, const char *stop)
 {
     uint64_t neighbour;
-    uint64_t weight;
+    uint64_t weight = 1;
     int found;
     if (!skip_weights(reader, &p, stop)) {
         return bad_line(reader, "the vertex's weights");
@@ -151,6 +152,9 @@ static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const 
         }
         if (reader->n == 2 * reader->n_edges) {
             return bad_line(reader, "no more neighbours: there are twice as many already as the first line has edges");
+        }
+        if (reader->edge_weights) {
+            reader->edge_weight[reader->n] = (float)weight;
         }
         reader->from[reader->n] = (sl_vertex)(neighbour - 1);
         reader->to[reader->n++] = v;
@@ -187,46 +191,76 @@ static enum sl_status read_edges(struct reader *reader)
     return SL_OK;
 }
 
-static enum sl_status check_graph(const struct reader *reader, const struct sl_graph *graph)
+/* Check that every edge is listed from both ends, with the same weight. */
+static enum sl_status check_edges(const struct reader *reader)
 {
+    struct sl_graph graph;
     bool symmetric = false;
     if (reader->n != 2 * reader->n_edges) {
         return sl_fail(SL_EFILE, "%s: expected %llu edges, listed from both ends, found %llu neighbours", reader->path,
                        (unsigned long long)reader->n_edges, (unsigned long long)reader->n);
     }
-    enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
+    enum sl_status st = sl_graph_build_weighted((uint32_t)reader->n_vertices, reader->n, reader->from, reader->to,
+                                                reader->edge_weight, false, &graph);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_graph_is_symmetric(&graph, &symmetric);
+    sl_graph_free(&graph);
     if (st == SL_OK && !symmetric) {
-        st = sl_fail(SL_EFILE, "%s: expected every edge to be listed from both ends, found one that is not",
-                     reader->path);
+        st = sl_fail(SL_EFILE, "%s: expected every edge to be listed from both ends%s, found one that is not",
+                     reader->path, reader->edge_weights ? " with the same weight" : "");
     }
     return st;
 }
 
-static enum sl_status read_all(struct reader *reader, struct sl_graph *out)
+/* Hand the edges over. */
+static enum sl_status give_edges(struct reader *reader, struct sl_raw *out)
+{
+    struct sl_raw raw = {.n_vertices = (uint32_t)reader->n_vertices, .n_edges = reader->n};
+    enum sl_status st = sl_targets_make_unknown(raw.n_vertices, &raw.targets);
+    if (st != SL_OK) {
+        return st;
+    }
+    raw.from = reader->from;
+    raw.to = reader->to;
+    if (reader->edge_weights) {
+        raw.weights = sl_column_take(SL_DTYPE_F32, raw.n_edges, 1, reader->edge_weight);
+    }
+    reader->from = NULL;
+    reader->to = NULL;
+    reader->edge_weight = NULL;
+    *out = raw;
+    return SL_OK;
+}
+
+static enum sl_status read_all(struct reader *reader, struct sl_raw *out)
 {
     enum sl_status st;
     SL_TRY(st, read_head(reader), done);
     SL_TRY(st, sl_alloc(2 * reader->n_edges, sizeof *reader->from, "edge list", &reader->from), done);
     SL_TRY(st, sl_alloc(2 * reader->n_edges, sizeof *reader->to, "edge list", &reader->to), done);
+    if (reader->edge_weights) {
+        SL_TRY(st, sl_alloc(2 * reader->n_edges, sizeof(float), "edge weights", &reader->edge_weight), done);
+    }
     SL_TRY(st, read_edges(reader), done);
-    SL_TRY(st, sl_graph_build((uint32_t)reader->n_vertices, reader->n, reader->from, reader->to, false, out), done);
-    st = check_graph(reader, out);
-    if (st != SL_OK) {
-        sl_graph_free(out);
-    } else if (reader->sizes || reader->weights || reader->edge_weights) {
-        sl_notify(SL_NOTICE_WARNING, "%s: weights and sizes are not used: every vertex and every edge counts as one",
+    SL_TRY(st, check_edges(reader), done);
+    SL_TRY(st, give_edges(reader, out), done);
+    if (reader->sizes || reader->weights) {
+        sl_notify(SL_NOTICE_WARNING, "%s: vertex weights and sizes are not used: every vertex counts as one",
                   reader->path);
     }
 done:
     sl_free(reader->from);
     sl_free(reader->to);
+    sl_free(reader->edge_weight);
     return st;
 }
 
-enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
+enum sl_status sl_metis_read(const char *path, struct sl_raw *out)
 {
     struct sl_map map;
-    *out = (struct sl_graph){0};
+    *out = (struct sl_raw){0};
     enum sl_status st = sl_file_map(path, &map);
     if (st != SL_OK) {
         return st;
@@ -235,6 +269,19 @@ enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
     struct reader reader = {.path = path, .p = text, .end = text + map.bytes};
     st = read_all(&reader, out);
     sl_file_unmap(&map);
+    return st;
+}
+
+enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
+{
+    struct sl_raw raw;
+    *out = (struct sl_graph){0};
+    enum sl_status st = sl_metis_read(path, &raw);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_graph_build_weighted(raw.n_vertices, raw.n_edges, raw.from, raw.to, raw.weights.data, false, out);
+    sl_raw_free(&raw);
     return st;
 }
 

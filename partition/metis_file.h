@@ -4,8 +4,8 @@
  * METIS's files (METIS manual, section 4.1): graphs and parts, as text.
  *
  * A .graph file has a line "vertices edges [format [constraints]]", then one line per vertex with its neighbours,
- * numbered from 1. Lines that begin with % are comments. The reader skips weights and sizes, and gives notice of them
- * (sl_on_notice). A part file has one part number per line.
+ * numbered from 1. Lines that begin with % are comments. The reader keeps the weights of edges. It skips the weights
+ * and sizes of vertices, and gives notice of them (sl_on_notice). A part file has one part number per line.
  */
 #ifndef SL_PARTITION_METIS_FILE_H
 #define SL_PARTITION_METIS_FILE_H
@@ -13,6 +13,10 @@
 #include <stdint.h>
 
 #include "partition/graph.h"
+#include "partition/raw.h"
+
+/* Read a graph as a list of edges, with all labels unknown. The rest is as for sl_metis_read_graph. */
+enum sl_status sl_metis_read(const char *path, struct sl_raw *out);
 
 /* Read a graph. METIS's graphs are undirected, so the file lists every edge from both ends, and *out has both
  * directions. SL_EIO. SL_EFILE: the file is not of this form (message: FILE:LINE and the expected content).

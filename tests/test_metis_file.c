@@ -56,7 +56,7 @@ static void count_warnings(enum sl_notice kind, const char *line)
     n_warnings += kind == SL_NOTICE_WARNING && strstr(line, "weights and sizes are not used") != NULL;
 }
 
-/* Every format but 000 has something that is not used. */
+/* The weights and sizes of vertices are not used. Those of edges are. */
 static void says_what_is_unused(void **state)
 {
     (void)state;
@@ -71,7 +71,11 @@ static void says_what_is_unused(void **state)
         snprintf(text, sizeof text, "2 1%s\n%s2%s\n%s1%s\n", formats[i][0], vertex, edge, vertex, edge);
         n_warnings = 0;
         assert_ok(sl_metis_read_graph(put_text("w.graph", text), &graph));
-        assert_int_equal(n_warnings, formats[i][1][0] != '\0');
+        assert_int_equal(n_warnings, formats[i][1][0] == 'v');
+        assert_int_equal(graph.weights.data != NULL, formats[i][1][0] == 'e');
+        if (formats[i][1][0] == 'e') {
+            assert_memory_equal(graph.weights.data, ((const float[]){5, 5}), 2 * sizeof(float));
+        }
         sl_graph_free(&graph);
     }
     sl_on_notice(NULL);
@@ -102,6 +106,7 @@ static void refuses_bad_graphs(void **state)
         {"3 2\n2\n1 3\n1\n", "expected every edge to be listed from both ends"},
         {"3 2\n2\n1 3\n2\n1\n", "bad:5: expected nothing after the last vertex"},
         {"3 2 001\n2\n1 1 3 1\n2 1\n", "bad:2: expected a weight behind each neighbour"},
+        {"3 2 001\n2 1\n1 1 3 1\n2 7\n", "from both ends with the same weight"},
         {"3 2 010\n1 2\n\n1 2\n", "bad:3: expected the vertex's weights"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -123,7 +123,11 @@ printf '0.5,1\n' | gzip >edged/raw/edge-feat.csv.gz
 said '^starling_data: warning: ./edged/raw/edge-feat.csv.gz: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz' 0 info ./edged --cache none
 rm -r edged
 printf '3 2 011\n9 2 7\n1 1 7 3 7\n1 2 7\n' >heavy.graph
-said '^starling_data: warning: heavy.graph: weights and sizes are not used' 0 partition heavy.graph --parts 2 --cache none
+said '^starling_data: warning: heavy.graph: vertex weights and sizes are not used' 0 partition heavy.graph --parts 2 --cache none
+expect 0 '^weights +of edges: 7 to 7, mean 7$' info heavy.graph --cache none
+expect 0 '^features +1, dense' info heavy.graph --features degree --cache none
+expect 1 'a METIS graph, which has no split; leave out --split$' info heavy.graph --split x
+expect 1 'a file has no folder for --features x.csv; it can be degree, onehot or random:64$' info heavy.graph --features x.csv
 cp -r made bare && rm -r bare/split bare/raw/num-* bare/raw/node-label.csv.gz
 expect 0 '^split +none: train 0, valid 0, test 0$' info ./bare --cache none
 rm bare/raw/node-feat.csv.gz
