@@ -163,7 +163,7 @@ done:
 static enum sl_status read_weight(uint32_t i, const struct sl_weight *weight, const float *values,
                                   struct sl_tensor *out)
 {
-    *out = (struct sl_tensor){.kind = SL_TENSOR_F32, .n_dims = weight->n_dims, .data = values};
+    *out = (struct sl_tensor){.dtype = SL_DTYPE_F32, .n_dims = weight->n_dims, .data = values};
     size_t length = strnlen(weight->name, sizeof weight->name);
     if (length == sizeof weight->name || weight->n_dims < 1 || weight->n_dims > SL_TENSOR_DIMENSIONS) {
         return sl_fail(SL_EINVAL,
