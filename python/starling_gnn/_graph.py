@@ -2,7 +2,11 @@
 # Copyright (c) 2026 the Starling authors
 """Graphs with features, labels and a split."""
 
+from __future__ import annotations
+
 import ctypes as C
+import os
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +51,8 @@ class Graph:
     Graph('square': 4 vertices, 8 edges, 4 features, 2 outputs; train 2, valid 0, test 2)
     """
 
-    def __init__(self, edge_index, x, y, train=None, valid=None, test=None, edge_weight=None, *, directed=False,
-                 n_classes=0, name="arrays"):
+    def __init__(self, edge_index: Any, x: Any, y: Any, train: Any = None, valid: Any = None, test: Any = None,
+                 edge_weight: Any = None, *, directed: bool = False, n_classes: int = 0, name: str = "arrays") -> None:
         self._handle = None
         self._source = None
         self.x = x
@@ -117,7 +121,7 @@ class Graph:
             delete(self._handle)
 
     @classmethod
-    def from_pyg(cls, data, **keywords):
+    def from_pyg(cls, data: Any, **keywords: Any) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index, x, y and the masks train_mask, val_mask, test_mask.
 
         Keywords are those of Graph and replace what the data have.
@@ -130,7 +134,7 @@ class Graph:
         return cls(**{**found, **keywords})
 
     @classmethod
-    def from_dgl(cls, graph, x="feat", y="label", **keywords):
+    def from_dgl(cls, graph: Any, x: str = "feat", y: str = "label", **keywords: Any) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
         Keywords are those of Graph and replace what the graph has.
@@ -141,7 +145,8 @@ class Graph:
         return cls(**{**found, **keywords})
 
     @classmethod
-    def from_networkx(cls, graph, x="x", y="y", *, weight=None, **keywords):
+    def from_networkx(cls, graph: Any, x: Any = "x", y: Any = "y", *, weight: str | None = None,
+                      **keywords: Any) -> Graph:
         """A graph of a networkx.Graph or DiGraph. Vertex i is the i-th node of graph.nodes.
 
         x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
@@ -208,7 +213,7 @@ def _edges(edge_index, edge_weight, n):
     return sources, destinations, None, weights
 
 
-def load(dataset, **options):
+def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
     options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,

@@ -252,7 +252,7 @@ def run(call, answer=lambda kind, value: value >= 1):
     return Job(call).wait(answer)
 
 
-def close():
+def close() -> None:
     """Close the open session. Runs keep their weights and open another one if they need it.
 
     A session closes by itself before the next one. Close it to give its memory back earlier.
