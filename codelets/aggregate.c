@@ -207,7 +207,11 @@ SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uin
 SL_CLONES void sl_aggregate_forward_cpu(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
                                         const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    SL_BY_DTYPE(dtype, choose_sum, edges, n_columns, x, beta, m_out);
+    if (dtype == SL_DTYPE_F16) {
+        choose_sum(SL_DTYPE_F16, edges, n_columns, x, beta, m_out);
+    } else {
+        SL_BY_DTYPE(dtype, choose_sum, edges, n_columns, x, beta, m_out);
+    }
 }
 
 /* The same walk over a block by source: the terms are gradients of destinations. */
@@ -420,7 +424,11 @@ SL_CLONES static void aggregate_full(enum sl_dtype dtype, const struct full_edge
                                      const struct sl_weights *weights, uint32_t n_columns, const struct sl_sources *x,
                                      int beta, sl_real *m_out)
 {
-    SL_BY_DTYPE(dtype, choose_full, edges, weights, n_columns, x, beta, m_out);
+    if (dtype == SL_DTYPE_F16) {
+        choose_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
+    } else {
+        SL_BY_DTYPE(dtype, choose_full, edges, weights, n_columns, x, beta, m_out);
+    }
 }
 
 /* ---- arguments ---- */
@@ -964,6 +972,12 @@ static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_d
     return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
 }
 
+/* StarPU knows only the bytes of an entry. Two bytes in a run without bf16 rows are features read in place. */
+static enum sl_dtype dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
+}
+
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m)
@@ -980,6 +994,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     }
     SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
     SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
+    args.sources.dtype = dtype_read(head, args.sources.dtype);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
@@ -1087,6 +1102,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, columns->start, &args.parts), done);
     SL_TRY(st, check_full(sources, m), done);
     SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
+    args.parts.dtype = dtype_read(head, args.parts.dtype);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);

@@ -11,6 +11,7 @@
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
+#include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -309,12 +310,34 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     return st;
 }
 
+/* Z from features that are read in place in a narrow dtype. The product is the product of their floats. */
+static enum sl_status forward_narrow(const struct dense_args *args, void *buffers[], struct run run,
+                                     const sl_real *bias)
+{
+    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
+    const size_t n = (size_t)run.n_rows * n_in;
+    sl_real *room;
+    enum sl_status st = sl_alloc(n, sizeof *room, "features", &room);
+    if (st == SL_OK) {
+        sl_convert_to_reals(args->head.run->narrow, 1, n, sl_buffer_row(buffers[FORWARD_X], args->row0 + run.row),
+                            room);
+        st = products[SL_DTYPE_REAL].forward(run.n_rows, n_in, sl_buffer_columns(buffers[FORWARD_Z]), room,
+                                             sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
+                                             sl_buffer_row(buffers[FORWARD_Z], run.row));
+        sl_free(room);
+    }
+    return st;
+}
+
 static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
     const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
     void *x = buffers[FORWARD_X];
     if (sl_buffer_dtype(buffers[FORWARD_Z]) != SL_DTYPE_REAL) {
         return forward_rounded(args, buffers, run, bias);
+    }
+    if (sl_buffer_dtype(x) != SL_DTYPE_REAL && args->head.run->narrow != SL_DTYPE_F32) {
+        return forward_narrow(args, buffers, run, bias);
     }
     return products[sl_buffer_dtype(x)].forward(
         run.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[FORWARD_Z]), sl_buffer_row(x, args->row0 + run.row),

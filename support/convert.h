@@ -14,20 +14,18 @@
 
 typedef uint16_t sl_f16;
 
-/* Exact, also for subnormal numbers. */
+/* Exact, also for subnormal numbers: the product by 2^112 gives the exponent its bias, and normalizes. */
 SL_INLINE SL_HOST_DEVICE float sl_f16_float(sl_f16 x)
 {
-    uint32_t exponent = x >> 10 & 31;
-    uint32_t fraction = x & 1023;
-    uint32_t bits = (exponent + 112) << 23 | fraction << 13;
-    uint32_t special = UINT32_C(0x7f800000) | fraction << 13;
-    float small = (float)fraction * 0x1p-24F;
-    uint32_t small_bits;
+    uint32_t bits = (uint32_t)(x & 0x7fff) << 13;
+    uint32_t sign = (uint32_t)(x & 0x8000) << 16;
+    uint32_t special = UINT32_C(0x7f800000) | bits; /* infinite, or NaN */
+    bool is_special = bits >= UINT32_C(0x0f800000);
     float value;
-    memcpy(&small_bits, &small, sizeof small_bits);
-    bits = exponent == 31 ? special : bits;
-    bits = exponent == 0 ? small_bits : bits;
-    bits |= (uint32_t)(x & 0x8000) << 16;
+    memcpy(&value, &bits, sizeof value);
+    value *= 0x1p112F;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (is_special ? special : bits) | sign;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "support/bf16.h"
+#include "support/convert.h"
 #include "support/dtype.h"
 #include "support/real.h"
 #include "support/status.h"
@@ -207,9 +208,12 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
         }                                                                                                              \
     } while (0)
 
-/* An entry of rows. The dtype is a constant (SL_BY_DTYPE). */
+/* An entry of rows, or of float16 features (sl_run.narrow). The dtype is a constant (SL_BY_DTYPE). */
 SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *rows, size_t i)
 {
+    if (dtype == SL_DTYPE_F16) {
+        return (sl_real)sl_f16_float(((const sl_f16 *)rows)[i]);
+    }
     return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)rows)[i]) : ((const sl_real *)rows)[i];
 }
 

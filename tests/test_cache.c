@@ -12,6 +12,7 @@
 #include "partition/features.h"
 #include "partition/identity.h"
 #include "support/parallel.h"
+#include "support/safetensors.h"
 
 #define KEY 0x1234567890abcdefu
 
@@ -96,6 +97,65 @@ static void brings_it_back(void **state)
     }
 }
 
+/* The file is a safetensors file with the names that are documented. */
+static void other_programs_can_read_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum sl_dtype dtype;
+        uint32_t n_dims;
+        uint64_t shape[2];
+    } expected[] = {
+        {"colptr", SL_DTYPE_U64, 1, {7, 0}},
+        {"x", SL_DTYPE_F32, 2, {6, 2}},
+        {"y", SL_DTYPE_I32, 1, {6, 0}},
+        {"train", SL_DTYPE_U32, 1, {2, 0}},
+        {"starling.facts", SL_DTYPE_U8, 1, {0, 0}},
+    };
+    struct sl_dataset made;
+    struct sl_tensors read;
+    load_small(false, &made);
+    assert_true(sl_cache_write_dataset(in_folder("cache.slc"), KEY, &made));
+    assert_ok(sl_safetensors_read(in_folder("cache.slc"), &read));
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const struct sl_tensor *found = sl_tensors_find(&read, expected[i].name);
+        assert_non_null(found);
+        assert_int_equal(found->dtype, expected[i].dtype);
+        assert_int_equal(found->n_dims, expected[i].n_dims);
+        for (uint32_t d = 0; d < found->n_dims && expected[i].shape[d] > 0; d++) {
+            assert_int_equal(found->shape[d], expected[i].shape[d]);
+        }
+    }
+    assert_memory_equal(sl_tensors_find(&read, "x")->data, made.features.dense.data, 6 * 2 * sizeof(float));
+    assert_null(sl_tensors_find(&read, "edge_weight"));
+    sl_tensors_free(&read);
+    sl_dataset_free(&made);
+}
+
+/* Sets of the split may be empty. */
+static void an_empty_set_comes_back(void **state)
+{
+    (void)state;
+    struct sl_dataset made;
+    struct sl_dataset read;
+    struct sl_identity of_files;
+    struct sl_identity of_cache;
+    const char *path = in_folder("cache.slc");
+    load_small(true, &made);
+    made.test.n = 0;
+    assert_true(sl_cache_write_dataset(path, KEY, &made));
+    assert_true(sl_cache_read_dataset(path, KEY, &read));
+    assert_same(&made, &read);
+    sl_dataset_identify(&made, &of_files);
+    sl_dataset_identify(&read, &of_cache);
+    for (int i = 0; i < SL_N_DATA_PARTS; i++) {
+        assert_string_equal(of_files.text[i], of_cache.text[i]);
+    }
+    sl_dataset_free(&read);
+    sl_dataset_free(&made);
+}
+
 /* ---- identities ---- */
 
 /* Bit i is set if part i of the two identities differs. */
@@ -137,6 +197,42 @@ static void identity_is_of_contents(void **state)
         sl_dataset_free(&read);
         sl_dataset_free(&made);
     }
+}
+
+/* Narrow features come back in their dtype, with their scale. Both belong to the identity. */
+static void keeps_narrow_features(void **state)
+{
+    static const enum sl_dtype dtypes[] = {SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
+    static int8_t entries[24] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, -1, -2, -3};
+    struct sl_dataset made, read;
+    struct sl_identity ids[4], again;
+    const char *path = in_folder("narrow.slc");
+    (void)state;
+    load_small(false, &made);
+    sl_dataset_identify(&made, &ids[3]);
+    sl_column_free(&made.features.dense);
+    for (int i = 0; i < 3; i++) {
+        made.features.dense = sl_column_take(dtypes[i], 6, 2, entries);
+        made.features.dense.hold = SL_HOLD_BORROWED;
+        made.features.dense.scale = 0.25f;
+        assert_true(sl_cache_write_dataset(path, KEY, &made));
+        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_int_equal(read.features.dense.dtype, dtypes[i]);
+        assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == 0.25f);
+        assert_memory_equal(read.features.dense.data, entries, sl_column_bytes(&read.features.dense));
+        sl_dataset_identify(&made, &ids[i]);
+        sl_dataset_identify(&read, &again);
+        assert_int_equal(differing(&ids[i], &again), 0);
+        sl_dataset_free(&read);
+        for (int k = 0; k < i; k++) {
+            assert_int_equal(differing(&ids[i], &ids[k]), 1 << SL_DATA_FEATURES);
+        }
+        assert_int_equal(differing(&ids[i], &ids[3]), 1 << SL_DATA_FEATURES);
+    }
+    made.features.dense.scale = 0.5f;
+    sl_dataset_identify(&made, &again);
+    assert_int_equal(differing(&ids[2], &again), 1 << SL_DATA_FEATURES);
+    sl_dataset_free(&made);
 }
 
 /* A change of any value is a change of its part alone. */
@@ -401,7 +497,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         with_folder(brings_it_back),
+        with_folder(other_programs_can_read_it),
+        with_folder(an_empty_set_comes_back),
         with_folder(identity_is_of_contents),
+        with_folder(keeps_narrow_features),
         with_folder(identity_tells_parts_apart),
         with_folder(refuses_any_damage),
         with_folder(refuses_forgeries),

@@ -11,6 +11,7 @@
 #include "partition/arrays.h"
 #include "partition/dataset.h"
 #include "runtime/starling.h"
+#include "runtime/train/session.h"
 #include "support/convert.h"
 
 enum { N = 180, E = 720, F = 20, C = 3, EPOCHS = 3 };
@@ -101,6 +102,8 @@ static void run(bool pipe, const char *options, enum sl_dtype dtype, struct seen
     memset(seen, 0, sizeof *seen);
     assert_ok(sl_session_open(settings, dataset, &session));
     sl_dataset_delete(dataset);
+    bool stays = !pipe && sl_dtype_size(dtype) < sl_dtype_size(session->shards.features.row_dtype);
+    assert_int_equal(session->shards.features.dtype, stays ? dtype : session->shards.features.row_dtype);
     assert_ok(sl_session_train(session, &(struct sl_report){.context = seen, .epoch = see}));
     assert_true(isfinite(seen->loss[EPOCHS]) && seen->loss[EPOCHS] > 0);
     sl_session_close(session);

@@ -437,6 +437,38 @@ static void features_in_any_order(void **state)
                    "--features degree, onehot or random:64");
 }
 
+/* float16 and int8 keep their dtype; all other types become float32. */
+static void features_keep_their_dtype(void **state)
+{
+    (void)state;
+    struct sl_features features;
+    const uint16_t halves[] = {0x3c00, 0xc000, 1, 0x7bff};
+    const int8_t whole[] = {1, -2, 127, -128};
+    const char *path =
+        put_npy("h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 2), }", halves, sizeof halves);
+    assert_survives_no_memory(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_int_equal(features.dense.dtype, SL_DTYPE_F16);
+    assert_memory_equal(features.dense.data, halves, sizeof halves);
+    sl_features_free(&features);
+    path =
+        put_npy("s.npy", "{'descr': '>f2', 'fortran_order': True, 'shape': (2, 2), }", "\x3c\0\0\1\xc0\0\x7b\xff", 8);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_memory_equal(features.dense.data, halves, sizeof halves);
+    sl_features_free(&features);
+    path = put_npy("i.npy", "{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2), }", whole, sizeof whole);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_true(features.dense.dtype == SL_DTYPE_I8 && features.dense.scale == 1);
+    assert_memory_equal(features.dense.data, whole, sizeof whole);
+    sl_features_free(&features);
+    path = put_npy("u.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }", whole, sizeof whole);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_true(sl_features_floats(&features)[1] == 254);
+    sl_features_free(&features);
+    path = put_npy("n.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 2), }", "\0\0\0\0\0\x7c\0\0", 8);
+    assert_refused(sl_npy_read_features(path, "node_feat", 2, &features), SL_EFILE,
+                   "item 2: expected a finite number, found inf");
+}
+
 static void lists_of_a_split(void **state)
 {
     (void)state;
@@ -527,10 +559,12 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(reads_every_type),        with_folder(reads_odd_types),       with_folder(reads_every_shape),
-        with_folder(refuses_lying_headers),   with_folder(features_and_labels),   with_folder(graphs_in_archives),
-        with_folder(edges_in_any_order),      with_folder(features_in_any_order), with_folder(lists_of_a_split),
-        with_folder(refuses_broken_archives), with_folder(survives_mutations),
+        with_folder(reads_every_type),          with_folder(reads_odd_types),
+        with_folder(reads_every_shape),         with_folder(refuses_lying_headers),
+        with_folder(features_and_labels),       with_folder(graphs_in_archives),
+        with_folder(edges_in_any_order),        with_folder(features_in_any_order),
+        with_folder(features_keep_their_dtype), with_folder(lists_of_a_split),
+        with_folder(refuses_broken_archives),   with_folder(survives_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

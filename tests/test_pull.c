@@ -1064,10 +1064,10 @@ static void test_refusals(void **state)
     expect_message(sl_message(), "2 rows", "1 lists");
     s->of_parts[1] = other[3];
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "1 of 2 parts in float32", "sums in float32");
+    expect_message(sl_message(), "1 of 2 parts in float", "sums in float");
     s->of_parts[1] = s->h[MORE_ROWS];
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, other[4]), SL_EINVAL);
-    expect_message(sl_message(), "2 of 2 parts in float32", "sums in bfloat16");
+    expect_message(sl_message(), "2 of 2 parts in float", "sums in bfloat16");
     s->pull.weights = SL_PULL_MEAN_BACK;
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "sl_pull", "no factors");

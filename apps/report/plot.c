@@ -268,7 +268,7 @@ static void put_key(const struct drawing *d, const struct series *series, size_t
         sl_svg_text(d->stream, x, d->y, "end", "best epoch");
         fprintf(d->stream,
                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"#fff\" stroke=\"#444\" stroke-width=\"2\"/>\n",
-                x - LETTER * 10 - 10, d->y - 4);
+                x - LETTER * 10 - 17, d->y - 4);
     }
     fputs("</g>\n", d->stream);
 }
@@ -753,7 +753,8 @@ static void put_cell(FILE *stream, const char *text)
 
 static void put_table(const struct sl_curves *curves, FILE *stream)
 {
-    fputs("<table>\n<tr><th>run</th><th>differs in</th><th>result</th><th>peak memory</th></tr>\n", stream);
+    fputs("<table class=\"words\">\n<tr><th>run</th><th>differs in</th><th>result</th><th>peak memory</th></tr>\n",
+          stream);
     for (uint32_t r = 0; r < curves->n; r++) {
         const struct sl_curves_run *run = &curves->run[r];
         char text[NAME_BYTES];
@@ -774,15 +775,11 @@ static void put_table(const struct sl_curves *curves, FILE *stream)
 
 enum sl_status sl_plot_page(const struct sl_curves *curves, FILE *stream)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Starling runs</title>\n<style>"
-          "body{font-family:sans-serif;margin:1.5em auto;max-width:1000px;color:#222}svg{width:100%;height:auto}"
-          "table{border-collapse:collapse;font-size:14px}td,th{border:1px solid #ccc;padding:.3em .6em;"
-          "text-align:left}.p:hover{fill-opacity:.35}</style></head><body>\n",
-          stream);
+    sl_page_begin(stream, "Starling runs", 1000);
     enum sl_status st = sl_plot_svg(curves, stream);
     if (st == SL_OK) {
         put_table(curves, stream);
-        fputs("</body></html>\n", stream);
+        sl_page_end(stream);
     }
     return st;
 }

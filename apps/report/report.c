@@ -324,16 +324,12 @@ static enum sl_status print_page(const struct sl_analysis *a, FILE *stream)
 {
     struct table page = {.stream = stream, .page = true};
     enum sl_status st;
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Starling trace</title>\n<style>"
-          "body{font-family:sans-serif;margin:1.5em;max-width:1640px}svg{width:100%;height:auto}"
-          "table{border-collapse:collapse}td{border:1px solid #ccc;padding:.2em .6em;text-align:right}"
-          "td:first-child{text-align:left}p{margin:.3em 0}</style></head><body>\n"
-          "<h1>Where the time went</h1>\n",
-          stream);
+    sl_page_begin(stream, "Starling trace", 1640);
+    fputs("<h1>Where the time went</h1>\n", stream);
     put_summary(a, &page);
     SL_TRY(st, sl_timeline_write(a, stream), done);
     put_all(a, &page);
-    fputs("</body></html>\n", stream);
+    sl_page_end(stream);
 done:
     return st;
 }

@@ -94,6 +94,24 @@ unsigned sl_svg_colour(size_t i)
     return colours[i % SL_SVG_COLOURS];
 }
 
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+
+void sl_page_begin(FILE *stream, const char *title, int width)
+{
+    fprintf(stream,
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title>\n<style>"
+            "body{font-family:sans-serif;margin:1.5em;max-width:%dpx;color:#222}svg{width:100%%;height:auto}"
+            "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}"
+            "td:first-child,.words td,th{text-align:left}p{margin:.3em 0}.p:hover{fill-opacity:.35}</style></head>"
+            "<body>\n",
+            title, width);
+}
+
+void sl_page_end(FILE *stream)
+{
+    fputs("</body></html>\n", stream);
+}
+
 /* ---- ticks ------------------------------------------------------------------------------------------------------- */
 
 double sl_svg_tick(double span, int n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * SVG by hand: the elements, axis ticks and colours that all pictures share.
+ * SVG by hand: the elements, axis ticks and colours that all pictures share. Also the frame of HTML pages.
  */
 #ifndef SL_APPS_REPORT_SVG_H
 #define SL_APPS_REPORT_SVG_H
@@ -34,6 +34,10 @@ int sl_svg_decimals(double tick);
 /* Colours of curves on white, for colour-blind readers too (after Okabe and Ito). */
 #define SL_SVG_COLOURS 8
 unsigned sl_svg_colour(size_t i);
+
+/* Begin and end an HTML page that needs no other file. `width`: of its text and drawings, at most, in pixels. */
+void sl_page_begin(FILE *stream, const char *title, int width);
+void sl_page_end(FILE *stream);
 
 /* A drawing whose height is known only at its end: write to `stream`, then call sl_svg_close. */
 struct sl_svg_body {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/report/svg.h"
 #include "partition/number.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -21,14 +22,6 @@
 #define RANK_SHIFT 48 /* position of the rank in a job's number */
 
 /* ---- time categories ---- */
-
-/* A colour for a foreign category. The palette repeats, without StarPU's grey. */
-static unsigned foreign_colour(uint32_t i)
-{
-    static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
-                                       0x8c564b, 0xe377c2, 0xbcbd22, 0x17becf};
-    return colours[i % (sizeof colours / sizeof *colours)];
-}
 
 /* The category of a foreign task: its name up to the first digit or bracket. */
 static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size_t n)
@@ -52,7 +45,7 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
         return SL_TRACE_MAX_STAGES - 1;
     }
     struct sl_trace_stage *stage = &data->stage[data->n_stages];
-    stage->colour = foreign_colour(data->n_stages);
+    stage->colour = sl_svg_colour(data->n_stages);
     snprintf(stage->name, sizeof stage->name, "%s", data->n_stages == SL_TRACE_MAX_STAGES - 1 ? "others" : name);
     return data->n_stages++;
 }

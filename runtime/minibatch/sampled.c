@@ -127,6 +127,16 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
+/* The dtype of the rows that travel: of features, if the first layer reads them in place. */
+static enum sl_dtype travelling_dtype(const struct sl_layer_pass *lp, uint32_t p, bool back)
+{
+    const struct sl_shards *shards = steps_of(lp)->shards;
+    if (!back && lp->i == 0 && sl_step_in_place(steps_of(lp), p)) {
+        return shards->features.dtype;
+    }
+    return shards->row_dtype;
+}
+
 /* Shape the matrix that the teams of PE p and owner q exchange, if any. */
 static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
@@ -138,7 +148,7 @@ static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint
     enum sl_status st = SL_OK;
     if (n_rows > 0) {
         SL_TRY(st, sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept), done);
-        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, s->shards->row_dtype, kept), done);
+        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, travelling_dtype(lp, p, back), kept), done);
         *pair_handle(lp, back, p, q) = *kept;
     }
 done:
@@ -206,7 +216,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
                                .n_columns = sl_layer_pass_order(lp)->travels,
-                               .dtype = s->shards->row_dtype};
+                               .dtype = travelling_dtype(lp, p, back)};
     }
 }
 

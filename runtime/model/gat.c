@@ -115,6 +115,7 @@ const struct sl_layer_kind sl_gat = {
     .n_parameters = N_PARAMETERS,
     .derived = DERIVED,
     .sum = &sl_sum_attention,
+    .reads_narrow = true,
     .shape = shape,
     .rows = rows,
     .forward = forward,

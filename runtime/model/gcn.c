@@ -89,6 +89,7 @@ const struct sl_layer_kind sl_gcn = {
          [BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, .key = 2, .is_output_bias = true}},
     .n_parameters = N_PARAMETERS,
     .sum = &sl_sum_symmetric,
+    .reads_narrow = true,
     .rows = sl_declare_convolution,
     .forward = forward,
     .backward = backward,

@@ -162,6 +162,8 @@ struct sl_layer_kind {
     bool linear;
     /* Reads the first layer's output again. */
     bool reads_first;
+    /* Sums and products alone read its input. Then the input of the first layer may be float16 or bfloat16 features. */
+    bool reads_narrow;
     /* Applies layer norm and activation to its input rows first. */
     bool norms_input;
 

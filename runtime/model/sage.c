@@ -151,6 +151,7 @@ const struct sl_layer_kind sl_sage = {
                    .is_output_bias = true}},
     .n_parameters = N_PARAMETERS,
     .sum = &sl_sum_mean,
+    .reads_narrow = true,
     .rows = sl_declare_convolution,
     .forward = forward,
     .backward = backward,

@@ -63,9 +63,11 @@ static void add_rows(const struct sl_walk *w, uint32_t level, uint32_t by, doubl
                      struct sl_blocks *to)
 {
     struct sl_split split = sl_split_first(&w->split[by], w->split[level].n_rows);
-    struct sl_split fewer = sl_split_first(&w->fewer[by], w->fewer[level].n_rows);
     add_split(w, &split, row_bytes, share, kept, to);
-    add_split(w, &fewer, row_bytes, share, kept, to);
+    if (w->fewer[by].n_chunks > 0) {
+        split = sl_split_first(&w->fewer[by], w->split[level].n_rows);
+        add_split(w, &split, row_bytes, share, kept, to);
+    }
 }
 
 /* ---- the life of rows ---- */

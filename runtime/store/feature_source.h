@@ -20,6 +20,7 @@ struct sl_feature_source {
     enum sl_dtype dtype;     /* of the stored entries */
     enum sl_dtype row_dtype; /* of the rows that layers read: SL_DTYPE_REAL or SL_DTYPE_BF16 */
     float scale;             /* of stored int8: a feature is scale * entry */
+    bool reads_narrow;       /* the first layer can read this narrow dtype: see sl_feature_source_in_place */
     uint32_t n_columns;      /* F */
     uint32_t n_parts;
     uint32_t n_rows;       /* of all parts */
@@ -44,10 +45,12 @@ static inline bool sl_feature_source_empty(const struct sl_feature_source *sourc
     return source->memory == NULL;
 }
 
-/* Whether layers can read stored rows in place. False: rows must be gathered, which converts them. */
+/* Whether layers can read stored rows in place. False: rows must be gathered, which converts them. Rows of the layers'
+ * dtype can be read by all. Rows of float16 and bfloat16 can be read by the sums and products of CPU workers, if a
+ * session has set reads_narrow and sl_run.narrow. */
 static inline bool sl_feature_source_in_place(const struct sl_feature_source *source)
 {
-    return source->dtype == source->row_dtype;
+    return source->dtype == source->row_dtype || source->reads_narrow;
 }
 
 /* Bytes of a row, and of all rows. */

@@ -459,6 +459,30 @@ done:
     return st;
 }
 
+/* Whether a residual connection adds the features to the first layer's output. */
+static bool adds_features(const struct sl_settings *s, uint32_t n_features)
+{
+    return s->residual && s->layers > 1 && s->hidden == n_features;
+}
+
+/* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the layers'
+ * dtype. */
+static void read_narrow(struct sl_session *t)
+{
+    struct sl_feature_source *features = &t->shards.features;
+    const struct sl_model_kind *kind = sl_model_kind(t->settings->model);
+    const struct sl_layer_kind *layer = kind->layer;
+    if (kind->first != NULL) {
+        layer = kind->first;
+    }
+    features->reads_narrow = features->dtype != features->row_dtype && sl_dtype_size(features->dtype) == 2 &&
+                             layer->reads_narrow && !adds_features(t->settings, t->shards.n_features) &&
+                             !t->run.has_cuda && t->plan.n_ranks == 1;
+    if (features->reads_narrow) {
+        t->run.narrow = features->dtype;
+    }
+}
+
 /* Partition the graph, and lay its tables out by part, near the workers. */
 static enum sl_status open_shards(struct sl_session *t)
 {
@@ -478,13 +502,14 @@ static enum sl_status open_shards(struct sl_session *t)
     } else if (s->recompute && s->pes > s->ways) {
         SL_TRY(st, check_chunks(t), done);
     }
-    if (s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns) {
+    if (adds_features(s, t->dataset->features.n_columns)) {
         form = SL_FEATURES_DENSE;
     }
     if (sl_schedule_of(s)->whole_graph && t->dataset->features.dense.data != NULL) {
         form = SL_FEATURES_WIDE;
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
+    read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
     t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
