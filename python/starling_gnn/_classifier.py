@@ -38,12 +38,17 @@ class NodeClassifier:
     _estimator_type = "classifier"
 
     def __init__(self, model="sage", **options):
-        unknown = [keyword for keyword in options
-                   if keyword not in OPTIONS[False] and keyword not in OPTIONS[True]
-                   and keyword not in ("pipe", "on_epoch", "on_step", "progress", "weights")]
+        unknown = [
+            keyword
+            for keyword in options
+            if keyword not in OPTIONS[False]
+            and keyword not in OPTIONS[True]
+            and keyword not in ("pipe", "on_epoch", "on_step", "progress", "weights")
+        ]
         if unknown:
-            raise TypeError(f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of "
-                            "train()")
+            raise TypeError(
+                f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of " "train()"
+            )
         self.model = model
         self._options = options
 
@@ -65,8 +70,17 @@ class NodeClassifier:
         self.model, self._options = made.model, made._options
         return self
 
-    def fit(self, X: Any, y: Any = None, *, edge_index: Any = None, train: Any = None, valid: Any = None, test: Any = None,
-            **keywords: Any) -> NodeClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        edge_index: Any = None,
+        train: Any = None,
+        valid: Any = None,
+        test: Any = None,
+        **keywords: Any,
+    ) -> NodeClassifier:
         """X: a Graph with classes; or features (N, F), with y (N,) of any classes and edge_index as for Graph.
 
         Without train, all vertices train that are neither in valid nor in test. keywords are those of Graph.

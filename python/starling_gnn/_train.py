@@ -31,8 +31,25 @@ from ._library import (
 from ._progress import Progress
 
 # Options that a later evaluation of the model does without: of training, of files, of a checkpoint.
-_OF_TRAINING = ("epochs", "metrics", "metrics_steps", "save", "save_names", "predict", "embed", "checkpoint", "resume", "trace",
-                "trace_steps", "load", "quiet", "json", "patience", "eval_every", "lr_schedule")
+_OF_TRAINING = (
+    "epochs",
+    "metrics",
+    "metrics_steps",
+    "save",
+    "save_names",
+    "predict",
+    "embed",
+    "checkpoint",
+    "resume",
+    "trace",
+    "trace_steps",
+    "load",
+    "quiet",
+    "json",
+    "patience",
+    "eval_every",
+    "lr_schedule",
+)
 
 
 class Record(dict):
@@ -90,7 +107,7 @@ class Run:
         self.scores = Record()
         for key, value in summary.items():
             if key.startswith("best_valid_"):
-                self.scores[key[len("best_"):]] = value
+                self.scores[key[len("best_") :]] = value
             elif key.endswith("_at_best"):
                 self.scores[key[: -len("_at_best")]] = value
 
@@ -182,7 +199,7 @@ class Run:
         for key, label in (("loss", "training"), ("valid_loss", "validation")):
             axes[0].plot(epochs, [record[key] for record in self.records], label=label)
         axes[0].set(xlabel="epoch", ylabel="loss", title=f"{self.graph.name}")
-        for name in [key[len("test_"):] for key in self.scores if key.startswith("test_")]:
+        for name in [key[len("test_") :] for key in self.scores if key.startswith("test_")]:
             for part in ("valid", "test"):
                 values = [record.get(f"{part}_{name}", math.nan) for record in self.records]
                 axes[1].plot(epochs, values, label=f"{part} {name}")
@@ -232,7 +249,7 @@ def _read_metadata(path):
         metadata = header.get("__metadata__", {})
     except (ValueError, AttributeError):
         return {}
-    return {key[len("option."):]: value for key, value in metadata.items() if key.startswith("option.")}
+    return {key[len("option.") :]: value for key, value in metadata.items() if key.startswith("option.")}
 
 
 def _as_graph(graph):
@@ -339,12 +356,22 @@ class _Training:
             self.progress.close()
         if self.error is not None and not isinstance(self.error, KeyboardInterrupt):
             raise self.error
-        return Run(self.graph, self.pipe, self.options, self.config, self.records, self.summary, interrupted, weights, session)
+        return Run(
+            self.graph, self.pipe, self.options, self.config, self.records, self.summary, interrupted, weights, session
+        )
 
 
-def train(graph: Graph | str | os.PathLike[str], model: str = "sage", *, pipe: bool = False,
-          on_epoch: Callable[[Record], Any] | None = None, on_step: Callable[[Record], Any] | None = None,
-          progress: bool | None = None, weights: Mapping[str, Any] | None = None, **options: Any) -> Run:
+def train(
+    graph: Graph | str | os.PathLike[str],
+    model: str = "sage",
+    *,
+    pipe: bool = False,
+    on_epoch: Callable[[Record], Any] | None = None,
+    on_step: Callable[[Record], Any] | None = None,
+    progress: bool | None = None,
+    weights: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Run:
     graph = _as_graph(graph)
     options = {"model": model, **options}
     return _Training(graph, pipe, options, on_epoch, on_step, progress, weights).run()
@@ -395,8 +422,13 @@ as valid_NAME and test_NAME.
 """
 
 
-def evaluate(graph: Graph | str | os.PathLike[str], weights: Run | str | os.PathLike[str] | Mapping[str, Any], *,
-             pipe: bool = False, **options: Any) -> Record:
+def evaluate(
+    graph: Graph | str | os.PathLike[str],
+    weights: Run | str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    pipe: bool = False,
+    **options: Any,
+) -> Record:
     graph = _as_graph(graph)
     arrays = None
     if isinstance(weights, Run):
@@ -467,11 +499,17 @@ def _describe_train():
         choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
         lines.append(f"{keyword} : {_annotation(option).__name__}, default {default}{choices}{only}")
         lines += textwrap.wrap(option.help + ".", 110, initial_indent="    ", subsequent_indent="    ")
-        parameters.append(inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=_default(option),
-                                            annotation=_annotation(option)))
+        parameters.append(
+            inspect.Parameter(
+                keyword, inspect.Parameter.KEYWORD_ONLY, default=_default(option), annotation=_annotation(option)
+            )
+        )
     train.__doc__ = _TRAIN + "\n".join(lines).strip("\n") + "\n"
-    fixed = [parameter for parameter in inspect.signature(train).parameters.values()
-             if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    fixed = [
+        parameter
+        for parameter in inspect.signature(train).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     train.__signature__ = inspect.Signature(fixed + parameters, return_annotation=Run)
 
 
@@ -479,5 +517,5 @@ _describe_train()
 
 
 def options(pipe: bool = False) -> list[Option]:
-    """The options of train(), in the order of the programs' help: objects with keyword, kind, choices, default, help."""
+    """The options of train(), in the order of the programs' help. Members: keyword, kind, choices, default, help."""
     return list(OPTIONS[pipe].values())
