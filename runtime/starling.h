@@ -102,8 +102,8 @@ SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, 
 
 /* Load the dataset that the settings name: from files, the cache or a generator. Options read: dataset, data-path,
  * split, features, directed, normalize-features, cache, and objective, epochs and load. A session can use the dataset
- * if its own settings leave these options of data at their defaults. sl_dataset_delete frees the dataset. To train once, leave
- * the loading to sl_session_open: it frees the dataset before training.
+ * if its own settings leave these options of data at their defaults. sl_dataset_delete frees the dataset. To train
+ * once, leave the loading to sl_session_open: it frees the dataset before training.
  * SL_ENOTFOUND: no such dataset. SL_EFILE: a file's contents are wrong. SL_EINVAL, SL_EIO, SL_ENOMEM. On failure *out
  * is NULL. */
 SL_API enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset **out);
@@ -300,7 +300,8 @@ SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, 
  * or of PyTorch Geometric's layers. values: n arrays, row-major. The arrays are copied. Before sl_session_train: the
  * initial weights of training. With a checkpoint this is refused.
  * SL_EFILE: an array is missing, surplus or of another shape; the model is then unchanged. SL_EINVAL: a name has no
- * end, n_dims is not 1 .. 3, or the session has a checkpoint. SL_ENOTSUP: a run of several processes. SL_ENOMEM, SL_ESTARPU. */
+ * end, n_dims is not 1 .. 3, or the session has a checkpoint. SL_ENOTSUP: a run of several processes. SL_ENOMEM,
+ * SL_ESTARPU. */
 SL_API enum sl_status sl_session_set_weights(struct sl_session *session, uint32_t n, const struct sl_weight *weights,
                                              const float *const *values);
 

@@ -240,7 +240,7 @@ static enum sl_status prepare(const struct sl_tensor *tensors, uint32_t n, const
 enum sl_status sl_safetensors_put(struct sl_writer *writer, const struct sl_tensor *tensors, uint32_t n,
                                   const struct sl_metadata *metadata, uint32_t n_metadata)
 {
-    json_t *header;
+    json_t *header = NULL;
     enum sl_status st = prepare(tensors, n, metadata, n_metadata, &header);
     if (st != SL_OK) {
         return st;

@@ -211,7 +211,8 @@ static enum sl_status run(bool pipe, const char *features, const char *parts, co
     }
     enum sl_status st = sl_session_open(settings, NULL, &session);
     if (st == SL_OK) {
-        st = sl_session_train(session, &(struct sl_report){.context = losses, .epoch = see});
+        st = sl_session_train(session,
+                              &(struct sl_report){.size = sizeof(struct sl_report), .context = losses, .epoch = see});
     }
     sl_session_close(session);
     sl_settings_delete(settings);

@@ -118,8 +118,11 @@ class Features:
         self.shape = matrix.shape
         nothing = np.zeros(1, np.float32)
         self.array += (nothing,)
-        self.members = dict(feature_offsets=pointer(offsets), feature_columns=pointer(columns) or pointer(nothing),
-                            feature_values=pointer(values) or pointer(nothing))
+        self.members = dict(
+            feature_offsets=pointer(offsets),
+            feature_columns=pointer(columns) or pointer(nothing),
+            feature_values=pointer(values) or pointer(nothing),
+        )
 
 
 def members(value, name, n_vertices):

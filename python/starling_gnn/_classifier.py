@@ -2,6 +2,10 @@
 # Copyright (c) 2026 the Starling authors
 """A classifier of vertices in the style of scikit-learn."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from . import _arrays
@@ -34,12 +38,17 @@ class NodeClassifier:
     _estimator_type = "classifier"
 
     def __init__(self, model="sage", **options):
-        unknown = [keyword for keyword in options
-                   if keyword not in OPTIONS[False] and keyword not in OPTIONS[True]
-                   and keyword not in ("pipe", "on_epoch", "on_step", "progress", "weights")]
+        unknown = [
+            keyword
+            for keyword in options
+            if keyword not in OPTIONS[False]
+            and keyword not in OPTIONS[True]
+            and keyword not in ("pipe", "on_epoch", "on_step", "progress", "weights")
+        ]
         if unknown:
-            raise TypeError(f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of "
-                            "train()")
+            raise TypeError(
+                f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of " "train()"
+            )
         self.model = model
         self._options = options
 
@@ -53,15 +62,25 @@ class NodeClassifier:
         options = "".join(f", {key}={value!r}" for key, value in self._options.items())
         return f"NodeClassifier({self.model!r}{options})"
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {"model": self.model, **self._options}
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> NodeClassifier:
         made = type(self)(**{**self.get_params(), **params})
         self.model, self._options = made.model, made._options
         return self
 
-    def fit(self, X, y=None, *, edge_index=None, train=None, valid=None, test=None, **keywords):
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        edge_index: Any = None,
+        train: Any = None,
+        valid: Any = None,
+        test: Any = None,
+        **keywords: Any,
+    ) -> NodeClassifier:
         """X: a Graph with classes; or features (N, F), with y (N,) of any classes and edge_index as for Graph.
 
         Without train, all vertices train that are neither in valid nor in test. keywords are those of Graph.
@@ -93,16 +112,16 @@ class NodeClassifier:
             raise TypeError(f"found a {type(graph).__name__}, expected a Graph, or None: the graph of fit")
         return self.run_.predict(graph)
 
-    def predict(self, graph=None):
+    def predict(self, graph: Graph | None = None) -> np.ndarray:
         """The class of each vertex (N,) of a Graph; None: the graph of fit."""
         return self.classes_[self._logits(graph).argmax(axis=1)]
 
-    def predict_proba(self, graph=None):
+    def predict_proba(self, graph: Graph | None = None) -> np.ndarray:
         """The probability of each class (N, K), for the vertices of a Graph; None: the graph of fit."""
         logits = self._logits(graph).astype(np.float64)
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         return shares / shares.sum(axis=1, keepdims=True)
 
-    def score(self, graph=None):
+    def score(self, graph: Graph | None = None) -> float:
         """The accuracy on the test vertices of a Graph; None: the graph of fit. Without test vertices: nan."""
         return self.run_.evaluate(graph)["test_acc"]

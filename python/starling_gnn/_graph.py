@@ -2,7 +2,11 @@
 # Copyright (c) 2026 the Starling authors
 """Graphs with features, labels and a split."""
 
+from __future__ import annotations
+
 import ctypes as C
+import os
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +51,20 @@ class Graph:
     Graph('square': 4 vertices, 8 edges, 4 features, 2 outputs; train 2, valid 0, test 2)
     """
 
-    def __init__(self, edge_index, x, y, train=None, valid=None, test=None, edge_weight=None, *, directed=False,
-                 n_classes=0, name="arrays"):
+    def __init__(
+        self,
+        edge_index: Any,
+        x: Any,
+        y: Any,
+        train: Any = None,
+        valid: Any = None,
+        test: Any = None,
+        edge_weight: Any = None,
+        *,
+        directed: bool = False,
+        n_classes: int = 0,
+        name: str = "arrays",
+    ) -> None:
         self._handle = None
         self._source = None
         self.x = x
@@ -106,8 +122,10 @@ class Graph:
 
     def __repr__(self):
         train, valid, test = self._n_split
-        return (f"Graph({self.name!r}: {self.n_vertices} vertices, {self.n_edges} edges, {self.n_features} features, "
-                f"{self.n_outputs} outputs; train {train}, valid {valid}, test {test})")
+        return (
+            f"Graph({self.name!r}: {self.n_vertices} vertices, {self.n_edges} edges, {self.n_features} features, "
+            f"{self.n_outputs} outputs; train {train}, valid {valid}, test {test})"
+        )
 
     def __reduce__(self):
         raise TypeError("a Graph cannot be pickled: make it in the process that trains, from its arrays or by load()")
@@ -117,7 +135,7 @@ class Graph:
             delete(self._handle)
 
     @classmethod
-    def from_pyg(cls, data, **keywords):
+    def from_pyg(cls, data: Any, **keywords: Any) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index, x, y and the masks train_mask, val_mask, test_mask.
 
         Keywords are those of Graph and replace what the data have.
@@ -130,7 +148,7 @@ class Graph:
         return cls(**{**found, **keywords})
 
     @classmethod
-    def from_dgl(cls, graph, x="feat", y="label", **keywords):
+    def from_dgl(cls, graph: Any, x: str = "feat", y: str = "label", **keywords: Any) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
         Keywords are those of Graph and replace what the graph has.
@@ -141,7 +159,9 @@ class Graph:
         return cls(**{**found, **keywords})
 
     @classmethod
-    def from_networkx(cls, graph, x="x", y="y", *, weight=None, **keywords):
+    def from_networkx(
+        cls, graph: Any, x: Any = "x", y: Any = "y", *, weight: str | None = None, **keywords: Any
+    ) -> Graph:
         """A graph of a networkx.Graph or DiGraph. Vertex i is the i-th node of graph.nodes.
 
         x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
@@ -157,13 +177,17 @@ class Graph:
             if isinstance(value, str):
                 missing = [node for node in nodes if value not in graph.nodes[node]]
                 if missing:
-                    raise ValueError(f"{name}: node {missing[0]!r} has no attribute {value!r}; name another, or give "
-                                     "an array")
+                    raise ValueError(
+                        f"{name}: node {missing[0]!r} has no attribute {value!r}; name another, or give " "an array"
+                    )
                 found[name] = np.array([graph.nodes[node][value] for node in nodes])
         for name in ("train", "valid", "test"):
             value = keywords.get(name)
-            if isinstance(value, (list, tuple, set)) and value and all(
-                    node in number and not isinstance(node, bool) for node in value):
+            if (
+                isinstance(value, (list, tuple, set))
+                and value
+                and all(node in number and not isinstance(node, bool) for node in value)
+            ):
                 keywords[name] = [number[node] for node in value]
         if weight is not None:
             found["edge_weight"] = np.array([graph.edges[edge][weight] for edge in edges], np.float32)
@@ -197,18 +221,20 @@ def _edges(edge_index, edge_weight, n):
     sources = _arrays.ids32(pair[0], "edge_index[0]", n)
     destinations = _arrays.ids32(pair[1], "edge_index[1]", n)
     if sources.shape != destinations.shape or sources.ndim != 1:
-        raise ValueError(f"edge_index: found arrays of the shapes {sources.shape} and {destinations.shape}, expected "
-                         "two of one length")
+        raise ValueError(
+            f"edge_index: found arrays of the shapes {sources.shape} and {destinations.shape}, expected "
+            "two of one length"
+        )
     if weights is not None:
         weights = _arrays.floats(weights, "edge_weight")
         if weights.ndim == 2 and weights.shape[1] == 1:
             weights = weights[:, 0]
         if weights.shape != sources.shape:
-            raise ValueError(f"edge_weight: found the shape {weights.shape}, expected {sources.shape}, one for each edge")
+            raise ValueError(f"edge_weight: found the shape {weights.shape}, expected {sources.shape}, the edges")
     return sources, destinations, None, weights
 
 
-def load(dataset, **options):
+def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
     options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,
@@ -217,8 +243,10 @@ def load(dataset, **options):
     allowed = [option.keyword for option in OPTIONS[False].values() if option.of_data] + ["objective"]
     for keyword in options:
         if keyword not in allowed or keyword == "dataset":
-            raise TypeError(f"load() got an unexpected keyword argument '{keyword}'; expected some of "
-                            f"{', '.join(sorted(set(allowed) - {'dataset'}))}")
+            raise TypeError(
+                f"load() got an unexpected keyword argument '{keyword}'; expected some of "
+                f"{', '.join(sorted(set(allowed) - {'dataset'}))}"
+            )
     source = {"dataset": dataset, **options}
     settings = make_settings(False, source, "load")
     handle = C.c_void_p()

@@ -88,7 +88,7 @@ _ERRORS = {
 
 
 def _candidates():
-    """Paths of the library, the nearest first: inside the package (a wheel), below a folder around it (make install)."""
+    """Paths of the library, the nearest first: inside the package (a wheel), below a folder around it (install)."""
     named = os.environ.get("STARLING_LIBRARY")
     if named:
         yield named

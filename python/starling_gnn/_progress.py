@@ -16,7 +16,7 @@ def _in_notebook():
 
 
 class Progress:
-    """wanted: None: a bar in a terminal or notebook, else nothing. True: a line for each epoch elsewhere. False: nothing."""
+    """wanted: None: a bar in a terminal or notebook, else nothing. True: lines elsewhere. False: nothing."""
 
     def __init__(self, wanted, epochs):
         self.epochs = epochs
@@ -35,7 +35,8 @@ class Progress:
         columns = 79 if self.notebook else shutil.get_terminal_size().columns - 1
         share = min(1.0, done / max(1, self.epochs))
         left = (time.monotonic() - self.started) * (1 - share) / share if share > 0 else 0
-        end = f"] epoch {min(int(done) + 1, self.epochs)}/{self.epochs}  loss {loss:.4f}{self.score}  {_clock(left)} left"
+        epoch = min(int(done) + 1, self.epochs)
+        end = f"] epoch {epoch}/{self.epochs}  loss {loss:.4f}{self.score}  {_clock(left)} left"
         width = columns - len(end) - 1
         bar = ""
         if width >= 5:
@@ -61,8 +62,10 @@ class Progress:
         if scores and scores[0][1] == scores[0][1]:
             self.score = f"  {scores[0][0].replace('_', ' ')} {scores[0][1]:.4f}"
         if self.lines:
-            self.stream.write(f"epoch {line['epoch']}/{self.epochs}  loss {line['loss']:.4f}{self.score}  "
-                              f"{line['seconds']:.3f} s\n")
+            self.stream.write(
+                f"epoch {line['epoch']}/{self.epochs}  loss {line['loss']:.4f}{self.score}  "
+                f"{line['seconds']:.3f} s\n"
+            )
         elif self.bar:
             self.step(line["epoch"], 1.0, line["loss"])
 

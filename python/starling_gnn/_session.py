@@ -186,12 +186,16 @@ class Job:
             session.stop()
 
     def wait(self, answer):
-        """Run the call. answer(kind, value): the answer to an event, in the caller's thread. Ctrl-C: answer("interrupt",
-        n) is called for the n-th; True: give up the call, which ends by itself, and raise KeyboardInterrupt."""
+        """Run the call, and answer its events by answer(kind, value), in the caller's thread.
+
+        The n-th Ctrl-C is answer("interrupt", n). True: give up the call, and raise KeyboardInterrupt. The call then
+        ends by itself."""
         _check_process()
         if getattr(_local, "in_callback", False):
-            raise RuntimeError("found a call of Starling in a callback of a training, expected it after the training: a "
-                               "process has one session at a time")
+            raise RuntimeError(
+                "found a call of Starling in a callback of a training, expected it after the training: a "
+                "process has one session at a time"
+            )
         handler = self._install()
         _threads.add(self)
         self.thread.start()
@@ -252,7 +256,7 @@ def run(call, answer=lambda kind, value: value >= 1):
     return Job(call).wait(answer)
 
 
-def close():
+def close() -> None:
     """Close the open session. Runs keep their weights and open another one if they need it.
 
     A session closes by itself before the next one. Close it to give its memory back earlier.
@@ -268,8 +272,10 @@ def is_open(session):
 
 def _check_process():
     if _lost:
-        raise StarlingError("this process was forked while a session trained, and cannot use it: expected a fork before "
-                            "or after training; or start the process by spawn (multiprocessing.get_context('spawn'))")
+        raise StarlingError(
+            "this process was forked while a session trained, and cannot use it: expected a fork before "
+            "or after training; or start the process by spawn (multiprocessing.get_context('spawn'))"
+        )
 
 
 # ---- fork and exit ----

@@ -2,12 +2,15 @@
 # Copyright (c) 2026 the Starling authors
 """Training and its results."""
 
+from __future__ import annotations
+
 import ctypes as C
 import inspect
 import json
 import math
 import os
 import textwrap
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from ._library import (
     OK,
     OPTIONS,
     LineFunction,
+    Option,
     Report,
     StepFunction,
     check,
@@ -27,8 +31,25 @@ from ._library import (
 from ._progress import Progress
 
 # Options that a later evaluation of the model does without: of training, of files, of a checkpoint.
-_OF_TRAINING = ("epochs", "metrics", "metrics_steps", "save", "save_names", "predict", "embed", "checkpoint", "resume", "trace",
-                "trace_steps", "load", "quiet", "json", "patience", "eval_every", "lr_schedule")
+_OF_TRAINING = (
+    "epochs",
+    "metrics",
+    "metrics_steps",
+    "save",
+    "save_names",
+    "predict",
+    "embed",
+    "checkpoint",
+    "resume",
+    "trace",
+    "trace_steps",
+    "load",
+    "quiet",
+    "json",
+    "patience",
+    "eval_every",
+    "lr_schedule",
+)
 
 
 class Record(dict):
@@ -86,7 +107,7 @@ class Run:
         self.scores = Record()
         for key, value in summary.items():
             if key.startswith("best_valid_"):
-                self.scores[key[len("best_"):]] = value
+                self.scores[key[len("best_") :]] = value
             elif key.endswith("_at_best"):
                 self.scores[key[: -len("_at_best")]] = value
 
@@ -105,7 +126,7 @@ class Run:
         raise TypeError("a Run cannot be pickled: save its model (save) or its weights (state_dict)")
 
     @property
-    def history(self):
+    def history(self) -> Any:
         try:
             import pandas
         except ImportError:
@@ -124,22 +145,22 @@ class Run:
 
         return _session.run(call)
 
-    def predict(self, graph=None):
+    def predict(self, graph: Graph | None = None) -> np.ndarray:
         """The outputs of the last layer for all vertices of a graph, by default the one of training.
 
         Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers.
         """
         return self._infer(graph, logits=True)[1]
 
-    def embeddings(self, graph=None):
+    def embeddings(self, graph: Graph | None = None) -> np.ndarray:
         """The last hidden layer for all vertices of a graph, by default the one of training: float32 (N, hidden)."""
         return self._infer(graph, embeddings=True)[2]
 
-    def evaluate(self, graph=None):
+    def evaluate(self, graph: Graph | None = None) -> Record:
         """Loss and scores of the validation and test vertices of a graph, by default the one of training."""
         return Record(self._infer(graph)[0])
 
-    def state_dict(self, names="pyg", tensors="numpy"):
+    def state_dict(self, names: str = "pyg", tensors: str = "numpy") -> dict[str, Any]:
         """The model's arrays by name.
 
         names: "pyg" or "dgl", names and shapes of the layers of PyTorch Geometric or of DGL. tensors: "numpy" or
@@ -155,7 +176,7 @@ class Run:
             return {name: torch.from_numpy(array.copy()) for name, array in self._weights[names].items()}
         raise ValueError(f"tensors: found {tensors!r}, expected 'numpy' or 'torch'")
 
-    def save(self, path, names="dgl"):
+    def save(self, path: str | os.PathLike[str], names: str = "dgl") -> None:
         """Write the model as .safetensors, as the program's --save does: for evaluate(), load=, torch and --load."""
         metadata = {"format": "pt", "dataset": self.graph.name, "model": self.config["options"]["model"]}
         if self.graph.synthetic:
@@ -166,7 +187,7 @@ class Run:
                 metadata["option." + option.name] = settings.get(option.name)
         _write_safetensors(path, self.state_dict(names), metadata)
 
-    def plot(self, axes=None):
+    def plot(self, axes: Any = None) -> Any:
         """Draw loss and scores by epoch with matplotlib. axes: two Axes; None: a new figure. Returns the axes."""
         try:
             import matplotlib.pyplot as plt
@@ -178,7 +199,7 @@ class Run:
         for key, label in (("loss", "training"), ("valid_loss", "validation")):
             axes[0].plot(epochs, [record[key] for record in self.records], label=label)
         axes[0].set(xlabel="epoch", ylabel="loss", title=f"{self.graph.name}")
-        for name in [key[len("test_"):] for key in self.scores if key.startswith("test_")]:
+        for name in [key[len("test_") :] for key in self.scores if key.startswith("test_")]:
             for part in ("valid", "test"):
                 values = [record.get(f"{part}_{name}", math.nan) for record in self.records]
                 axes[1].plot(epochs, values, label=f"{part} {name}")
@@ -228,7 +249,7 @@ def _read_metadata(path):
         metadata = header.get("__metadata__", {})
     except (ValueError, AttributeError):
         return {}
-    return {key[len("option."):]: value for key, value in metadata.items() if key.startswith("option.")}
+    return {key[len("option.") :]: value for key, value in metadata.items() if key.startswith("option.")}
 
 
 def _as_graph(graph):
@@ -335,10 +356,22 @@ class _Training:
             self.progress.close()
         if self.error is not None and not isinstance(self.error, KeyboardInterrupt):
             raise self.error
-        return Run(self.graph, self.pipe, self.options, self.config, self.records, self.summary, interrupted, weights, session)
+        return Run(
+            self.graph, self.pipe, self.options, self.config, self.records, self.summary, interrupted, weights, session
+        )
 
 
-def train(graph, model="sage", *, pipe=False, on_epoch=None, on_step=None, progress=None, weights=None, **options):
+def train(
+    graph: Graph | str | os.PathLike[str],
+    model: str = "sage",
+    *,
+    pipe: bool = False,
+    on_epoch: Callable[[Record], Any] | None = None,
+    on_step: Callable[[Record], Any] | None = None,
+    progress: bool | None = None,
+    weights: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Run:
     graph = _as_graph(graph)
     options = {"model": model, **options}
     return _Training(graph, pipe, options, on_epoch, on_step, progress, weights).run()
@@ -389,7 +422,13 @@ as valid_NAME and test_NAME.
 """
 
 
-def evaluate(graph, weights, *, pipe=False, **options):
+def evaluate(
+    graph: Graph | str | os.PathLike[str],
+    weights: Run | str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    pipe: bool = False,
+    **options: Any,
+) -> Record:
     graph = _as_graph(graph)
     arrays = None
     if isinstance(weights, Run):
@@ -460,17 +499,23 @@ def _describe_train():
         choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
         lines.append(f"{keyword} : {_annotation(option).__name__}, default {default}{choices}{only}")
         lines += textwrap.wrap(option.help + ".", 110, initial_indent="    ", subsequent_indent="    ")
-        parameters.append(inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=_default(option),
-                                            annotation=_annotation(option)))
+        parameters.append(
+            inspect.Parameter(
+                keyword, inspect.Parameter.KEYWORD_ONLY, default=_default(option), annotation=_annotation(option)
+            )
+        )
     train.__doc__ = _TRAIN + "\n".join(lines).strip("\n") + "\n"
-    fixed = [parameter for parameter in inspect.signature(train).parameters.values()
-             if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    fixed = [
+        parameter
+        for parameter in inspect.signature(train).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     train.__signature__ = inspect.Signature(fixed + parameters, return_annotation=Run)
 
 
 _describe_train()
 
 
-def options(pipe=False):
-    """The options of train(), in the order of the programs' help: objects with keyword, kind, choices, default, help."""
+def options(pipe: bool = False) -> list[Option]:
+    """The options of train(), in the order of the programs' help. Members: keyword, kind, choices, default, help."""
     return list(OPTIONS[pipe].values())

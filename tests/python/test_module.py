@@ -39,8 +39,9 @@ def arrays(seed=1):
     rng = np.random.default_rng(seed)
     y = np.arange(N) % K
     sources = np.repeat(np.arange(N), 3)
-    destinations = np.where(np.tile([True, True, False], N), rng.integers(0, N // K, 3 * N) * K + sources % K,
-                            rng.integers(0, N, 3 * N))
+    destinations = np.where(
+        np.tile([True, True, False], N), rng.integers(0, N // K, 3 * N) * K + sources % K, rng.integers(0, N, 3 * N)
+    )
     x = (rng.random((N, F)) + 0.3 * (np.arange(F) == y[:, None])).astype(np.float32)
     ids = rng.permutation(N)
     return np.stack([sources, destinations]), x, y, dict(train=ids[:120], valid=ids[120:180], test=ids[180:])
@@ -55,11 +56,19 @@ def losses(run):
     return [record.loss for record in run.records]
 
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROLOGUE = f"import sys\nsys.path.insert(0, {HERE!r})\nfrom test_module import *\n"
+
+
 def in_python(code, *, timeout=60, expect=0, env=None):
     """Run code in an interpreter of its own, after the definitions of this file. Returns its output."""
-    prologue = f"import sys\nsys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\nfrom test_module import *\n"
-    done = subprocess.run([sys.executable, "-c", prologue + textwrap.dedent(code)], capture_output=True, text=True,
-                          timeout=timeout, env={**os.environ, **(env or {})})
+    done = subprocess.run(
+        [sys.executable, "-c", PROLOGUE + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **(env or {})},
+    )
     if done.returncode != expect:
         raise AssertionError(f"status {done.returncode}, expected {expect}:\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -107,9 +116,13 @@ class Data(unittest.TestCase):
         self.same(x=memoryview(x))
         self.same(x=x.astype(np.float64).tolist())
         narrow = x.astype(np.float16)
-        self.assertEqual(losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.astype(np.float32)), **SMALL)))
+        self.assertEqual(
+            losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.astype(np.float32)), **SMALL))
+        )
         whole = (x * 50).astype(np.int8)
-        self.assertEqual(losses(sl.train(graph(x=whole), **SMALL)), losses(sl.train(graph(x=whole.astype(np.float32)), **SMALL)))
+        self.assertEqual(
+            losses(sl.train(graph(x=whole), **SMALL)), losses(sl.train(graph(x=whole.astype(np.float32)), **SMALL))
+        )
         before = x.copy()
         sl.train(graph(x=x), **SMALL)
         np.testing.assert_array_equal(x, before)
@@ -152,11 +165,18 @@ class Data(unittest.TestCase):
         edges, x, y, sets = arrays()
         mask = torch.zeros(N, dtype=torch.bool)
         mask[torch.from_numpy(sets["train"])] = True
-        self.same(edge_index=torch.from_numpy(edges), x=torch.from_numpy(x).requires_grad_(), y=torch.from_numpy(y), train=mask)
+        self.same(
+            edge_index=torch.from_numpy(edges),
+            x=torch.from_numpy(x).requires_grad_(),
+            y=torch.from_numpy(y),
+            train=mask,
+        )
 
         for kind in (torch.bfloat16, torch.float16):
             narrow = torch.from_numpy(x).to(kind)
-            self.assertEqual(losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.float()), **SMALL)))
+            self.assertEqual(
+                losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.float()), **SMALL))
+            )
 
         class Data:
             edge_index, val_mask, test_mask = torch.from_numpy(edges), None, None
@@ -224,7 +244,9 @@ class Data(unittest.TestCase):
             matrix = sparse.coo_matrix((weights, tuple(edges)), shape=(N, N))
             self.assertEqual(losses(sl.train(graph(edge_index=matrix, edge_weight=True), **options)), expected)
             for form in (matrix.tocsr(), matrix.tocsc()):
-                np.testing.assert_allclose(losses(sl.train(graph(edge_index=form, edge_weight=True), **options)), expected, rtol=1e-4)
+                np.testing.assert_allclose(
+                    losses(sl.train(graph(edge_index=form, edge_weight=True), **options)), expected, rtol=1e-4
+                )
 
     def test_wrong_arrays(self):
         edges, x, y, sets = arrays()
@@ -276,9 +298,16 @@ class Data(unittest.TestCase):
         path = os.path.join(folder, "split", os.listdir(os.path.join(folder, "split"))[0])
         read = lambda *parts, kind=np.int64: np.loadtxt(  # noqa: E731
             os.path.join(*parts) + (".csv.gz" if os.path.exists(os.path.join(*parts) + ".csv.gz") else ".csv"),
-            delimiter=",", dtype=kind)
-        made = sl.Graph(read(folder, "raw", "edge").T, read(folder, "raw", "node-feat", kind=np.float32),
-                        read(folder, "raw", "node-label"), *(read(path, name) for name in ("train", "valid", "test")), name="cora")
+            delimiter=",",
+            dtype=kind,
+        )
+        made = sl.Graph(
+            read(folder, "raw", "edge").T,
+            read(folder, "raw", "node-feat", kind=np.float32),
+            read(folder, "raw", "node-label"),
+            *(read(path, name) for name in ("train", "valid", "test")),
+            name="cora",
+        )
         options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
         files = sl.load("cora", data_path=DATA, cache="none")
         runs = [sl.train(made, **options), sl.train(files, **options)]
@@ -287,7 +316,9 @@ class Data(unittest.TestCase):
         for name in weights[0]:
             np.testing.assert_array_equal(weights[0][name], weights[1][name])
         np.testing.assert_array_equal(runs[0].predict(), runs[1].predict())
-        self.assertEqual((files.n_vertices, files.n_edges, files.n_outputs), (made.n_vertices, made.n_edges, made.n_outputs))
+        self.assertEqual(
+            (files.n_vertices, files.n_edges, files.n_outputs), (made.n_vertices, made.n_edges, made.n_outputs)
+        )
 
 
 class Training(unittest.TestCase):
@@ -342,7 +373,11 @@ class Training(unittest.TestCase):
         for layer in range(2):
             own = weights[f"layers.{layer}.fc_self.weight"]
             neighbours = weights[f"layers.{layer}.fc_neigh.weight"]
-            bias = next(value for name, value in weights.items() if name.startswith(f"layers.{layer}.") and name.endswith("bias"))
+            bias = next(
+                value
+                for name, value in weights.items()
+                if name.startswith(f"layers.{layer}.") and name.endswith("bias")
+            )
             rows = rows @ own.T + mean @ rows @ neighbours.T + bias
             if layer == 0:
                 rows = np.maximum(rows, 0)
@@ -438,7 +473,9 @@ class Training(unittest.TestCase):
         ]:
             with self.subTest(**keywords), self.assertRaisesRegex(error, text):
                 sl.train(graph(), **{**SMALL, **keywords})
-        self.assertEqual(sl.train(graph(), **{**SMALL, "epochs": np.int64(2), "lr": np.float32(0.5)}).config["options"]["epochs"], 2)
+        self.assertEqual(
+            sl.train(graph(), **{**SMALL, "epochs": np.int64(2), "lr": np.float32(0.5)}).config["options"]["epochs"], 2
+        )
         with self.assertRaisesRegex(TypeError, "expected a Graph"):
             sl.train(3)
         with self.assertRaisesRegex(sl.NotFoundError, "nosuch"):
@@ -460,8 +497,7 @@ class Training(unittest.TestCase):
             path = os.path.join(folder, "lines")
             run = sl.train(graph(), **SMALL, metrics=path, predict=os.path.join(folder, "p.npy"))
             with open(path) as file:
-                self.assertEqual([json.loads(line)["event"] for line in file],
-                                 ["config"] + 4 * ["epoch"] + ["summary"])
+                self.assertEqual([json.loads(line)["event"] for line in file], ["config"] + 4 * ["epoch"] + ["summary"])
             np.testing.assert_array_equal(np.load(os.path.join(folder, "p.npy")), run.predict())
 
     def test_classifier(self):
@@ -491,8 +527,7 @@ class Training(unittest.TestCase):
             import pty
 
             leader, follower = pty.openpty()
-            here = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); from test_module import *\n"
-            subprocess.run([sys.executable, "-c", here + code.format("")], stderr=follower, check=True)
+            subprocess.run([sys.executable, "-c", PROLOGUE + code.format("")], stderr=follower, check=True)
             os.close(follower)
             text = b""
             try:
@@ -578,10 +613,12 @@ class Interrupts(unittest.TestCase):
         """)
 
     def test_in_open(self):
-        in_python(self.interrupt_soon + """
+        in_python(
+            self.interrupt_soon + """
         rng = np.random.default_rng(1)
         n = 300000
-        big = sl.Graph(rng.integers(0, n, (2, 2000000)), np.ones((n, 2), np.float32), np.arange(n) % 3, train=np.arange(n // 2))
+        edges, x = rng.integers(0, n, (2, 2000000)), np.ones((n, 2), np.float32)
+        big = sl.Graph(edges, x, np.arange(n) % 3, train=np.arange(n // 2))
         soon(0.3)
         started = time.monotonic()
         try:
@@ -591,7 +628,9 @@ class Interrupts(unittest.TestCase):
             print("took", time.monotonic() - started)
         assert time.monotonic() - started < 1.5
         assert len(sl.train(graph(), **SMALL).records) == 4  # waits for the open that was given up
-        """, timeout=200)
+        """,
+            timeout=200,
+        )
 
     def test_twice(self):
         in_python(self.interrupt_soon + """
@@ -696,11 +735,14 @@ class Processes(unittest.TestCase):
 
     def test_exit_with_an_open_session(self):
         self.assertEqual(in_python("run = sl.train(graph(), **SMALL)"), "")
-        self.assertEqual(in_python("""
+        self.assertEqual(
+            in_python("""
         thread = threading.Thread(target=lambda: sl.train(graph(), **{**SMALL, "epochs": 10**6}), daemon=True)
         thread.start()
         time.sleep(0.7)
-        """), "")
+        """),
+            "",
+        )
         in_python("sl.train(graph(), **SMALL, on_epoch=lambda record: sys.exit(5))", expect=5)
 
     def test_idle_session_takes_no_processor(self):
@@ -724,24 +766,40 @@ class Processes(unittest.TestCase):
         np.testing.assert_allclose(run.predict(), first, atol=1e-5)
 
     def test_missing_library(self):
-        done = subprocess.run([sys.executable, "-c", "import starling_gnn"], capture_output=True, text=True,
-                              env={**os.environ, "STARLING_LIBRARY": "/nowhere/libstarling.so"})
+        done = subprocess.run(
+            [sys.executable, "-c", "import starling_gnn"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "STARLING_LIBRARY": "/nowhere/libstarling.so"},
+        )
         self.assertIn("ImportError: /nowhere/libstarling.so", done.stderr)
 
     @unittest.skipUnless(has("nbconvert") and has("ipykernel"), "there is no nbconvert with ipykernel")
     def test_notebook(self):
         with tempfile.TemporaryDirectory() as folder:
-            code = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\nfrom test_module import *\n"
-            cells = [code + "run = sl.train(graph(), **SMALL)", "run.predict().shape", "sl.train(graph(), **SMALL).records[-1].epoch"]
-            book = {"cells": [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
-                              for cell in cells],
-                    "metadata": {"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}},
-                    "nbformat": 4, "nbformat_minor": 4}
+            cells = [
+                PROLOGUE + "run = sl.train(graph(), **SMALL)",
+                "run.predict().shape",
+                "sl.train(graph(), **SMALL).records[-1].epoch",
+            ]
+            book = {
+                "cells": [
+                    {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
+                    for cell in cells
+                ],
+                "metadata": {"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}},
+                "nbformat": 4,
+                "nbformat_minor": 4,
+            }
             path = os.path.join(folder, "book.ipynb")
             with open(path, "w") as file:
                 json.dump(book, file)
-            done = subprocess.run([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path],
-                                  capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path],
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("(240, 4)", done.stdout)
             self.assertIn("left", done.stdout)  # the bar
