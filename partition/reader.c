@@ -8,7 +8,7 @@
 
 #include "partition/made_features.h"
 
-static const struct sl_reader *const readers[] = {&sl_reader_metis};
+static const struct sl_reader *const readers[] = {&sl_reader_metis, &sl_reader_mtx};
 
 const struct sl_reader *sl_reader_of(const char *path)
 {

@@ -24,6 +24,7 @@ struct sl_reader {
 };
 
 extern const struct sl_reader sl_reader_metis;
+extern const struct sl_reader sl_reader_mtx;
 
 /* The reader of a file. NULL: there is none. */
 const struct sl_reader *sl_reader_of(const char *path);
