@@ -15,7 +15,7 @@ struct sl_reader {
     const char *name; /* of the kind of file, "a METIS graph" */
     /* True if the reader reads the file at `path`. The file exists. */
     bool (*probe)(const char *path);
-    /* Read the file, with the guarantees of sl_raw_read. Absent tables are empty, and absent labels are unknown. SL_EFILE
+    /* Read the file, with the guarantees of sl_raw_read. Absent tables are empty, absent labels unknown. SL_EFILE
      * (message: the file, the line if it has lines, the expected content), SL_EIO, SL_ENOMEM. On failure *out is
      * empty. */
     enum sl_status (*read)(const char *path, struct sl_raw *out);
