@@ -512,8 +512,8 @@ static void check_sums(const struct sums *s, const struct sums_there *t, bool we
     struct sl_sources x = {2, first, view, &view[2]};
     struct sl_weights weights = {s->factors, s->destinations, s->ids, 0, (sl_real)0.8};
     struct sl_weights weights_there = {t->factors, t->destinations, t->ids, 0, (sl_real)0.8};
-    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL};
-    struct sl_edges edges_there = {0, LISTS, t->offsets, t->sources, weighted ? &weights_there : NULL};
+    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL};
+    struct sl_edges edges_there = {0, LISTS, t->offsets, t->sources, weighted ? &weights_there : NULL, NULL};
     struct sl_device_sources x_there = {
         .n_owners = 2,
         .inverse = t->inverse,
@@ -541,7 +541,7 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     struct sl_sources x = {2, first, view, NULL};
     struct sl_weights weights = {s->factors, NULL, NULL, 0, (sl_real)0.8};
     struct sl_weights weights_there = {t->factors, NULL, NULL, 0, (sl_real)0.8};
-    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL};
+    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL};
     const sl_real *chunk_there[] = {t->rows, row_there(s, t, 1 << OWN_SHIFT), row_there(s, t, OWN)};
     struct sl_device_part parts[] = {{2, OWN_SHIFT, s->width, chunk_there}, {1, 31, s->width, chunk_there + 2}};
     uint64_t offsets[LISTS + 1];
@@ -550,7 +550,7 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     }
     uint64_t *offsets_there = on_device(offsets, sizeof offsets);
     uint32_t *first_there = on_device(first, sizeof first);
-    struct sl_full_edges full = {0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL};
+    struct sl_full_edges full = {0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL};
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
@@ -569,8 +569,8 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
     const uint32_t n[] = {OWN - 3, PACKED};
     const sl_real *gm = s->wide;
     struct sl_view view = {&gm, 31, NULL};
-    struct sl_transposed block = {s->back_offsets, s->back_rows, s->offsets, NULL};
-    struct sl_transposed block_there = {t->back_offsets, t->back_rows, t->offsets, NULL};
+    struct sl_transposed block = {s->back_offsets, s->back_rows, s->offsets, NULL, NULL};
+    struct sl_transposed block_there = {t->back_offsets, t->back_rows, t->offsets, NULL, NULL};
     struct sl_device_rows gm_there = {.n_chunks = 1, .shift = 31, .chunk = {t->gm}};
     sl_real *packed[2];
     for (int k = 0; k < 2; k++) {

@@ -59,7 +59,7 @@ diff -r made other >/dev/null && complain 'generate: different seeds gave equal 
 expect 1 "does not know 'cora'; it knows arxiv-synthetic" generate cora --out x
 expect 1 'classes of 2 or more vertices' generate --vertices 3 --out x
 expect 0 '' generate arxiv --vertices 400 --sparse --features 300 --out words
-expect 0 'features +300, CSR, [3-6]\.[0-9]+ % non-zero' info ./words --cache none
+expect 0 'features +300, CSR float32, [3-6]\.[0-9]+ % non-zero' info ./words --cache none
 touch file
 expect 1 'file' generate --vertices 100 --out file/x
 
