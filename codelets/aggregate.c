@@ -103,6 +103,7 @@ struct edge_walk {
 
 /* One sum: entries first .. end - 1 of a list, and the factor that the vertex of the sum gives to their weights. */
 struct sum {
+    uint32_t d; /* the destination */
     uint64_t first, end;
     sl_real factor;
     sl_vertex id; /* of the vertex; only with symmetric weights */
@@ -155,15 +156,15 @@ SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, c
     return source_row(dtype, x, widths, id, n_columns);
 }
 
-/* The sum of destination d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width of each
+/* The sum of destination sum.d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width of each
  * owner, of which n_columns are added. NULL: all rows have n_columns. */
 SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
-                              const float *edge_weights, const uint32_t *widths, uint32_t d, struct sum sum,
-                              uint32_t n_columns, sl_real *out)
+                              const float *edge_weights, const uint32_t *widths, struct sum sum, uint32_t n_columns,
+                              sl_real *out)
 {
     if (weights != NULL) {
-        sum.id = sl_weights_destination(weights, d);
-        add_scaled(dtype, n_columns, out, own_row(dtype, walk->x, widths, d, sum.id, n_columns),
+        sum.id = sl_weights_destination(weights, sum.d);
+        add_scaled(dtype, n_columns, out, own_row(dtype, walk->x, widths, sum.d, sum.id, n_columns),
                    sl_weights_self(weights, sum.id));
     }
     if (sum.first < sum.end) {
@@ -185,8 +186,8 @@ SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, cons
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        struct sum sum = {.first = offsets[i], .end = offsets[i + 1]};
-        sum_of_sources(dtype, &walk, weights, edge_weights, NULL, edges->row0 + i, sum, n_columns, out);
+        struct sum sum = {.d = edges->row0 + i, .first = offsets[i], .end = offsets[i + 1]};
+        sum_of_sources(dtype, &walk, weights, edge_weights, NULL, sum, n_columns, out);
     }
 }
 
@@ -401,8 +402,8 @@ SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, con
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        struct sum sum = {.first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
-        sum_of_sources(dtype, &walk, weights, edge_weights, edges->widths, edges->row0 + i, sum, n_columns, out);
+        struct sum sum = {.d = edges->row0 + i, .first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
+        sum_of_sources(dtype, &walk, weights, edge_weights, edges->widths, sum, n_columns, out);
     }
 }
 

@@ -70,9 +70,9 @@ struct sl_labor_list {
 void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vertex *dataset_ids, uint32_t k, uint32_t n,
                        const struct sl_labor_list *lists, struct sl_labor_pick *heap);
 
-/* Pick up to k in-neighbours of `vertex` (a dataset id) by their weights: [degree], in the order of the list. If at most
- * k have a positive weight: all of these. Returns the number of picks. heap: k entries of working memory; not used if
- * degree <= k. */
+/* Pick up to k in-neighbours of `vertex` (a dataset id) by their weights: [degree], in the order of the list. If at
+ * most k have a positive weight: all of these. Returns the number of picks. heap: k entries of working memory; not
+ * used if degree <= k. */
 uint32_t sl_weighted_pick_cpu(const struct sl_draw *draw, uint32_t vertex, const sl_vertex *dataset_ids, uint32_t k,
                               const struct sl_labor_list *list, const float *weights, struct sl_labor_pick *heap);
 

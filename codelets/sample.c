@@ -261,13 +261,15 @@ SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_s
     read_batch(rule->fanout, batch, marks->words, edges_out);
 }
 
-/* Draw the edges of all destinations and mark their sources. edges_out gets ids, in the order of the in-neighbour
- * lists; weights_out, unless it is NULL, their weights. */
+/* Draw the edges of all destinations and mark their sources. out->edge_sources gets ids, in the order of the
+ * in-neighbour lists; out->edge_weights, unless it is NULL, their weights. */
 SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                              const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out,
-                              float *weights_out)
+                              const struct sl_sample_marks *marks, const struct sl_sample_block *out)
 {
+    uint32_t *const offsets_out = out->edge_offsets;
+    sl_vertex *const edges_out = out->edge_sources;
+    float *const weights_out = out->edge_weights;
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
     const uint32_t fanout = rule->method == SL_SAMPLE_FULL ? UINT32_MAX : rule->fanout;
     struct batch batches[2];
@@ -299,9 +301,11 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
 /* The same by weights. */
 SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                                  const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                                 const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out,
-                                 float *weights_out)
+                                 const struct sl_sample_marks *marks, const struct sl_sample_block *out)
 {
+    uint32_t *const offsets_out = out->edge_offsets;
+    sl_vertex *const edges_out = out->edge_sources;
+    float *const weights_out = out->edge_weights;
     uint32_t n_edges = 0;
     offsets_out[0] = 0;
     for (uint32_t d = 0; d < n_rows; d++) {
@@ -465,11 +469,9 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
     uint32_t n_edges;
     if (rule->method == SL_SAMPLE_WEIGHTED) {
-        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
-                                block->edge_weights);
+        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block);
     } else {
-        n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources,
-                             block->edge_weights);
+        n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block);
     }
     const bool few = n_edges < n_words / WORDS_OF_FEW;
     uint32_t n_sources;

@@ -12,8 +12,8 @@
  *             across PEs. layer_dependency: r_t is the same for all hops. kappa: r_t changes slowly over kappa steps
  *             (sl_labor_turn)
  *   full      all in-neighbours
- *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion to
- *             the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
+ *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
+ *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
  * edges are therefore the same for every partition, group size and order.

@@ -59,10 +59,10 @@ struct sl_arrays {
 struct sl_dataset;
 
 /* Check the arrays and make a dataset of them. The dataset borrows the feature arrays until sl_dataset_delete, and
- * never writes to them. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense table of
- * CSR features if more are. All remaining arrays are copied: without duplicate edges, with the split sorted. A dataset serves
- * any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry). SL_ENOMEM. On failure
- * *out is NULL. */
+ * never writes to them. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense
+ * table of CSR features if more are. All remaining arrays are copied: without duplicate edges, with the split
+ * sorted. A dataset serves any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry).
+ * SL_ENOMEM. On failure *out is NULL. */
 SL_API enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out);
 SL_API void sl_dataset_delete(struct sl_dataset *dataset);
 

@@ -12,10 +12,10 @@
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both the largest id +
- * 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of edges has shape
- * (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features (edge_index,
- * edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
+ * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both
+ * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
+ * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features
+ * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -72,11 +72,10 @@ struct sl_raw_files {
     char unused[160];              /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
-/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a word
- * of partition/made_features.h: then no features are read. `split`
- * NULL means the only split. SL_EFILE: a file is missing (message: the file; for features also a hint at
- * --features). SL_EINVAL: the split is missing, or `split` is NULL and there are several (message: the names).
- * SL_ENOMEM. On failure *out is empty. */
+/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
+ * word of partition/made_features.h: then no features are read. `split` NULL means the only split. SL_EFILE: a file
+ * is missing (message: the file; for features also a hint at --features). SL_EINVAL: the split is missing, or
+ * `split` is NULL and there are several (message: the names). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
                            struct sl_raw_files *out);
 

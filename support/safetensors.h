@@ -63,9 +63,10 @@ struct sl_tensor sl_tensor_make(const char *name, enum sl_dtype dtype, uint64_t 
 uint64_t sl_tensor_bytes(const struct sl_tensor *tensor);
 
 /* Write tensors and metadata to `path`, atomically and to stable storage. In the data, tensors with larger entries
- * come first, so that all are aligned; the first of the data begins at a multiple of SL_TENSOR_ALIGNMENT. The header
- * keeps the caller's order. Equal input gives equal bytes. SL_EINVAL: two tensors or two keys have the same name, or a size overflows. SL_EIO. SL_ENOMEM: also for a text
- * that is not UTF-8. On failure the file at `path` is unchanged. */
+ * come first, so that all are aligned; the first of the data begins at a multiple of SL_TENSOR_ALIGNMENT. The
+ * header keeps the caller's order. Equal input gives equal bytes. SL_EINVAL: two tensors or two keys have the same
+ * name, or a size overflows. SL_EIO. SL_ENOMEM: also for a text that is not UTF-8. On failure the file at `path` is
+ * unchanged. */
 enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *tensors, uint32_t n,
                                     const struct sl_metadata *metadata, uint32_t n_metadata);
 

@@ -62,7 +62,8 @@ struct sl_rows {
 
 /* Register one uninitialised matrix handle per chunk. StarPU allocates memory when a task writes the chunk, rounded
  * up to a size class of an eighth of a power of two. The last of several chunks gets as much memory as the others,
- * so that every step uses blocks of the same sizes. Gates are SL_DTYPE_U8. SL_EINVAL: a chunk has 0, 2^32 or more elements. SL_ENOMEM. On failure *out is empty. */
+ * so that every step uses blocks of the same sizes. Gates are SL_DTYPE_U8. SL_EINVAL: a chunk has 0, 2^32 or more
+ * elements. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
                                 struct sl_rows *out);
 

@@ -550,7 +550,8 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     }
     uint64_t *offsets_there = on_device(offsets, sizeof offsets);
     uint32_t *first_there = on_device(first, sizeof first);
-    struct sl_full_edges full = {0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL};
+    struct sl_full_edges full = {
+        0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL};
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);

@@ -14,12 +14,12 @@
 #include "partition/npy.h"
 #include "partition/raw.h"
 #include "runtime/files/checkpoint.h"
-#include "support/safetensors.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
+#include "support/safetensors.h"
 #include "tests/run_fixture.h"
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */

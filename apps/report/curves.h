@@ -55,10 +55,10 @@ struct sl_curves_score {
 };
 struct sl_curves_score sl_curves_score(const char *name);
 
-/* Read n (1 .. SL_MAX_CURVES) runs. A path is a file of --metrics, or a folder with one such file (metrics.jsonl, or
- * the only file that ends in .jsonl). The last run of a file counts. A resumed run continues the lines before it.
- * SL_EIO: a file cannot be read. SL_EFILE: a file is not of --metrics, or has no epoch yet. SL_ENOMEM. Release *out with
- * sl_curves_free, on failure too. */
+/* Read n (1 .. SL_MAX_CURVES) runs. A path is a file of --metrics, or a folder with one such file (metrics.jsonl,
+ * or the only file that ends in .jsonl). The last run of a file counts. A resumed run continues the lines before
+ * it. SL_EIO: a file cannot be read. SL_EFILE: a file is not of --metrics, or has no epoch yet. SL_ENOMEM. Release
+ * *out with sl_curves_free, on failure too. */
 enum sl_status sl_curves_read(const char *const *paths, uint32_t n, struct sl_curves *out);
 
 void sl_curves_free(struct sl_curves *curves);

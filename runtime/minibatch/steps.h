@@ -106,8 +106,9 @@ static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uin
 }
 
 /* Whether the first layer reads the features of PE p's part in place, in the part's table. A mean over sampled
- * in-neighbours reads most rows once, so a copy does not pay. PE p then gathers the destinations' rows only. Features
- * are not read in place if they have dropout, come out of a cache or are narrower than rows. The answer is the same for all steps. */
+ * in-neighbours reads most rows once, so a copy does not pay. PE p then gathers the destinations' rows only.
+ * Features are not read in place if they have dropout, come out of a cache or are narrower than rows. The answer is
+ * the same for all steps. */
 bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
 /* The sampling rule of a hop. Hop 0, at the seeds, uses the last entry of --fanout. */

@@ -7,8 +7,8 @@
 #ifndef SL_RUNTIME_MODEL_MODEL_H
 #define SL_RUNTIME_MODEL_MODEL_H
 
-#include "support/safetensors.h"
 #include "runtime/model/layer.h"
+#include "support/safetensors.h"
 
 /* Fill in layers and parameter shapes of the model that the settings describe. Allocates nothing; there is nothing to
  * free. */

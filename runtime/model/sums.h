@@ -50,8 +50,8 @@ struct sl_sum_shares {
 /* Submissions are local, from one thread, in order. They return SL_EINVAL, SL_ESTARPU or SL_ENOMEM on failure. */
 struct sl_sum_kind {
     const char *name;
-    /* f of a vertex (codelets/aggregate.h). in_degree: in-neighbours without the vertex itself, or the sum of the weights
-     * of their edges. NULL: the sum over a minibatch or over whole parts reads no vertex factors. */
+    /* f of a vertex (codelets/aggregate.h). in_degree: in-neighbours without the vertex itself, or the sum of the
+     * weights of their edges. NULL: the sum over a minibatch or over whole parts reads no vertex factors. */
     double (*factor)(double in_degree);
     /* The weights along in-edges and out-edges of graph chunks (runtime/pipe). */
     enum sl_pull_weights pull, pull_back;

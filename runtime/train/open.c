@@ -465,8 +465,8 @@ static bool adds_features(const struct sl_settings *s, uint32_t n_features)
     return s->residual && s->layers > 1 && s->hidden == n_features;
 }
 
-/* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the layers'
- * dtype. */
+/* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the
+ * layers' dtype. */
 static void read_narrow(struct sl_session *t)
 {
     struct sl_feature_source *features = &t->shards.features;
