@@ -10,6 +10,7 @@
 #include "partition/number.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/status.h"
 
 #define MAX_CONSTRAINTS 64
 
@@ -311,8 +312,11 @@ static void put_graph(FILE *stream, const struct sl_graph *graph)
 enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph)
 {
     struct sl_writer writer;
-    struct sl_graph bare = *graph; /* the file gets no weights */
+    struct sl_graph bare = *graph;
     bool symmetric;
+    if (graph->weights.data != NULL) {
+        sl_notify(SL_NOTICE_WARNING, "%s: weights of edges are left out: METIS has whole numbers only", path);
+    }
     bare.weights = (struct sl_column){0};
     enum sl_status st = sl_graph_is_symmetric(&bare, &symmetric);
     if (st == SL_OK && !symmetric) {
