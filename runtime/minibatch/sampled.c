@@ -127,14 +127,10 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
-/* The dtype of the rows that travel: of features, if the first layer reads them in place. */
+/* The dtype of the rows that travel. */
 static enum sl_dtype travelling_dtype(const struct sl_layer_pass *lp, uint32_t p, bool back)
 {
-    const struct sl_shards *shards = steps_of(lp)->shards;
-    if (!back && lp->i == 0 && sl_step_in_place(steps_of(lp), p)) {
-        return shards->features.dtype;
-    }
-    return shards->row_dtype;
+    return back ? steps_of(lp)->shards->row_dtype : sl_step_travelling_dtype(steps_of(lp), lp->i, p);
 }
 
 /* Shape the matrix that the teams of PE p and owner q exchange, if any. */

@@ -51,14 +51,15 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         const struct sl_layer *layer = layer_of_hop(s, hop);
-        uint64_t row = sl_dtype_bytes(s->shards->row_dtype, layer->training.travels);
+        uint32_t i = (uint32_t)(layer - s->model->layer);
+        uint64_t row = sl_dtype_bytes(sl_step_travelling_dtype(s, i, p), layer->training.travels);
         const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
-        if (layer != s->model->layer || layer->training.project_first) {
-            sizes->row_gradient_bytes += n_ids * row;
+        if (i > 0 || layer->training.project_first) {
+            sizes->row_gradient_bytes += n_ids * sl_dtype_bytes(s->shards->row_dtype, layer->training.travels);
         }
     }
     sizes->feature_bytes += feature_bytes(s, p);

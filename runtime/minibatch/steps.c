@@ -33,6 +33,11 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
            sl_feature_cache_of(&s->cache, p) == NULL;
 }
 
+enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *s, uint32_t i, uint32_t p)
+{
+    return i == 0 && sl_step_in_place(s, p) ? s->shards->features.dtype : s->shards->row_dtype;
+}
+
 /* ---- clearing up ---- */
 
 /* Number of lists of partial gradients. */

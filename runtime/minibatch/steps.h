@@ -111,6 +111,9 @@ static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uin
  * the same for all steps. */
 bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
+/* The dtype of the rows of layer i that PE p requests: of features, if the first layer reads them in place. */
+enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i, uint32_t p);
+
 /* The sampling rule of a hop. Hop 0, at the seeds, uses the last entry of --fanout. */
 struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
 
