@@ -218,6 +218,12 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     out->run.gpus_first = machine.gpus_first;
     out->run.row_dtype = sl_settings_row_dtype(settings);
     out->run.tf32 = settings->precision == SL_PRECISION_TF32;
+    struct sl_feature_source *features = &out->shards.features;
+    if (features->dtype != features->row_dtype && !out->run.has_cuda &&
+        sl_model_reads_narrow(settings, features->n_columns, features->dtype)) {
+        features->reads_narrow = true;
+        out->run.narrow = features->dtype;
+    }
     transport_open(out);
     out->run.near = strcmp(machine.sched, SL_NEAR) == 0 && !out->plan.homes.gpus ? &out->plan.homes : NULL;
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;

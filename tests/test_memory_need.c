@@ -21,16 +21,20 @@ struct variant {
     uint32_t n_columns, hidden, depth, chunks, group_size, batch_size;
     bool sparse, residual;
     int norm;
+    enum sl_dtype dtype; /* of dense features */
 };
 
 static const struct variant variants[] = {
-    {"dense", 100, 64, 2, 2, 2, 700, false, false, SL_NORM_NONE},
-    {"narrow features", 24, 64, 1, 1, 1, 1500, false, true, SL_NORM_BATCH},
-    {"sparse", 150, 64, 2, 3, 2, 700, true, false, SL_NORM_LAYER},
-    {"sparse made dense", 64, 64, 1, 2, 1, 1500, true, true, SL_NORM_NONE},
-    {"features ahead", 500, 512, 4, 1, 1, 150, false, false, SL_NORM_NONE},
-    {"teams", 100, 64, 2, 1, 32, 40, false, false, SL_NORM_LAYER},
-    {"not kept", 600, 512, 2, 2, 1, 1500, false, false, SL_NORM_NONE},
+    {"dense", 100, 64, 2, 2, 2, 700, false, false, SL_NORM_NONE, SL_DTYPE_F32},
+    {"narrow features", 24, 64, 1, 1, 1, 1500, false, true, SL_NORM_BATCH, SL_DTYPE_F32},
+    {"sparse", 150, 64, 2, 3, 2, 700, true, false, SL_NORM_LAYER, SL_DTYPE_F32},
+    {"sparse made dense", 64, 64, 1, 2, 1, 1500, true, true, SL_NORM_NONE, SL_DTYPE_F32},
+    {"features ahead", 500, 512, 4, 1, 1, 150, false, false, SL_NORM_NONE, SL_DTYPE_F32},
+    {"teams", 100, 64, 2, 1, 32, 40, false, false, SL_NORM_LAYER, SL_DTYPE_F32},
+    {"not kept", 600, 512, 2, 2, 1, 1500, false, false, SL_NORM_NONE, SL_DTYPE_F32},
+    {"int8", 600, 64, 2, 2, 2, 700, false, false, SL_NORM_NONE, SL_DTYPE_I8},
+    {"float16", 600, 64, 2, 2, 2, 700, false, false, SL_NORM_NONE, SL_DTYPE_F16},
+    {"float16 added", 512, 512, 2, 2, 1, 700, false, true, SL_NORM_NONE, SL_DTYPE_F16},
 };
 
 static int precision; /* --precision of what is estimated */
@@ -61,6 +65,25 @@ static void expect_between(const char *model, const char *variant, const char *l
     }
 }
 
+/* Replace dense features by a narrow dtype's: small finite numbers. */
+static void narrow_features(enum sl_dtype dtype, struct sl_features *features)
+{
+    const size_t n = (size_t)features->n_rows * features->n_columns;
+    uint8_t *items = need_owned(n, sl_dtype_size(dtype));
+    for (size_t i = 0; i < n * sl_dtype_size(dtype); i++) {
+        items[i] = (uint8_t)(i * 37 % 59);
+    }
+    sl_column_free(&features->dense);
+    features->dense = sl_column_take(dtype, features->n_rows, features->n_columns, items);
+    features->dense.scale = 0.01f;
+}
+
+/* Whether the run converts the features of an evaluation into rows. */
+static bool converts(const struct world *w)
+{
+    return !sl_feature_source_empty(&w->shards.features) && !sl_feature_source_in_place(&w->shards.features);
+}
+
 /* Steps, and in a pool of its own an evaluation. */
 static void compare(const struct sl_dataset *dataset, int model, const struct variant *v)
 {
@@ -89,12 +112,16 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     uint64_t before = sl_pool_bytes();
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &nothing, &scores));
     uint64_t evaluated = sl_pool_bytes() - before;
+    uint64_t row = sl_dtype_bytes(sl_settings_row_dtype(&settings), v->n_columns);
+    if (converts(&w)) {
+        assert_true(evaluated >= row * 3000 && terms.evaluation >= row * 3000);
+    }
     world_close(&w);
     machine_down();
     const char *name = sl_model_kind(model)->name;
     expect_between(name, v->name, "training", trained, terms.rows + terms.exchange + terms.partials);
     expect_between(name, v->name, "evaluation", evaluated, terms.evaluation);
-    uint64_t row = sl_dtype_bytes(sl_settings_row_dtype(&settings), v->n_columns);
+    row = v->dtype == SL_DTYPE_F32 ? row : sl_dtype_bytes(v->dtype, v->n_columns);
     uint64_t data = 4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : row) * 3000;
     assert_true(terms.data > data);
     assert_true(sl_memory_need(&settings, dataset, &of) >
@@ -123,6 +150,9 @@ static void test_models(void **state)
                                     .seed = 5};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
+        if (v->dtype != SL_DTYPE_F32) {
+            narrow_features(v->dtype, &dataset.features);
+        }
         for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
             compare(&dataset, model, v);
         }

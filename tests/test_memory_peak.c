@@ -48,6 +48,7 @@ static const struct setting settings[] = {
     {false, "dataset=%dense hidden=256 pes=2 model=resgcn"},
     {false, "dataset=%dense hidden=256 pes=2 model=gin learn-epsilon"},
     {false, "dataset=%dense hidden=256 pes=4 group-size=1 batch-size=512 sync=dissemination"},
+    {false, "dataset=%int8 hidden=64 pes=2"},
     {false, "dataset=%sparse hidden=256 pes=2"},
     {false, "dataset=%sparse hidden=256 pes=4 model=gcn"},
     {false, "dataset=%sparse hidden=256 pes=2 model=gat"},
@@ -73,6 +74,31 @@ static void put_dataset(const char *name, uint32_t n_columns, bool sparse)
     make_dataset(&shape, &dataset);
     assert_ok(sl_raw_write_dataset(&dataset, false, in_folder(name)));
     sl_dataset_free(&dataset);
+}
+
+/* A dataset whose features are int8, in NumPy's format. */
+static void put_int8_dataset(const char *name, uint32_t n_columns)
+{
+    char path[64];
+    char header[128];
+    int8_t row[1024];
+    assert_true(n_columns <= sizeof row);
+    put_dataset(name, 1, false);
+    snprintf(path, sizeof path, "%s/raw/node-feat.csv.gz", name);
+    assert_int_equal(unlink(in_folder(path)), 0);
+    snprintf(path, sizeof path, "%s/raw/node-feat.npy", name);
+    FILE *file = fopen(in_folder(path), "wb");
+    assert_non_null(file);
+    snprintf(header, sizeof header, "{'descr': '|i1', 'fortran_order': False, 'shape': (%d, %u), }", N_VERTICES,
+             n_columns);
+    fprintf(file, "\x93NUMPY\x01%c%c%c%-117s\n", 0, 118, 0, header);
+    for (uint32_t v = 0; v < N_VERTICES; v++) {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            row[c] = (int8_t)((v * 7 + c * 13) % 5) - 2;
+        }
+        assert_int_equal(fwrite(row, 1, n_columns, file), n_columns);
+    }
+    assert_int_equal(fclose(file), 0);
 }
 
 /* Open a session; train where that is wanted. What it says that it needs, in bytes. */
@@ -130,6 +156,7 @@ static void test_peaks(void **state)
     }
     put_dataset("dense", 100, false);
     put_dataset("sparse", 1000, true);
+    put_int8_dataset("int8", 800);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i += (size_t)stride(3)) {
         expect_peak(&settings[i]);
     }

@@ -230,7 +230,7 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     sl_declare_convolution(layer, order);
     order->row[SL_ROWS_T] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_FORWARD};
     order->row[SL_ROWS_GATE_INNER] = (struct sl_layer_row){level, n, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
-    order->row[SL_ROWS_INNER] = (struct sl_layer_row){level, n, layer->stored, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_INNER] = (struct sl_layer_row){level, n, layer->row_dtype, SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_GINNER] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
     order->row[SL_ROWS_GT] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     if (layer->learns_epsilon && order->project_first) {

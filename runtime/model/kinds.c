@@ -29,3 +29,15 @@ bool sl_model_reads_factors(const struct sl_settings *settings)
 {
     return sl_model_kind(settings->model)->layer->sum->factor != NULL;
 }
+
+bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features)
+{
+    return settings->residual && settings->layers > 1 && settings->hidden == n_features;
+}
+
+bool sl_model_reads_narrow(const struct sl_settings *settings, uint32_t n_features, enum sl_dtype dtype)
+{
+    const struct sl_model_kind *kind = sl_model_kind(settings->model);
+    const struct sl_layer_kind *layer = kind->first != NULL ? kind->first : kind->layer;
+    return layer->reads_narrow && sl_dtype_size(dtype) == 2 && !sl_model_adds_features(settings, n_features);
+}

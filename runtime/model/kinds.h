@@ -14,6 +14,13 @@ uint32_t sl_model_layers(const struct sl_settings *settings);
 /* Whether the model's sums read vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
 bool sl_model_reads_factors(const struct sl_settings *settings);
 
+/* Whether a residual connection adds the features to the first layer's output. */
+bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features);
+
+/* Whether the first layer's kernels on CPUs can read dense features of a dtype narrower than the rows' in place.
+ * False: the features must be converted into rows. */
+bool sl_model_reads_narrow(const struct sl_settings *settings, uint32_t n_features, enum sl_dtype dtype);
+
 /* The model kind for a value of settings->model. */
 const struct sl_model_kind *sl_model_kind(int model);
 

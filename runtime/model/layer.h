@@ -238,7 +238,7 @@ struct sl_layer {
     struct sl_layer_order training, evaluation;
     /* The dtype of rows that products or other PEs read, as of the features (--precision). Rows before an activation,
      * rows that tasks add to, and gradients are sl_real; gates are bytes. */
-    enum sl_dtype stored;
+    enum sl_dtype row_dtype;
     /* GCNII's beta. */
     double identity;
     /* GIN's epsilon is trained. */

@@ -164,7 +164,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
     order_layer(settings, i == 0, sparse, layer);
-    layer->stored = sl_settings_row_dtype(settings);
+    layer->row_dtype = sl_settings_row_dtype(settings);
     layer->n_heads = 1;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;

@@ -15,7 +15,7 @@ static void declare_output(const struct sl_layer *layer, struct sl_layer_row *ro
         enum sl_row_end end = layer->norm == SL_NORM_NONE ? SL_UNTIL_FORWARD : SL_UNTIL_BACKWARD;
         row[SL_ROWS_Z] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, end};
         row[SL_ROWS_GATE] = (struct sl_layer_row){level, n, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
-        row[SL_ROWS_H] = (struct sl_layer_row){level, n, layer->stored, SL_UNTIL_BACKWARD};
+        row[SL_ROWS_H] = (struct sl_layer_row){level, n, layer->row_dtype, SL_UNTIL_BACKWARD};
         row[SL_ROWS_GH] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
         row[SL_ROWS_GZ] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     } else {
@@ -30,7 +30,7 @@ static void declare_output(const struct sl_layer *layer, struct sl_layer_row *ro
 
 static void declare_activated_input(const struct sl_layer *layer, struct sl_layer_row *row)
 {
-    row[SL_ROWS_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, layer->stored, SL_UNTIL_BACKWARD};
+    row[SL_ROWS_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, layer->row_dtype, SL_UNTIL_BACKWARD};
     row[SL_ROWS_GATE_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
     row[SL_ROWS_GBEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
 }
@@ -47,7 +47,7 @@ void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *
     }
     if (sl_layer_aggregates(layer)) {
         order->row[SL_ROWS_GBACK] =
-            (struct sl_layer_row){layer->level, order->travels, layer->stored, SL_UNTIL_BACKWARD};
+            (struct sl_layer_row){layer->level, order->travels, layer->row_dtype, SL_UNTIL_BACKWARD};
     }
     if (layer->kind->rows != NULL) {
         layer->kind->rows(layer, order);
@@ -57,7 +57,7 @@ void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *
 void sl_declare_sum(const struct sl_layer *layer, struct sl_layer_order *order)
 {
     order->returning = SL_ROWS_GA;
-    order->row[SL_ROWS_SUM] = (struct sl_layer_row){layer->level, layer->n_in, layer->stored, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_SUM] = (struct sl_layer_row){layer->level, layer->n_in, layer->row_dtype, SL_UNTIL_BACKWARD};
     if (!layer->first) { /* features have no gradient */
         order->row[SL_ROWS_GA] = (struct sl_layer_row){layer->level, layer->n_in, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     }
@@ -67,7 +67,7 @@ void sl_declare_projected(const struct sl_layer *layer, enum sl_row_end end, str
 {
     order->travelling = SL_ROWS_PROJECTED;
     order->returning = order->product;
-    order->row[SL_ROWS_PROJECTED] = (struct sl_layer_row){layer->from, order->travels, layer->stored, end};
+    order->row[SL_ROWS_PROJECTED] = (struct sl_layer_row){layer->from, order->travels, layer->row_dtype, end};
     order->row[SL_ROWS_GY] = (struct sl_layer_row){layer->from, order->travels, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
 }
 

@@ -11,13 +11,11 @@
 
 /* ---- blocks ---- */
 
-#define HANDLE_BYTES 4096 /* StarPU's record of a handle */
-
 double sl_blocks_bytes(const struct sl_blocks *blocks)
 {
     double bytes = 0;
     for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
-        bytes += blocks->n[c] * ((double)(8 + c % 8) * exp2((int)(c / 8) - 3) + HANDLE_BYTES);
+        bytes += blocks->n[c] * ((double)(8 + c % 8) * exp2((int)(c / 8) - 3) + SL_HANDLE_BYTES);
     }
     return bytes;
 }
@@ -239,7 +237,7 @@ static void add_packed(const struct sl_walk *w, struct sl_blocks *to)
 {
     for (uint32_t i = 0; w->n_packed > 0 && i < w->model->n_layers; i++) {
         const struct sl_layer *layer = &w->model->layer[i];
-        double bytes = layer->training.travels * (double)w->stored;
+        double bytes = layer->training.travels * (double)sl_dtype_size(w->row_dtype);
         add_rows(w, layer->from, layer->from, sl_layer_aggregates(layer) ? bytes : 0, w->n_packed, false, to);
     }
 }
@@ -261,7 +259,7 @@ void sl_walk(const struct sl_walk *w, struct sl_blocks *pool)
             add_slots(w, sl_min_u32(at, 2 * n + 1), 1, false, &alive);
         }
         add_packed(w, &alive);
-        if (t == 0 && !w->training && travels(w, 0, SL_ROWS_INPUT)) {
+        if (t == 0 && !w->training) {
             add_ahead(w, false, 1, &alive);
         }
         serve(&alive, w->near, pool);

@@ -12,6 +12,8 @@
 #include "runtime/model/layer.h"
 #include "tasks/rows.h"
 
+#define SL_HANDLE_BYTES 4096 /* StarPU's record of a handle */
+
 /* Number of blocks of each size class. A block with untouched pages counts as a fraction. */
 struct sl_blocks {
     double n[SL_POOL_CLASSES];
@@ -20,8 +22,8 @@ struct sl_blocks {
 /* How a pass runs. The walks of steps, of graph chunks and of evaluations differ only here. */
 struct sl_walk {
     const struct sl_model *model;
-    /* Bytes of a number in travelling rows. */
-    size_t stored;
+    /* The dtype of travelling rows. */
+    enum sl_dtype row_dtype;
     /* A backward pass follows. Otherwise: the layers' evaluation order. */
     bool training;
     /* PEs, and the chunks of a PE's rows by level. */
@@ -34,7 +36,8 @@ struct sl_walk {
     /* Rows with permanent handles: matrices of at most `kept` bytes, in every ring slot. kept 0: no rows. */
     double kept;
     uint32_t ring;
-    /* Bytes of a feature row, and the level of the gathered rows. 0: the first layer reads features in place. */
+    /* Bytes of a feature row, and the level of the gathered rows. 0: the first layer reads features in place. An
+     * evaluation gathers all rows before its first sum or product. */
     double feature_bytes;
     uint32_t gathered;
     /* Training with minibatches: copies of the rows before the first weight. These rows are the gathered features, and

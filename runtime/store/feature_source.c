@@ -25,8 +25,7 @@ struct copy {
     uint64_t first; /* new id */
 };
 
-/* The dtype of stored entries. */
-static enum sl_dtype stored_dtype(const struct sl_features *from, enum sl_dtype row_dtype, bool narrow)
+enum sl_dtype sl_feature_source_dtype(const struct sl_features *from, enum sl_dtype row_dtype, bool narrow)
 {
     enum sl_dtype dtype = sl_features_dtype(from);
     bool is_narrow = dtype != SL_DTYPE_F32 && sl_dtype_size(dtype) < sl_dtype_size(row_dtype);
@@ -78,7 +77,7 @@ enum sl_status sl_feature_source_open(const struct sl_dataset *dataset, const st
                                       enum sl_dtype row_dtype, bool narrow, const bool *held,
                                       struct sl_feature_source *out)
 {
-    struct sl_feature_source source = {.dtype = stored_dtype(&dataset->features, row_dtype, narrow),
+    struct sl_feature_source source = {.dtype = sl_feature_source_dtype(&dataset->features, row_dtype, narrow),
                                        .row_dtype = row_dtype,
                                        .scale = dataset->features.dense.scale,
                                        .n_columns = dataset->features.n_columns,

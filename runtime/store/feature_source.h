@@ -29,6 +29,9 @@ struct sl_feature_source {
     void *memory;          /* private: [n_rows x F], by new id */
 };
 
+/* The dtype of stored entries, for the arguments of sl_feature_source_open. */
+enum sl_dtype sl_feature_source_dtype(const struct sl_features *from, enum sl_dtype row_dtype, bool narrow);
+
 /* Copy the dataset's features in part order. row_dtype: of the rows that layers read. The entries are stored in
  * this dtype, to which they are rounded. narrow: if the dataset's dtype takes fewer bytes, store its entries as
  * they are; a gather converts them (codelets/gather.h). held: NULL, or only the parts q with held[q] are copied;

@@ -21,7 +21,6 @@
 #include "support/real.h"
 #include "tasks/ranks.h"
 
-#define HANDLE_BYTES 4096 /* StarPU's record of a handle */
 #define TASK_BYTES 5000   /* StarPU's records of a task, its handles and its arguments */
 #define CLASS_SHARE 1.125 /* sizes are rounded up by at most an eighth */
 #define UNEVEN 1.05       /* a PE's rows relative to the average of its group: the balance of parts */
@@ -43,10 +42,10 @@ static double if_so(bool condition, double number)
     return condition ? number : 0;
 }
 
-/* Bytes of an edge in the loaded graph and in the parts. */
-static double edge_bytes(const struct sl_graph *graph)
+/* Bytes of an edge in a graph. */
+static double edge_bytes(bool has_weights)
 {
-    return sizeof(sl_vertex) + if_so(sl_graph_weights(graph) != NULL, sizeof(float));
+    return sizeof(sl_vertex) + if_so(has_weights, sizeof(float));
 }
 
 /* The inputs of all terms. */
@@ -55,25 +54,37 @@ struct basis {
     const struct sl_memory_run *run;
     struct sl_model model;
     bool sparse, pipe;
-    size_t stored;      /* bytes of a number in rows of --precision */
-    double n, n_edges;  /* vertices and edges of the graph */
-    double edge;        /* edge_bytes */
-    double n_per_epoch; /* steps */
+    enum sl_dtype row_dtype; /* of --precision */
+    enum sl_dtype dtype;     /* of the features in part order */
+    bool in_place;           /* the first layer can read these features in place (sl_feature_source_in_place) */
+    double element;          /* bytes of a number of row_dtype */
+    double n, n_edges;       /* vertices and edges of the graph */
+    double edge;             /* edge_bytes of the parts */
+    double block_edge;       /* edge_bytes of sampled blocks and of tables for full-graph training */
+    double n_per_epoch;      /* steps */
 };
 
 /* If a layer adds features to its output (--residual), sparse features become dense. */
 static struct basis find_basis(const struct sl_settings *s, const struct sl_dataset *dataset,
                                const struct sl_memory_run *run)
 {
+    const bool pipe = sl_schedule_of(s)->whole_graph;
+    const bool has_weights = sl_graph_weights(&dataset->graph) != NULL;
+    const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
     struct basis b = {.settings = s,
                       .run = run,
                       .sparse = dataset->features.dense.data == NULL,
-                      .pipe = sl_schedule_of(s)->whole_graph,
-                      .stored = sl_dtype_size(sl_settings_row_dtype(s)),
+                      .pipe = pipe,
+                      .row_dtype = row_dtype,
+                      .dtype = sl_feature_source_dtype(&dataset->features, row_dtype, !pipe),
+                      .element = (double)sl_dtype_size(row_dtype),
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
-                      .edge = edge_bytes(&dataset->graph),
+                      .edge = edge_bytes(has_weights && s->edge_weights != SL_EDGE_WEIGHTS_NONE),
+                      .block_edge = edge_bytes(s->edge_weights == SL_EDGE_WEIGHTS_FACTOR),
                       .n_per_epoch = ceil(dataset->train.n / ((double)s->batch_size * s->pes))};
+    b.in_place =
+        b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
     uint32_t n_outputs = sl_targets_outputs(&dataset->targets);
     sl_model_shape(s, dataset->features.n_columns, n_outputs, b.sparse, &b.model);
     if (b.sparse && b.model.layer[0].residual) {
@@ -98,21 +109,33 @@ static void split_levels(struct sl_split split, struct sl_walk *walk)
     }
 }
 
+/* Whether a step reads features in place (sl_step_in_place). */
+static bool steps_in_place(const struct basis *b)
+{
+    uint32_t cache = b->settings->feature_cache;
+    bool cached = cache != 0 && cache != SL_FEATURE_CACHE_AUTO;
+    return b->model.layer[0].training.in_place && b->in_place && !cached;
+}
+
+static double feature_row_bytes(const struct basis *b)
+{
+    return if_so(!b->sparse, b->model.layer[0].n_in * b->element);
+}
+
 static struct sl_walk walk_step(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     const struct sl_layer *first = &b->model.layer[0];
-    bool cached = s->feature_cache != 0 && s->feature_cache != SL_FEATURE_CACHE_AUTO;
     double late = LATE * fmin(1, (double)b->run->n_workers / s->pes);
     struct sl_walk walk = {.model = &b->model,
-                           .stored = b->stored,
+                           .row_dtype = b->row_dtype,
                            .training = true,
                            .n_pes = s->pes,
                            .in_hand = b->run->n_workers,
                            .kept = SL_KEPT_BYTES,
                            .ring = s->depth,
-                           .feature_bytes = if_so(!b->sparse, first->n_in * (double)b->stored),
-                           .gathered = first->training.in_place && !cached ? first->level : first->from,
+                           .feature_bytes = feature_row_bytes(b),
+                           .gathered = steps_in_place(b) ? first->level : first->from,
                            .ahead = fmin(s->depth + late, b->n_per_epoch),
                            .n_slots = 1,
                            .n_back = 1};
@@ -137,9 +160,9 @@ static struct sl_walk walk_pipe(const struct basis *b)
     double n_slots = (double)s->pes / s->ways;
     double n_segments = s->stages * ceil(ceil((double)n_layers / s->stages) / ceil(sqrt(n_layers)));
     bool packs = s->recompute && n_slots > 1;
-    bool bf16 = b->stored == sizeof(sl_bf16);
+    bool bf16 = b->row_dtype == SL_DTYPE_BF16;
     struct sl_walk walk = {.model = &b->model,
-                           .stored = b->stored,
+                           .row_dtype = b->row_dtype,
                            .training = true,
                            .n_pes = s->pes,
                            .in_hand = b->run->n_workers,
@@ -156,12 +179,14 @@ static struct sl_walk walk_pipe(const struct basis *b)
     return walk;
 }
 
-/* An evaluation by CPUs or GPUs. in_hand: chunks in progress. */
+/* An evaluation by CPUs or GPUs. in_hand: chunks in progress. Features that no layer reads in place become rows of all
+ * parts at once. */
 static struct sl_walk walk_evaluation(const struct basis *b, uint32_t shift, double in_hand)
 {
     const uint32_t n_parts = b->settings->group_size;
     struct sl_walk walk = {
-        .model = &b->model, .stored = b->stored, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1, .n_back = 1};
+        .model = &b->model, .row_dtype = b->row_dtype, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1, .n_back = 1};
+    walk.feature_bytes = if_so(!b->in_place, feature_row_bytes(b));
     split_levels(sl_split_rows(whole(b->n / n_parts), SL_MAX_FULL_CHUNKS / n_parts, shift), &walk);
     return walk;
 }
@@ -235,23 +260,24 @@ static double exchange_bytes(const struct basis *b)
         double there = fmax(1, reach->vertices[layer->from] * of_others); /* source rows on other PEs, per PE */
         double crossing = reach->edges[layer->level] * of_others;
         double asked = s->group_size * there * -expm1(-crossing / (s->group_size * there));
-        double bytes = asked * layer->training.travels * (double)b->stored;
+        enum sl_dtype dtype = i == 0 && steps_in_place(b) ? b->dtype : b->row_dtype;
+        double bytes = asked * layer->training.travels * (double)sl_dtype_size(dtype);
         bool goes = b->run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double most = fmax(1.25 * bytes, handles * SL_POOL_SMALLEST_BYTES);
         passing = fmax(passing, if_so(goes, bytes) + if_so(goes && s->pes > b->run->n_workers, before));
-        kept += if_so(!goes, (back ? 2 : 1) * most) + kinds * handles * HANDLE_BYTES;
+        kept += if_so(!goes, (back ? 2 : 1) * most) + kinds * handles * SL_HANDLE_BYTES;
         before = if_so(goes, bytes);
     }
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
-/* Blocks of all ring slots: ids, edges, and positions in the frontier (4 per vertex). */
+/* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier (4 per vertex). */
 static double sample_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     double ids = b->run->reach.vertices[0] * 16;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
-        ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * (4 + b->edge);
+        ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * 2 * b->block_edge;
     }
     return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2);
 }
@@ -263,20 +289,25 @@ static double pipe_tables(const struct basis *b)
     const struct sl_settings *s = b->settings;
     double tasks = sl_pipe_tasks(s->layers, s->ways, b->run->n_workers);
     double inner = if_so(s->recompute && s->pes > s->ways, 1 - b->run->boundary);
-    return (8 + b->edge + 4 * inner) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + (double)s->pes * s->pes +
-           TASK_BYTES * tasks;
+    return (8 + b->block_edge * (1 + inner)) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n +
+           (double)s->pes * s->pes + TASK_BYTES * tasks;
 }
 
 #define FACTOR_BYTES 4 /* a rounded or widened factor; a product before rounding */
 
 /* Buffers of bf16 products, for the largest chunk of training or evaluation. GPU workers use GPU memory reserved for
- * launchers (runtime/machine/gpus.h). */
+ * launchers (runtime/machine/gpus.h). In an evaluation by CPUs, the floats of a chunk of narrow features that a product
+ * reads in place. */
 static double factor_bytes(const struct basis *b, const struct sl_walk *training)
 {
     const struct sl_settings *s = b->settings;
     const uint32_t n_workers = b->run->n_workers;
     double n_rounding = s->gpus <= n_workers ? n_workers - s->gpus : n_workers;
     double most = 0;
+    if (b->in_place && b->dtype != b->row_dtype) {
+        double rows = fmin(exp2(SL_EVALUATE_SHIFT), ceil(b->n / s->group_size));
+        return if_so(!b->sparse, n_workers * rows * feature_row_bytes(b));
+    }
     for (uint32_t i = 0; i < b->model.n_layers; i++) {
         const struct sl_layer *layer = &b->model.layer[i];
         const struct sl_split *split = &training->split[layer->training.project_first ? layer->from : layer->level];
@@ -293,7 +324,7 @@ static double travelling_bytes(const struct basis *b)
     for (uint32_t i = 0; i < b->model.n_layers; i++) {
         columns += if_so(sl_layer_aggregates(&b->model.layer[i]), b->model.layer[i].training.travels);
     }
-    return columns * (double)b->stored;
+    return columns * b->element;
 }
 
 #define EVALUATION_TASKS 4 /* of a chunk and layer: two products, or a product and a start value; sum; activation */
@@ -334,7 +365,7 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
 static double feature_caches(const struct basis *b)
 {
     uint32_t cache = b->settings->feature_cache;
-    double row = (double)b->stored * b->model.layer[0].n_in + HOT_ROW_BYTES;
+    double row = (double)sl_dtype_bytes(b->dtype, b->model.layer[0].n_in) + HOT_ROW_BYTES;
     return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, fmin(cache, b->n) * b->settings->pes * row);
 }
 
@@ -352,19 +383,19 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     const struct sl_walk training = b.pipe ? walk_pipe(&b) : walk_step(&b);
     /* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
     double further = 2 * fmax(0, (double)dataset->targets.width - 1) * SL_TARGET_BYTES;
-    double graph = b.edge * b.n_edges + (38 + further) * b.n;
+    double vertices = (38 + further) * b.n;
+    double loaded_edge = edge_bytes(sl_graph_weights(&dataset->graph) != NULL);
     double factors = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
-    size_t loaded = sl_dtype_size(f->dense.dtype);
-    bool narrow = !b.pipe && f->dense.dtype != SL_DTYPE_F32 && loaded < b.stored; /* runtime/store/feature_source.h */
-    size_t stored = narrow ? loaded : b.stored;
-    struct sl_memory_terms terms = {
-        .loaded = (uint64_t)(graph + feature_bytes(&b, f, f->dense.data == NULL, loaded)),
-        .data = (uint64_t)(graph + feature_bytes(&b, f, b.sparse, stored) + feature_caches(&b) + factors),
-        .model = (uint64_t)model_bytes(&b),
-        .partials = (uint64_t)partial_bytes(&b),
-        .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
-        .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
-        .factors = (uint64_t)factor_bytes(&b, &training)};
+    double loaded = loaded_edge * b.n_edges + vertices +
+                    feature_bytes(&b, f, f->dense.data == NULL, sl_dtype_size(sl_features_dtype(f)));
+    double data = b.edge * b.n_edges + vertices + feature_bytes(&b, f, b.sparse, sl_dtype_size(b.dtype));
+    struct sl_memory_terms terms = {.loaded = (uint64_t)loaded,
+                                    .data = (uint64_t)(data + feature_caches(&b) + factors),
+                                    .model = (uint64_t)model_bytes(&b),
+                                    .partials = (uint64_t)partial_bytes(&b),
+                                    .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
+                                    .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
+                                    .factors = (uint64_t)factor_bytes(&b, &training)};
     term_rows(&b, &training, &terms);
     return terms;
 }
@@ -464,7 +495,7 @@ static double halo_bytes(const struct basis *b)
             widest = fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer)));
         }
     }
-    return CLASS_SHARE * b->n * widest * (double)b->stored;
+    return CLASS_SHARE * b->n * widest * b->element;
 }
 
 /* The halo in full-graph training. All receives are submitted, and have memory, before the first row arrives: for all
@@ -487,6 +518,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 {
     struct sl_memory_run run = {
         .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
+    run.converts = plan->n_ranks > 1;
     const struct basis b = find_basis(settings, dataset, &run);
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
     struct rank_shares s = find_shares(&b, plan, partition);
@@ -520,8 +552,14 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
     return (struct sl_dataset){
         .graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
         .train = {.n = shards->n_train},
-        .features = {.n_columns = shards->n_features, .dense.data = shards->is_sparse ? NULL : &some},
+        .features = {.n_columns = shards->n_features,
+                     .dense = {.dtype = shards->features.dtype, .data = shards->is_sparse ? NULL : &some}},
         .targets = shards->targets};
+}
+
+static double part_share(const struct sl_shards *shards, uint32_t n_parts)
+{
+    return fmin(1, PART_SHARE * n_parts / shards->n_parts);
 }
 
 /* Edges, targets and split of n_parts of G parts, and the ids of all vertices in both orders. */
@@ -530,9 +568,9 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     double n = shards->n_vertices;
     double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
     double targets = SL_TARGET_BYTES * (double)shards->targets.width * n;
-    double parts =
-        9 * n + targets + edge_bytes(&shards->partition->graph) * (double)shards->partition->graph.n_edges + sparse;
-    return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
+    bool has_weights = sl_graph_weights(&shards->partition->graph) != NULL;
+    double parts = 9 * n + targets + edge_bytes(has_weights) * (double)shards->partition->graph.n_edges + sparse;
+    return part_share(shards, n_parts) * parts + 12 * n;
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
@@ -544,13 +582,19 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
         /* This estimate decides on the cache. Assume a cache: then a step gathers all its input rows. */
         cached.feature_cache = 1;
     }
-    struct sl_memory_run run = {.reach = sl_reach_bound(settings, &outline), .team = 1, .n_workers = settings->pes};
+    struct sl_memory_run run = {
+        .reach = sl_reach_bound(settings, &outline), .team = 1, .n_workers = settings->pes, .converts = true};
     const struct basis b = find_basis(&cached, &outline, &run);
     uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* per GPU */
     double share = (double)n_pes / settings->pes;
-    double parts = part_bytes(shards, sl_min_u32(n_pes, shards->n_parts));
+    uint32_t n_parts = sl_min_u32(n_pes, shards->n_parts);
+    double parts = part_bytes(shards, n_parts);
+    /* An evaluation converts narrow features from the tables of the parts. */
+    double tables =
+        if_so(!b.in_place, part_share(shards, n_parts) * (double)sl_feature_source_bytes(&shards->features));
     double weights = GPU_MODEL_COPIES * parameter_bytes(&b.model, false) + share * partial_bytes(&b);
     double copies = n_gpus > 1 ? 2 : 1; /* of exchanged rows: packed at the sender, and received */
+    const struct sl_layer *first = &b.model.layer[0];
     struct sl_walk step = walk_step(&b);
     struct sl_walk evaluation = walk_evaluation(&b, SL_EVALUATE_GPU_SHIFT, GPU_CHUNKS);
     struct sl_blocks rows = {{0}};
@@ -558,12 +602,14 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     struct sl_blocks kept = {{0}};
     sl_walk_kept(&step, &kept);
     sl_walk(&step, &rows);
-    evaluation.feature_bytes = step.feature_bytes; /* features of all parts */
+    if (sl_layer_aggregates(first) && first->evaluation.travelling == SL_ROWS_INPUT) {
+        evaluation.feature_bytes = step.feature_bytes; /* features of all parts */
+    }
     sl_walk(&evaluation, &evaluated);
     double stepping = share * (sl_blocks_bytes(&kept) + sl_blocks_bytes(&rows) + copies * exchange_bytes(&b));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * stepping);
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
-                                .evaluation = (uint64_t)(CLASS_SHARE * (parts + sl_blocks_bytes(&evaluated))) +
+                                .evaluation = (uint64_t)(CLASS_SHARE * (parts + tables + sl_blocks_bytes(&evaluated))) +
                                               SL_GPU_PIECES_BYTES};
 }
 

@@ -17,6 +17,7 @@ struct sl_memory_run {
     struct sl_reach reach;
     uint32_t team; /* PEs of a team (sl_steps_team) */
     uint32_t n_workers;
+    bool converts; /* with GPUs or several ranks, no layer reads narrow features in place */
     /* fraction of the vertices on a boundary of chunks (runtime/pipe/boundary.h); 0 before chunks are made */
     double boundary;
 };
@@ -57,7 +58,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
  * `beside` and `records`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
- * In the 28 runs of tests/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers for
+ * In the 29 runs of tests/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers for
  * reading a dataset's text are freed earlier and not counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);

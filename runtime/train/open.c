@@ -414,7 +414,8 @@ static enum sl_status check_need(const struct sl_session *t)
 static enum sl_status check_memory(struct sl_session *t)
 {
     struct sl_rank_need need = {0};
-    struct sl_memory_run run = {.team = sl_steps_team(&t->plan, &t->run), .n_workers = t->machine.n_workers};
+    struct sl_memory_run run = {
+        .team = sl_steps_team(&t->plan, &t->run), .n_workers = t->machine.n_workers, .converts = t->run.has_cuda};
     enum sl_status st;
     if (t->plan.n_ranks > 1) {
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
@@ -459,25 +460,13 @@ done:
     return st;
 }
 
-/* Whether a residual connection adds the features to the first layer's output. */
-static bool adds_features(const struct sl_settings *s, uint32_t n_features)
-{
-    return s->residual && s->layers > 1 && s->hidden == n_features;
-}
-
 /* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the
  * layers' dtype. */
 static void read_narrow(struct sl_session *t)
 {
     struct sl_feature_source *features = &t->shards.features;
-    const struct sl_model_kind *kind = sl_model_kind(t->settings->model);
-    const struct sl_layer_kind *layer = kind->layer;
-    if (kind->first != NULL) {
-        layer = kind->first;
-    }
-    features->reads_narrow = features->dtype != features->row_dtype && sl_dtype_size(features->dtype) == 2 &&
-                             layer->reads_narrow && !adds_features(t->settings, t->shards.n_features) &&
-                             !t->run.has_cuda && t->plan.n_ranks == 1;
+    features->reads_narrow = features->dtype != features->row_dtype && !t->run.has_cuda && t->plan.n_ranks == 1 &&
+                             sl_model_reads_narrow(t->settings, t->shards.n_features, features->dtype);
     if (features->reads_narrow) {
         t->run.narrow = features->dtype;
     }
@@ -502,7 +491,7 @@ static enum sl_status open_shards(struct sl_session *t)
     } else if (s->recompute && s->pes > s->ways) {
         SL_TRY(st, check_chunks(t), done);
     }
-    if (adds_features(s, t->dataset->features.n_columns)) {
+    if (sl_model_adds_features(s, t->dataset->features.n_columns)) {
         form = SL_FEATURES_DENSE;
     }
     if (sl_schedule_of(s)->whole_graph && t->dataset->features.dense.data != NULL) {
