@@ -584,6 +584,7 @@ static enum sl_status write_cache(const struct settings *settings)
     struct sl_dataset dataset;
     struct sl_dataset_options options = options_of(settings);
     options.cache = settings->out;
+    options.needs_cache = true;
     enum sl_status st = sl_folder_make(settings->out);
     if (st == SL_OK) {
         st = sl_dataset_load(&options, &dataset);

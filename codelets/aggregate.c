@@ -156,8 +156,8 @@ SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, c
     return source_row(dtype, x, widths, id, n_columns);
 }
 
-/* The sum of destination sum.d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width of each
- * owner, of which n_columns are added. NULL: all rows have n_columns. */
+/* The sum of destination sum.d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width
+ * of each owner, of which n_columns are added. NULL: all rows have n_columns. */
 SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                               const float *edge_weights, const uint32_t *widths, struct sum sum, uint32_t n_columns,
                               sl_real *out)
@@ -174,9 +174,24 @@ SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const
     }
 }
 
-/* The sums of a block. weights, edge_weights and widths are parameters so that the mean compiles without them. */
-SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, const struct sl_weights *weights,
-                         const float *edge_weights, uint32_t n_columns, const struct sl_sources *x, int beta,
+/* Call an SL_INLINE kernel(weights, edge_weights, ..). Weights that are NULL are constants of the kernel, so that
+ * the mean compiles without them. */
+#define BY_WEIGHTS(vertex, edge, kernel, ...)                                                                          \
+    do {                                                                                                               \
+        if ((vertex) == NULL && (edge) == NULL) {                                                                      \
+            kernel(NULL, NULL, __VA_ARGS__);                                                                           \
+        } else if ((edge) == NULL) {                                                                                   \
+            kernel(vertex, NULL, __VA_ARGS__);                                                                         \
+        } else if ((vertex) == NULL) {                                                                                 \
+            kernel(NULL, edge, __VA_ARGS__);                                                                           \
+        } else {                                                                                                       \
+            kernel(vertex, edge, __VA_ARGS__);                                                                         \
+        }                                                                                                              \
+    } while (0)
+
+/* The sums of a block. */
+SL_INLINE void sum_edges(const struct sl_weights *weights, const float *edge_weights, enum sl_dtype dtype,
+                         const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
                          sl_real *m_out)
 {
     const uint32_t *offsets = edges->offsets + edges->row0;
@@ -194,15 +209,7 @@ SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, cons
 SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
                           const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (edges->weights == NULL && edges->edge_weights == NULL) {
-        sum_edges(dtype, edges, NULL, NULL, n_columns, x, beta, m_out);
-    } else if (edges->edge_weights == NULL) {
-        sum_edges(dtype, edges, edges->weights, NULL, n_columns, x, beta, m_out);
-    } else if (edges->weights == NULL) {
-        sum_edges(dtype, edges, NULL, edges->edge_weights, n_columns, x, beta, m_out);
-    } else {
-        sum_edges(dtype, edges, edges->weights, edges->edge_weights, n_columns, x, beta, m_out);
-    }
+    BY_WEIGHTS(edges->weights, edges->edge_weights, sum_edges, dtype, edges, n_columns, x, beta, m_out);
 }
 
 SL_CLONES void sl_aggregate_forward_cpu(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
@@ -272,7 +279,7 @@ SL_INLINE struct back_walk walk_back(const struct sl_transposed *block, uint32_t
         .block = block, .gm = gm, .n = block->back_offsets[t0 + n], .known = block->back_offsets[t0]};
 }
 
-SL_INLINE void sum_back(const struct sl_transposed *block, const struct sl_weights *weights, const float *back_weights,
+SL_INLINE void sum_back(const struct sl_weights *weights, const float *back_weights, const struct sl_transposed *block,
                         uint32_t t0, uint32_t n, uint32_t n_columns, const struct sl_view *gm, sl_real *out)
 {
     struct back_walk walk = walk_back(block, t0, n, gm);
@@ -285,15 +292,7 @@ SL_INLINE void sum_back(const struct sl_transposed *block, const struct sl_weigh
 SL_CLONES void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
                                          const struct sl_view *gm, sl_real *out)
 {
-    if (block->weights == NULL && block->back_weights == NULL) {
-        sum_back(block, NULL, NULL, t0, n, n_columns, gm, out);
-    } else if (block->back_weights == NULL) {
-        sum_back(block, block->weights, NULL, t0, n, n_columns, gm, out);
-    } else if (block->weights == NULL) {
-        sum_back(block, NULL, block->back_weights, t0, n, n_columns, gm, out);
-    } else {
-        sum_back(block, block->weights, block->back_weights, t0, n, n_columns, gm, out);
-    }
+    BY_WEIGHTS(block->weights, block->back_weights, sum_back, block, t0, n, n_columns, gm, out);
 }
 
 /* Row `row` of g, to add to. Clears the row before its first term: it is then in the cache for the addition. */
@@ -346,7 +345,7 @@ SL_CLONES void sl_accumulate_sent_cpu(enum sl_dtype dtype, uint32_t n, const uin
 }
 
 /* Adds only to rows of g. After skipped positions the walk restarts. */
-SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weights *weights, const float *back_weights,
+SL_INLINE void sum_own(const struct sl_weights *weights, const float *back_weights, const struct sl_transposed *block,
                        uint32_t t0, uint32_t n, const uint32_t *inverse, const struct sl_view *gm,
                        const struct sl_gradient *g)
 {
@@ -364,15 +363,7 @@ SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weight
 SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n,
                                      const uint32_t *inverse, const struct sl_view *gm, const struct sl_gradient *g)
 {
-    if (block->weights == NULL && block->back_weights == NULL) {
-        sum_own(block, NULL, NULL, t0, n, inverse, gm, g);
-    } else if (block->back_weights == NULL) {
-        sum_own(block, block->weights, NULL, t0, n, inverse, gm, g);
-    } else if (block->weights == NULL) {
-        sum_own(block, NULL, block->back_weights, t0, n, inverse, gm, g);
-    } else {
-        sum_own(block, block->weights, block->back_weights, t0, n, inverse, gm, g);
-    }
+    BY_WEIGHTS(block->weights, block->back_weights, sum_own, block, t0, n, inverse, gm, g);
 }
 
 /* Destinations of evaluation. Offsets have 64 bits; `sources` begins at the part's first offset. */
@@ -386,8 +377,8 @@ struct full_edges {
     const float *edge_weights;
 };
 
-SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_weights *weights,
-                        const float *edge_weights, uint32_t n_columns, const struct sl_sources *x, int beta,
+SL_INLINE void sum_full(const struct sl_weights *weights, const float *edge_weights, enum sl_dtype dtype,
+                        const struct full_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
                         sl_real *m_out)
 {
     const uint64_t *offsets = edges->offsets + edges->row0;
@@ -410,15 +401,7 @@ SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, con
 SL_INLINE void choose_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_weights *weights,
                            uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (weights == NULL && edges->edge_weights == NULL) {
-        sum_full(dtype, edges, NULL, NULL, n_columns, x, beta, m_out);
-    } else if (edges->edge_weights == NULL) {
-        sum_full(dtype, edges, weights, NULL, n_columns, x, beta, m_out);
-    } else if (weights == NULL) {
-        sum_full(dtype, edges, NULL, edges->edge_weights, n_columns, x, beta, m_out);
-    } else {
-        sum_full(dtype, edges, weights, edges->edge_weights, n_columns, x, beta, m_out);
-    }
+    BY_WEIGHTS(weights, edges->edge_weights, sum_full, dtype, edges, n_columns, x, beta, m_out);
 }
 
 SL_CLONES static void aggregate_full(enum sl_dtype dtype, const struct full_edges *edges,

@@ -23,18 +23,20 @@ template <> struct sl_stored<sl_bf16, float4> {
     typedef ushort4 type;
 };
 
-/* E as an enum sl_dtype. */
-template <typename E> static inline enum sl_dtype sl_dtype_of()
-{
-    return SL_DTYPE_REAL;
-}
+/* E as an enum sl_dtype. Any other E is an error of the compiler. */
+template <typename E> inline enum sl_dtype sl_dtype_of();
+template <> inline enum sl_dtype sl_dtype_of<sl_real>() { return SL_DTYPE_REAL; }
 template <> inline enum sl_dtype sl_dtype_of<sl_bf16>() { return SL_DTYPE_BF16; }
 
 /* Start the kernel for a dtype of rows: start(E()), E being the stored type. start is a generic lambda, which has E as
  * decltype of its argument. */
 template <typename Start> static inline enum sl_status sl_by_dtype(enum sl_dtype dtype, Start start)
 {
-    return dtype == SL_DTYPE_BF16 ? start(sl_bf16()) : start(sl_real());
+    switch (dtype) {
+    case SL_DTYPE_REAL: return start(sl_real());
+    case SL_DTYPE_BF16: return start(sl_bf16());
+    default: return sl_fail(SL_EINTERNAL, "found rows of %s, expected float32 or bfloat16", sl_dtype_name(dtype));
+    }
 }
 
 /* The same for rows and for a result, of the rows' dtype or in sl_real: start(E(), R()). */

@@ -119,7 +119,8 @@ static enum sl_status start_table(cudaStream_t stream, const struct sl_feature_r
     case SL_DTYPE_BF16: return start_converted<sl_bf16, E>(stream, *rows, n_rows, from, x);
     case SL_DTYPE_F16: return start_converted<f16_entry, E>(stream, *rows, n_rows, from, x);
     case SL_DTYPE_I8: return start_converted<i8_entry, E>(stream, *rows, n_rows, from, x);
-    default: return start_converted<sl_real, E>(stream, *rows, n_rows, from, x);
+    case SL_DTYPE_REAL: return start_converted<sl_real, E>(stream, *rows, n_rows, from, x);
+    default: return sl_fail(SL_EINTERNAL, "sl_gather: found features of %s", sl_dtype_name(rows->dtype));
     }
 }
 

@@ -32,6 +32,7 @@ struct walk {
     enum sl_dtype dtype; /* of the rows */
     const struct sl_pull_lists *lists;
     const struct sl_pull_parts *parts;
+    const float *edge_weights; /* NULL: all 1 */
     struct stretch columns;
     uint64_t n, known, next; /* number of entries; entries loaded so far; next entry to add */
     struct entry ring[RING];
@@ -83,7 +84,8 @@ SL_INLINE struct walk walk_from_the_first(enum sl_dtype dtype, const struct sl_p
                                           const struct sl_pull_parts *parts, enum sl_pull_weights weights,
                                           struct stretch columns)
 {
-    struct walk walk = {.dtype = dtype, .lists = lists, .parts = parts, .columns = columns};
+    struct walk walk = {
+        .dtype = dtype, .lists = lists, .parts = parts, .edge_weights = lists->edge_weights, .columns = columns};
     walk.n = lists->offsets[lists->n_rows] - lists->offsets[0];
     while (walk.known < AHEAD && walk.known < walk.n) {
         know_one(&walk, weights);
@@ -144,8 +146,8 @@ SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights,
 {
     know_one(walk, weights);
     struct term term = term_of(&walk->ring[walk->next % RING], weights, sum, walk->lists->vertices[walk->next]);
-    if (walk->lists->edge_weights != NULL) {
-        term.weight *= (sl_real)walk->lists->edge_weights[walk->next];
+    if (walk->edge_weights != NULL) {
+        term.weight *= (sl_real)walk->edge_weights[walk->next];
     }
     walk->next++;
     return term;

@@ -148,6 +148,9 @@ static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *ou
             *out = sl_column_take(dtype, a->n_vertices, a->n_features, (void *)(uintptr_t)a->features);
             out->hold = SL_HOLD_BORROWED;
             out->scale = a->feature_scale != 0 ? a->feature_scale : 1;
+            if (!isfinite(out->scale)) {
+                return sl_fail(SL_EINVAL, "arrays: feature_scale is %g; expected a finite number", (double)out->scale);
+            }
             return SL_OK;
         }
     }

@@ -706,8 +706,17 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, &whole, out), done);
-    if (file != NULL && whole) {
-        sl_cache_write_dataset(file, origin.state, out);
+    bool written = file != NULL && whole && sl_cache_write_dataset(file, origin.state, out);
+    if (options->needs_cache && !written) {
+        if (whole) {
+            st = sl_fail(SL_EIO, "%s: cannot be written", sl_text_or(file, "the binary copy"));
+        } else {
+            st = sl_fail(SL_EINVAL,
+                         "%s: a binary copy needs features, and a target for each vertex of the split; name or make "
+                         "features with --features",
+                         origin.name);
+        }
+        sl_dataset_free(out);
     }
 done:
     sl_free(file);

@@ -25,6 +25,8 @@ struct sl_dataset_options {
     uint64_t feature_seed; /* of random features */
     /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
     const char *cache;
+    /* A cache file that cannot be written is an error. */
+    bool needs_cache;
     enum sl_raw_need need; /* the tables that may be missing */
     bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;

@@ -8,17 +8,16 @@
 #include <string.h>
 
 #include "partition/number.h"
+#include "partition/text.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/status.h"
 
 #define MAX_CONSTRAINTS 64
 
 /* A .graph file being read, line by line. */
 struct reader {
-    const char *path;
-    const char *p; /* start of the next line */
-    const char *end;
-    uint64_t line; /* number of the current line, from 1 */
+    struct sl_text text;
     /* the first line */
     uint64_t n_vertices;
     uint64_t n_edges;
@@ -33,48 +32,29 @@ struct reader {
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
-/* The next line except comments, as [*start, *stop). False at the end of the file. */
+/* The next line except comments. */
 static bool next_line(struct reader *reader, const char **start, const char **stop)
 {
-    while (reader->p < reader->end) {
-        const char *newline = memchr(reader->p, '\n', (size_t)(reader->end - reader->p));
-        *start = reader->p;
-        *stop = newline != NULL ? newline : reader->end;
-        reader->p = newline != NULL ? newline + 1 : reader->end;
-        reader->line++;
-        if (*start == *stop || **start != '%') {
-            return true;
-        }
+    bool there = sl_text_next(&reader->text, start, stop);
+    while (there && *start < *stop && **start == '%') {
+        there = sl_text_next(&reader->text, start, stop);
     }
-    return false;
-}
-
-static const char *skip_blanks(const char *p, const char *stop)
-{
-    while (p < stop && (*p == ' ' || *p == '\t' || *p == '\r')) {
-        p++;
-    }
-    return p;
+    return there;
 }
 
 /* Read the next number of a line. Returns 1; 0 at the line's end; -1 before any other text. */
 static int next_number(const char **p, const char *stop, uint64_t *out)
 {
-    const char *next = skip_blanks(*p, stop);
+    const char *next = sl_text_skip_blanks(*p, stop);
     if (next == stop) {
         return 0;
     }
     next = sl_number_u64(next, stop, out);
-    if (next == NULL || (next < stop && *next != ' ' && *next != '\t' && *next != '\r')) {
+    if (next == NULL || (next < stop && !sl_text_is_blank(*next))) {
         return -1;
     }
     *p = next;
     return 1;
-}
-
-static enum sl_status bad_line(const struct reader *reader, const char *expected)
-{
-    return sl_fail(SL_EFILE, "%s:%llu: expected %s", reader->path, (unsigned long long)reader->line, expected);
 }
 
 /* ---- Reading a graph --------------------------------------------------------------------------------------------- */
@@ -96,25 +76,25 @@ static enum sl_status read_head(struct reader *reader)
     uint64_t surplus;
     int n = 0;
     int found = 0;
-    while (next_line(reader, &start, &stop) && skip_blanks(start, stop) == stop) {
+    while (next_line(reader, &start, &stop) && sl_text_skip_blanks(start, stop) == stop) {
     }
     while (n < 4 && start != NULL && (found = next_number(&start, stop, &numbers[n])) == 1) {
         n++;
     }
     if (found < 0 || n < 2 || next_number(&start, stop, &surplus) != 0) {
-        return bad_line(reader, "'vertices edges [format [constraints]]'");
+        return sl_text_refuse(&reader->text, "'vertices edges [format [constraints]]'");
     }
     reader->n_vertices = numbers[0];
     reader->n_edges = numbers[1];
     reader->n_constraints = n == 4 ? numbers[3] : 1;
     if (!set_format(reader, numbers[2]) || reader->n_constraints > MAX_CONSTRAINTS) {
-        return bad_line(reader, "a format of three digits 0 or 1, and at most 64 constraints");
+        return sl_text_refuse(&reader->text, "a format of three digits 0 or 1, and at most 64 constraints");
     }
     /* A vertex takes a line and a neighbour two characters, so the file's length bounds both numbers. */
-    uint64_t bytes = (uint64_t)(reader->end - reader->p) + 1;
+    uint64_t bytes = (uint64_t)(reader->text.end - reader->text.p) + 1;
     if (reader->n_vertices >= SL_NONE || reader->n_vertices > bytes || reader->n_edges > bytes / 4) {
         return sl_fail(SL_EFILE, "%s:%llu: %llu vertices and %llu edges do not fit the %llu bytes that follow",
-                       reader->path, (unsigned long long)reader->line, (unsigned long long)reader->n_vertices,
+                       reader->text.path, (unsigned long long)reader->text.line, (unsigned long long)reader->n_vertices,
                        (unsigned long long)reader->n_edges, (unsigned long long)bytes - 1);
     }
     return SL_OK;
@@ -139,19 +119,20 @@ static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const 
     uint64_t weight = 1;
     int found;
     if (!skip_weights(reader, &p, stop)) {
-        return bad_line(reader, "the vertex's weights");
+        return sl_text_refuse(&reader->text, "the vertex's weights");
     }
     while ((found = next_number(&p, stop, &neighbour)) == 1) {
         if (neighbour == 0 || neighbour > reader->n_vertices) {
-            return sl_fail(SL_EFILE, "%s:%llu: expected neighbours of 1 to %llu, found %llu", reader->path,
-                           (unsigned long long)reader->line, (unsigned long long)reader->n_vertices,
+            return sl_fail(SL_EFILE, "%s:%llu: expected neighbours of 1 to %llu, found %llu", reader->text.path,
+                           (unsigned long long)reader->text.line, (unsigned long long)reader->n_vertices,
                            (unsigned long long)neighbour);
         }
         if (reader->edge_weights && next_number(&p, stop, &weight) != 1) {
-            return bad_line(reader, "a weight behind each neighbour");
+            return sl_text_refuse(&reader->text, "a weight behind each neighbour");
         }
         if (reader->n == 2 * reader->n_edges) {
-            return bad_line(reader, "no more neighbours: there are twice as many already as the first line has edges");
+            return sl_text_refuse(&reader->text,
+                                  "no more neighbours: there are twice as many already as the first line has edges");
         }
         if (reader->edge_weights) {
             reader->edge_weight[reader->n] = (float)weight;
@@ -160,7 +141,7 @@ static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const 
         reader->to[reader->n++] = v;
     }
     if (found != 0) {
-        return bad_line(reader, "neighbours separated by blanks");
+        return sl_text_refuse(&reader->text, "neighbours separated by blanks");
     }
     return SL_OK;
 }
@@ -172,8 +153,8 @@ static enum sl_status read_edges(struct reader *reader)
     for (uint64_t v = 0; v < reader->n_vertices; v++) {
         bool there = next_line(reader, &start, &stop);
         if (!there && v + 1 < reader->n_vertices) {
-            return sl_fail(SL_EFILE, "%s:%llu: expected the lines of %llu vertices, found %llu", reader->path,
-                           (unsigned long long)reader->line + 1, (unsigned long long)reader->n_vertices,
+            return sl_fail(SL_EFILE, "%s:%llu: expected the lines of %llu vertices, found %llu", reader->text.path,
+                           (unsigned long long)reader->text.line + 1, (unsigned long long)reader->n_vertices,
                            (unsigned long long)v);
         }
         if (there) {
@@ -184,8 +165,8 @@ static enum sl_status read_edges(struct reader *reader)
         }
     }
     while (next_line(reader, &start, &stop)) {
-        if (skip_blanks(start, stop) != stop) {
-            return bad_line(reader, "nothing after the last vertex's line");
+        if (sl_text_skip_blanks(start, stop) != stop) {
+            return sl_text_refuse(&reader->text, "nothing after the last vertex's line");
         }
     }
     return SL_OK;
@@ -197,8 +178,8 @@ static enum sl_status check_edges(const struct reader *reader)
     struct sl_graph graph;
     bool symmetric = false;
     if (reader->n != 2 * reader->n_edges) {
-        return sl_fail(SL_EFILE, "%s: expected %llu edges, listed from both ends, found %llu neighbours", reader->path,
-                       (unsigned long long)reader->n_edges, (unsigned long long)reader->n);
+        return sl_fail(SL_EFILE, "%s: expected %llu edges, listed from both ends, found %llu neighbours",
+                       reader->text.path, (unsigned long long)reader->n_edges, (unsigned long long)reader->n);
     }
     enum sl_status st = sl_graph_build_weighted((uint32_t)reader->n_vertices, reader->n, reader->from, reader->to,
                                                 reader->edge_weight, false, &graph);
@@ -209,7 +190,7 @@ static enum sl_status check_edges(const struct reader *reader)
     sl_graph_free(&graph);
     if (st == SL_OK && !symmetric) {
         st = sl_fail(SL_EFILE, "%s: expected every edge to be listed from both ends%s, found one that is not",
-                     reader->path, reader->edge_weights ? " with the same weight" : "");
+                     reader->text.path, reader->edge_weights ? " with the same weight" : "");
     }
     return st;
 }
@@ -248,7 +229,7 @@ static enum sl_status read_all(struct reader *reader, struct sl_raw *out)
     SL_TRY(st, give_edges(reader, out), done);
     if (reader->sizes || reader->weights) {
         sl_notify(SL_NOTICE_WARNING, "%s: vertex weights and sizes are not used: every vertex counts as one",
-                  reader->path);
+                  reader->text.path);
     }
 done:
     sl_free(reader->from);
@@ -266,7 +247,7 @@ enum sl_status sl_metis_read(const char *path, struct sl_raw *out)
         return st;
     }
     const char *text = map.data != NULL ? (const char *)map.data : "";
-    struct reader reader = {.path = path, .p = text, .end = text + map.bytes};
+    struct reader reader = {.text = {.path = path, .p = text, .end = text + map.bytes, .line = 0}};
     st = read_all(&reader, out);
     sl_file_unmap(&map);
     return st;
@@ -311,8 +292,11 @@ static void put_graph(FILE *stream, const struct sl_graph *graph)
 enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph)
 {
     struct sl_writer writer;
-    struct sl_graph bare = *graph; /* the file gets no weights */
+    struct sl_graph bare = *graph;
     bool symmetric;
+    if (graph->weights.data != NULL) {
+        sl_notify(SL_NOTICE_WARNING, "%s: weights of edges are left out: METIS has whole numbers only", path);
+    }
     bare.weights = (struct sl_column){0};
     enum sl_status st = sl_graph_is_symmetric(&bare, &symmetric);
     if (st == SL_OK && !symmetric) {

@@ -14,16 +14,19 @@
 
 typedef uint16_t sl_f16;
 
-/* Exact, also for subnormal numbers: the product by 2^112 gives the exponent its bias, and normalizes. */
+/* Exact. The product by 2^112 gives the exponent its bias. Subnormal numbers do not go through subnormal floats, which a
+ * process may take as zero. */
 SL_INLINE SL_HOST_DEVICE float sl_f16_float(sl_f16 x)
 {
     uint32_t bits = (uint32_t)(x & 0x7fff) << 13;
     uint32_t sign = (uint32_t)(x & 0x8000) << 16;
     uint32_t special = UINT32_C(0x7f800000) | bits; /* infinite, or NaN */
     bool is_special = bits >= UINT32_C(0x0f800000);
+    bool is_subnormal = bits < UINT32_C(0x00800000);
     float value;
     memcpy(&value, &bits, sizeof value);
     value *= 0x1p112F;
+    value = is_subnormal ? (float)(x & 0x3ff) * 0x1p-24F : value;
     memcpy(&bits, &value, sizeof bits);
     bits = (is_special ? special : bits) | sign;
     memcpy(&value, &bits, sizeof value);

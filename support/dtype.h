@@ -55,6 +55,6 @@ SL_INLINE size_t sl_dtype_bytes(enum sl_dtype dtype, size_t n)
 }
 
 /* The name that numpy has for it: "float32". */
-const char *sl_dtype_name(enum sl_dtype dtype);
+SL_EXTERN_C const char *sl_dtype_name(enum sl_dtype dtype);
 
 #endif

@@ -129,7 +129,9 @@ refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights 
 # All weights zero: sums are zero, and nothing is drawn.
 for use in factor probability; do
     losses "$coop_sage" zeros --model sage --edge-weights $use --layers 2 --epochs 1 --pes 2 >a
-    grep -q nan a && complain "all weights 0, $use: $(cat a)"
+    grep -qE 'nan|inf' a && complain "all weights 0, $use: $(cat a)"
+    edges=$(grep -m 1 '"event":"epoch"' losses.json | grep -oE '"edges":\[[^]]*')
+    [[ $use == factor || $edges =~ ^\"edges\":\[0(,0)*$ ]] || complain "all weights 0: $edges edges were drawn"
 done
 
 # info and convert.

@@ -104,6 +104,8 @@ static void run(bool pipe, const char *options, enum sl_dtype dtype, struct seen
     sl_dataset_delete(dataset);
     bool stays = !pipe && sl_dtype_size(dtype) < sl_dtype_size(session->shards.features.row_dtype);
     assert_int_equal(session->shards.features.dtype, stays ? dtype : session->shards.features.row_dtype);
+    bool copied = dtype == SL_DTYPE_I8 || strstr(options, "gin") != NULL || strstr(options, "residual") != NULL;
+    assert_int_equal(session->shards.features.reads_narrow, stays && !copied);
     assert_ok(sl_session_train(session,
                                &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .epoch = see}));
     assert_true(isfinite(seen->loss[EPOCHS]) && seen->loss[EPOCHS] > 0);

@@ -29,7 +29,17 @@ struct world {
     uint16_t *part_of;
     sl_real *factors; /* f, list */
     double *exact_f;
+    float *edge_weights[N_DIRECTIONS]; /* of each list's edges */
 };
+
+/* Whether sums multiply by the weights of edges. */
+static bool weighted;
+
+/* 0, or an eighth to seven eighths. */
+static float weight_between(sl_vertex from, sl_vertex to)
+{
+    return (float)((from * 2654435761U + to * 40503U) >> 7 & 7) / 8;
+}
 
 /* Which vertices have v in their lists, in order. */
 static void transpose(struct world *w)
@@ -52,6 +62,20 @@ static void transpose(struct world *w)
         }
     }
     free(next);
+}
+
+static void weigh_edges(struct world *w)
+{
+    for (int way = IN; way < N_DIRECTIONS; way++) {
+        const uint64_t *offsets = w->offsets[way];
+        w->edge_weights[way] = need(offsets[w->n], sizeof(float));
+        for (sl_vertex v = 0; v < w->n; v++) {
+            for (uint64_t e = offsets[v]; e < offsets[v + 1]; e++) {
+                sl_vertex u = w->vertices[way][e];
+                w->edge_weights[way][e] = way == IN ? weight_between(u, v) : weight_between(v, u);
+            }
+        }
+    }
 }
 
 static void weigh(struct world *w)
@@ -80,6 +104,7 @@ static struct world *make_world(const struct graph_shape *shape, int split, uint
     w->vertices[IN] = w->partition.graph.sources;
     transpose(w);
     weigh(w);
+    weigh_edges(w);
     w->part_of = need(w->n, sizeof *w->part_of);
     for (uint32_t q = 0; q < n_parts; q++) {
         for (sl_vertex v = w->partition.first[q]; v < w->partition.first[q + 1]; v++) {
@@ -96,6 +121,8 @@ static void free_world(struct world *w)
     free(w->part_of);
     free(w->factors);
     free(w->exact_f);
+    free(w->edge_weights[IN]);
+    free(w->edge_weights[OUT]);
     sl_partition_free(&w->partition);
     sl_dataset_free(&w->dataset);
     free(w);
@@ -209,6 +236,7 @@ static struct sl_pull_lists lists_of(const struct world *w, const struct sum *su
                                   .part_of = w->part_of,
                                   .first = w->partition.first,
                                   .factors = sum->weights == SL_PULL_MEAN ? NULL : w->factors,
+                                  .edge_weights = weighted ? w->edge_weights[sum->direction] + offsets[0] : NULL,
                                   .weights = sum->weights,
                                   .scale = (sl_real)SCALE};
 }
@@ -262,7 +290,8 @@ static double *reference(const struct sum *sum, const struct table *x)
         uint32_t p = w->part_of[d];
         for (uint64_t e = w->offsets[sum->direction][d]; e < w->offsets[sum->direction][d + 1]; e++) {
             sl_vertex u = w->vertices[sum->direction][e];
-            add_to(x, sum->factor(w, w->part_of[u], p) * weight_of(w, sum, d, u, false), u, row);
+            double edge = weighted ? (double)w->edge_weights[sum->direction][e] : 1;
+            add_to(x, edge * sum->factor(w, w->part_of[u], p) * weight_of(w, sum, d, u, false), u, row);
         }
         if (sum->weights == SL_PULL_SYMMETRIC) {
             add_to(x, sum->factor(w, p, p) * weight_of(w, sum, d, d, true), d, row);
@@ -309,9 +338,11 @@ static void check_sums(const struct world *w, uint32_t n_columns, size_t longest
     };
     struct table x = make_table(w, n_columns);
     fill_table(&x, SEED);
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
-        check_sum(&sums[i], &x, longest);
+    for (size_t i = 0; i < 2 * sizeof sums / sizeof *sums; i++) {
+        weighted = i % 2;
+        check_sum(&sums[i / 2], &x, longest);
     }
+    weighted = false;
     free_table(&x);
 }
 
@@ -632,13 +663,15 @@ static void test_adjoint(void **state)
         struct table y = make_table(w, 9);
         fill_table(&x, SEED);
         fill_table(&y, SEED + 1);
-        for (size_t i = 0; i < sizeof gradient_factors / sizeof *gradient_factors; i++) {
-            gradient_factor = gradient_factors[i];
+        for (size_t i = 0; i < 2 * sizeof gradient_factors / sizeof *gradient_factors; i++) {
+            gradient_factor = gradient_factors[i / 2];
+            weighted = i % 2;
             check_adjoint(&(struct sum){IN, SL_PULL_MEAN, forward_factor},
                           &(struct sum){OUT, SL_PULL_MEAN_BACK, backward_factor}, &x, &y);
             check_adjoint(&(struct sum){IN, SL_PULL_SYMMETRIC, forward_factor},
                           &(struct sum){OUT, SL_PULL_SYMMETRIC, backward_factor}, &x, &y);
         }
+        weighted = false;
         gradient_factor = 1; /* then it is the adjoint of what is fresh */
         check_adjoint(&(struct sum){IN, SL_PULL_MEAN, fresh}, &(struct sum){OUT, SL_PULL_MEAN_BACK, backward_factor},
                       &x, &y);
@@ -678,6 +711,10 @@ static struct sl_pull_lists lists_on_device(const struct world *w, const struct 
     for (size_t i = 0; i < n; i++) {
         far[i] = lists.offsets[i] + (UINT64_C(5) << 32);
     }
+    if (lists.edge_weights != NULL) {
+        lists.edge_weights = on_device(lists.edge_weights,
+                                       (lists.offsets[lists.n_rows] - lists.offsets[0]) * sizeof *lists.edge_weights);
+    }
     lists.vertices =
         on_device(lists.vertices, (lists.offsets[lists.n_rows] - lists.offsets[0]) * sizeof *lists.vertices);
     lists.offsets = on_device(far, n * sizeof *far);
@@ -697,6 +734,7 @@ static void free_device_lists(const struct sl_pull_lists *lists)
     cudaFree((void *)lists->part_of);
     cudaFree((void *)lists->first);
     cudaFree((void *)lists->factors);
+    cudaFree((void *)lists->edge_weights);
 }
 
 /* Rows and sums of such numbers. */
@@ -752,10 +790,12 @@ static void check_launcher(const struct world *w, uint32_t n_columns)
     struct table x = make_table(w, n_columns);
     fill_table(&x, SEED);
     struct table rounded = round_table(&x);
-    for (size_t i = 0; i < 2 * sizeof sums / sizeof *sums; i++) {
-        check_launched(&sums[i / 2], &x, i % 2);
-        check_bf16(launch_bf16, &sums[i / 2], &x, &rounded, i % 2);
+    for (size_t i = 0; i < 4 * sizeof sums / sizeof *sums; i++) {
+        weighted = i / 2 % 2;
+        check_launched(&sums[i / 4], &x, i % 2);
+        check_bf16(launch_bf16, &sums[i / 4], &x, &rounded, i % 2);
     }
+    weighted = false;
     free_table(&x);
     free_table(&rounded);
 }
@@ -797,10 +837,11 @@ static void test_launcher_many(void **state)
 /* A world's tables as handles, and a sum's rows by part. */
 struct handles {
     unsigned n;
-    starpu_data_handle_t all[4 * SL_MAX_PES + 3];
+    starpu_data_handle_t all[5 * SL_MAX_PES + 3];
     starpu_data_handle_t part_of, first, factors;
     starpu_data_handle_t x[SL_MAX_PES], out[SL_MAX_PES];
     starpu_data_handle_t offsets[SL_MAX_PES], vertices[SL_MAX_PES];
+    starpu_data_handle_t edge_weights[SL_MAX_PES]; /* NULL: 1 */
 };
 
 static starpu_data_handle_t wrap(struct handles *h, starpu_data_handle_t handle)
@@ -820,6 +861,9 @@ static struct handles *wrap_all(const struct sum *sum, const struct table *x, co
         uint32_t n_edges = (uint32_t)(lists.offsets[lists.n_rows] - lists.offsets[0]);
         h->offsets[p] = wrap(h, vector_of(lists.offsets, lists.n_rows + 1, sizeof *lists.offsets));
         h->vertices[p] = wrap(h, vector_of(lists.vertices, n_edges, sizeof *lists.vertices));
+        if (weighted) {
+            h->edge_weights[p] = wrap(h, vector_of(lists.edge_weights, n_edges, sizeof *lists.edge_weights));
+        }
         h->x[p] = wrap(h, rows_of(x->part[p], lists.n_rows, x->n_columns));
         h->out[p] = wrap(h, rows_of(out->part[p], lists.n_rows, x->n_columns));
     }
@@ -845,6 +889,7 @@ static struct sl_pull pull_of(const struct world *w, const struct sum *sum, cons
                             .part_of = h->part_of,
                             .first = h->first,
                             .factors = sum->weights == SL_PULL_MEAN ? NULL : h->factors,
+                            .edge_weights = h->edge_weights[p],
                             .weights = sum->weights,
                             .scale = SCALE,
                             .first_id = w->partition.first[p],
@@ -874,16 +919,18 @@ static void check_submissions(const struct world *w, uint32_t n_columns)
     struct table x = make_table(w, n_columns);
     struct table out[3] = {make_table(w, n_columns), make_table(w, n_columns), make_table(w, n_columns)};
     fill_table(&x, SEED);
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+    for (size_t i = 0; i < 2 * sizeof sums / sizeof *sums; i++) {
+        weighted = i % 2;
         for (int beta = 0; beta < 2; beta++) {
-            pull(&sums[i], &x, beta, &out[0]);
-            submit(&sums[i], &x, beta, &out[1]);
-            submit(&sums[i], &x, beta, &out[2]);
+            pull(&sums[i / 2], &x, beta, &out[0]);
+            submit(&sums[i / 2], &x, beta, &out[1]);
+            submit(&sums[i / 2], &x, beta, &out[2]);
             expect_no_failure();
             expect_same_tables("submitted", &out[1], &out[0]);
             expect_same_tables("submitted again", &out[2], &out[0]);
         }
     }
+    weighted = false;
     free_table(&x);
     for (int i = 0; i < 3; i++) {
         free_table(&out[i]);

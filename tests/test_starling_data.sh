@@ -103,6 +103,9 @@ expect 1 'undirected' convert ./made --directed --to metis --out x.graph --cache
 expect 0 '' convert ./made --to cache --out binary
 compgen -G 'binary/made-*.slc' >/dev/null || complain 'convert: no binary copy'
 expect 1 'no binary copy of a bare graph' convert made.graph --to cache --out x
+printf '%%%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n2 3\n' >bare.mtx
+expect 1 'a binary copy needs features' convert bare.mtx --to cache --out x
+compgen -G 'x/*' >/dev/null && complain 'convert: a binary copy of half a dataset'
 printf '3 9\n2\n1 3\n2\n' >bad.graph
 expect 1 '^starling_data: bad.graph:1: 3 vertices and 9 edges do not fit' info bad.graph
 

@@ -9,6 +9,7 @@
 
 #include "partition/number.h"
 #include "partition/reader.h"
+#include "partition/text.h"
 #include "support/file.h"
 #include "support/memory.h"
 
@@ -16,10 +17,7 @@
 #define N_WORDS 5
 
 struct matrix {
-    const char *path;
-    const char *p; /* start of the next line */
-    const char *end;
-    uint64_t line; /* number of the current line, from 1 */
+    struct sl_text text;
     bool pattern, symmetric;
     uint64_t n_entries;
 };
@@ -30,36 +28,14 @@ static bool probe(const char *path)
     return n > 4 && strcasecmp(path + n - 4, ".mtx") == 0;
 }
 
-static enum sl_status bad_line(const struct matrix *matrix, const char *expected)
-{
-    return sl_fail(SL_EFILE, "%.300s:%llu: expected %s", matrix->path, (unsigned long long)matrix->line, expected);
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-static const char *skip_blanks(const char *p, const char *stop)
-{
-    while (p < stop && is_blank(*p)) {
-        p++;
-    }
-    return p;
-}
-
-/* The next line, as [*start, *stop), without blanks at its start. False at the end of the file. */
+/* The next line, without blanks at its start. */
 static bool next_line(struct matrix *matrix, const char **start, const char **stop)
 {
-    if (matrix->p >= matrix->end) {
-        return false;
+    bool there = sl_text_next(&matrix->text, start, stop);
+    if (there) {
+        *start = sl_text_skip_blanks(*start, *stop);
     }
-    const char *newline = memchr(matrix->p, '\n', (size_t)(matrix->end - matrix->p));
-    *stop = newline != NULL ? newline : matrix->end;
-    *start = skip_blanks(matrix->p, *stop);
-    matrix->p = newline != NULL ? newline + 1 : matrix->end;
-    matrix->line++;
-    return true;
+    return there;
 }
 
 /* The next line that is neither blank nor a comment. */
@@ -89,22 +65,22 @@ static enum sl_status read_banner(struct matrix *matrix)
     next_line(matrix, &p, &stop);
     while (n < N_WORDS && p < stop) {
         words[n] = p;
-        while (p < stop && !is_blank(*p)) {
+        while (p < stop && !sl_text_is_blank(*p)) {
             p++;
         }
         sizes[n] = (size_t)(p - words[n]);
         n++;
-        p = skip_blanks(p, stop);
+        p = sl_text_skip_blanks(p, stop);
     }
     if (n != N_WORDS || p != stop || !is_word(words[0], sizes[0], "%%MatrixMarket") ||
         !is_word(words[1], sizes[1], "matrix") || !is_word(words[2], sizes[2], "coordinate")) {
-        return bad_line(matrix, expected);
+        return sl_text_refuse(&matrix->text, expected);
     }
     matrix->pattern = is_word(words[3], sizes[3], "pattern");
     matrix->symmetric = is_word(words[4], sizes[4], "symmetric");
     bool values = is_word(words[3], sizes[3], "real") || is_word(words[3], sizes[3], "integer");
     if (!(matrix->pattern || values) || !(matrix->symmetric || is_word(words[4], sizes[4], "general"))) {
-        return bad_line(matrix, expected);
+        return sl_text_refuse(&matrix->text, expected);
     }
     return SL_OK;
 }
@@ -113,10 +89,10 @@ static enum sl_status read_banner(struct matrix *matrix)
 static const char *read_u64(const char *p, const char *stop, uint64_t *out)
 {
     const char *next = sl_number_u64(p, stop, out);
-    if (next == NULL || (next < stop && !is_blank(*next))) {
+    if (next == NULL || (next < stop && !sl_text_is_blank(*next))) {
         return NULL;
     }
-    return skip_blanks(next, stop);
+    return sl_text_skip_blanks(next, stop);
 }
 
 static enum sl_status read_sizes(struct matrix *matrix, struct sl_raw *raw)
@@ -125,20 +101,20 @@ static enum sl_status read_sizes(struct matrix *matrix, struct sl_raw *raw)
     const char *p = NULL;
     const char *stop = NULL;
     if (!next_content(matrix, &p, &stop)) {
-        return bad_line(matrix, "a line 'rows columns entries'");
+        return sl_text_refuse(&matrix->text, "a line 'rows columns entries'");
     }
     for (int i = 0; i < 3 && p != NULL; i++) {
         p = read_u64(p, stop, &numbers[i]);
     }
     if (p != stop) {
-        return bad_line(matrix, "a line 'rows columns entries'");
+        return sl_text_refuse(&matrix->text, "a line 'rows columns entries'");
     }
     if (numbers[0] != numbers[1] || numbers[0] >= SL_NONE) {
-        return bad_line(matrix, "a square matrix of less than 2^32 - 1 rows");
+        return sl_text_refuse(&matrix->text, "a square matrix of less than 2^32 - 1 rows");
     }
     /* An entry takes four characters, so the file's length bounds their number. */
-    if (numbers[2] > (uint64_t)(matrix->end - matrix->p) / 4 + 1) {
-        return bad_line(matrix, "a number of entries that fits the length of the file");
+    if (numbers[2] > (uint64_t)(matrix->text.end - matrix->text.p) / 4 + 1) {
+        return sl_text_refuse(&matrix->text, "a number of entries that fits the length of the file");
     }
     raw->n_vertices = (uint32_t)numbers[0];
     matrix->n_entries = numbers[2];
@@ -157,17 +133,19 @@ static enum sl_status read_entry(struct matrix *matrix, const char *p, const cha
         p = read_u64(p, stop, &j);
     }
     if (p == NULL || i == 0 || j == 0 || i > raw->n_vertices || j > raw->n_vertices) {
-        return bad_line(matrix, "a row and a column, from 1 to the size of the matrix");
+        return sl_text_refuse(&matrix->text, "a row and a column, from 1 to the size of the matrix");
     }
     if (!matrix->pattern) {
         p = sl_number_real(p, stop, &value);
         if (p == NULL || !(value >= 0 && value <= (double)FLT_MAX)) {
-            return bad_line(matrix, "a value that is finite and not negative: the edge's weight");
+            return sl_text_refuse(
+                &matrix->text,
+                "a value that is finite and not negative, the edge's weight; a pattern matrix has no values");
         }
-        p = skip_blanks(p, stop);
+        p = sl_text_skip_blanks(p, stop);
     }
     if (p != stop) {
-        return bad_line(matrix, "nothing more on the line");
+        return sl_text_refuse(&matrix->text, "nothing more on the line");
     }
     for (int half = 0; half < (matrix->symmetric && i != j ? 2 : 1); half++, e++) {
         raw->from[e] = (sl_vertex)(half == 0 ? i : j) - 1;
@@ -188,13 +166,13 @@ static enum sl_status read_entries(struct matrix *matrix, struct sl_raw *raw)
     enum sl_status st = SL_OK;
     while (st == SL_OK && next_content(matrix, &p, &stop)) {
         if (n == matrix->n_entries) {
-            return bad_line(matrix, "no more entries than the line of sizes has");
+            return sl_text_refuse(&matrix->text, "no more entries than the line of sizes has");
         }
         st = read_entry(matrix, p, stop, raw);
         n++;
     }
     if (st == SL_OK && n < matrix->n_entries) {
-        st = sl_fail(SL_EFILE, "%.300s: expected %llu entries, found %llu", matrix->path,
+        st = sl_fail(SL_EFILE, "%.300s: expected %llu entries, found %llu", matrix->text.path,
                      (unsigned long long)matrix->n_entries, (unsigned long long)n);
     }
     return st;
@@ -207,7 +185,7 @@ static enum sl_status read_all(struct matrix *matrix, struct sl_raw *raw)
     SL_TRY(st, read_banner(matrix), done);
     SL_TRY(st, read_sizes(matrix, raw), done);
     uint64_t n = matrix->n_entries * (matrix->symmetric ? 2 : 1);
-    SL_TRY(st, sl_memory_check(raw->n_vertices * (uint64_t)12, matrix->path), done);
+    SL_TRY(st, sl_memory_check(raw->n_vertices * (uint64_t)12, matrix->text.path), done);
     SL_TRY(st, sl_alloc(n, sizeof *raw->from, "edge list", &raw->from), done);
     SL_TRY(st, sl_alloc(n, sizeof *raw->to, "edge list", &raw->to), done);
     if (!matrix->pattern) {
@@ -230,7 +208,7 @@ static enum sl_status read_file(const char *path, struct sl_raw *out)
     if (st != SL_OK) {
         return st;
     }
-    struct matrix matrix = {.path = path, .p = text, .end = text + bytes};
+    struct matrix matrix = {.text = {.path = path, .p = text, .end = text + bytes, .line = 0}};
     st = read_all(&matrix, out);
     sl_free(text);
     if (st != SL_OK) {

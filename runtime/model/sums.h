@@ -61,8 +61,6 @@ struct sl_sum_kind {
     bool rereads;
     /* A column of the result depends on other columns of the rows. */
     bool whole_rows;
-    /* The sum can multiply by the weights of edges (--edge-weights factor). */
-    bool weighs_edges;
 
     /* Sum over a minibatch's block: out = sum if beta is 0, out += sum if beta is 1. */
     enum sl_status (*forward)(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,

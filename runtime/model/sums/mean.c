@@ -9,7 +9,6 @@ const struct sl_sum_kind sl_sum_mean = {
     .pull = SL_PULL_MEAN,
     .pull_back = SL_PULL_MEAN_BACK,
     .in_place = true,
-    .weighs_edges = true,
     .forward = sl_aggregate_block,
     .backward = sl_aggregate_back,
     .accumulate = sl_aggregate_shares,

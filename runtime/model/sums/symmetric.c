@@ -16,7 +16,6 @@ const struct sl_sum_kind sl_sum_symmetric = {
     .factor = factor,
     .pull = SL_PULL_SYMMETRIC,
     .pull_back = SL_PULL_SYMMETRIC,
-    .weighs_edges = true,
     .forward = sl_aggregate_block,
     .backward = sl_aggregate_back,
     .accumulate = sl_aggregate_shares,

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A text in memory, read line by line.
+ */
+#ifndef SL_PARTITION_TEXT_H
+#define SL_PARTITION_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "support/status.h"
+
+struct sl_text {
+    const char *path; /* for messages */
+    const char *p;    /* start of the next line */
+    const char *end;
+    uint64_t line; /* number of the current line, from 1 */
+};
+
+static inline bool sl_text_is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static inline const char *sl_text_skip_blanks(const char *p, const char *stop)
+{
+    while (p < stop && sl_text_is_blank(*p)) {
+        p++;
+    }
+    return p;
+}
+
+/* The next line, as [*start, *stop). False at the end of the text. */
+static inline bool sl_text_next(struct sl_text *text, const char **start, const char **stop)
+{
+    if (text->p >= text->end) {
+        return false;
+    }
+    const char *newline = memchr(text->p, '\n', (size_t)(text->end - text->p));
+    *start = text->p;
+    *stop = text->end;
+    text->p = text->end;
+    if (newline != NULL) {
+        *stop = newline;
+        text->p = newline + 1;
+    }
+    text->line++;
+    return true;
+}
+
+/* SL_EFILE with the line's number. `expected` continues "expected ". */
+static inline enum sl_status sl_text_refuse(const struct sl_text *text, const char *expected)
+{
+    return sl_fail(SL_EFILE, "%.300s:%llu: expected %s", text->path, (unsigned long long)text->line, expected);
+}
+
+#endif
