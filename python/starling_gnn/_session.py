@@ -316,9 +316,9 @@ os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def _notice(kind, line):
-    text = in_keywords(line)
     if kind != 0:
         return
+    text = in_keywords(line)
     for job in list(_threads):
         job.tell("notice", text)
         return
