@@ -163,6 +163,25 @@ shows far.svg 'training time, hours'
 plot long.jsonl
 shows long.svg 'best epoch 1: '
 [[ $(wc -c <long.svg) -lt 1000000 ]] || complain "a long run's picture has $(wc -c <long.svg) bytes"
+# Of 4000 epochs every second is evaluated: the curves of the scores have as many points as the curve of the loss.
+{
+    echo "$config"
+    for ((i = 1; i <= 4000; i += 2)); do
+        epoch $i 1.$i null null 0.1
+        epoch $((i + 1)) 1.$i $i $i 0.1
+    done
+} >half.jsonl
+plot half.jsonl
+for curve in training validation test; do
+    n=$(grep -c "<title>half, epoch .*: $curve " half.svg)
+    [[ $n -ge 280 && $n -le 320 ]] || complain "half.svg: expected 280 to 320 points of $curve, found $n"
+done
+python3 - half.svg 2>stderr <<'PYTHON' || complain "half.svg: $(cat stderr)"
+import re, sys
+curves = re.findall(r'<path d="(M[^"]*)" fill="none" stroke="#[0-9a-f]*" stroke-width="1.8" stroke-linejoin', open(sys.argv[1]).read())
+points = sorted(curve.count("L") for curve in curves)
+assert len(points) == 6 and points[0] >= 1990, points
+PYTHON
 printf '[]\n3\n"x"\n{"event":3}\n%s\n{"event":"epoch","epoch":"x"}\n{"event":"epoch","epoch":1,"stage_seconds":[],"valid_acc":{}}\n' \
     "$config" >types.jsonl
 plot types.jsonl

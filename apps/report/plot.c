@@ -175,17 +175,29 @@ static size_t stride_of(size_t n, size_t most)
     return (n + most - 1) / most;
 }
 
-/* True if a thinned curve keeps point i: each stride-th, the last and the best. */
-static bool kept(const struct sl_curves_run *run, size_t i, size_t stride)
+/* The points of a curve. Epochs without a value have none, for example epochs without an evaluation. */
+static size_t count_points(const struct sl_curves_run *run, const struct series *series)
 {
-    return i % stride == 0 || i + 1 == run->n_epochs || i == run->best;
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_epochs; i++) {
+        n += isfinite(value_of(&run->epoch[i], series, 1));
+    }
+    return n;
+}
+
+/* True if a curve of n points, thinned to `most`, keeps the point of epoch i, its k-th: each stride-th, the last and
+ * the best. */
+static bool kept(const struct sl_curves_run *run, size_t i, size_t k, size_t n, size_t most)
+{
+    return k % stride_of(n, most) == 0 || k + 1 == n || i == run->best;
 }
 
 static void put_line(const struct drawing *d, enum x_kind kind, uint32_t r, const struct series *series, double factor,
                      const struct axis *x, const struct axis *y)
 {
     const struct sl_curves_run *run = &d->curves->run[r];
-    size_t stride = stride_of(run->n_epochs, MOST_POINTS);
+    size_t n = count_points(run, series);
+    size_t k = 0;
     bool drawing = false;
     fputs("<path d=\"", d->stream);
     for (size_t i = 0; i < run->n_epochs; i++) {
@@ -194,7 +206,8 @@ static void put_line(const struct drawing *d, enum x_kind kind, uint32_t r, cons
             drawing = drawing && !series->breaks;
             continue;
         }
-        if (drawing && !kept(run, i, stride)) {
+        bool is_kept = kept(run, i, k++, n, MOST_POINTS);
+        if (drawing && !is_kept) {
             continue;
         }
         const char *form = "L%.1f %.1f";
@@ -210,21 +223,22 @@ static void put_line(const struct drawing *d, enum x_kind kind, uint32_t r, cons
     end_line(d->stream, series);
 }
 
-/* Points of few-epoch curves are dots. Titles belong to dots, or to invisible circles. */
+/* Points of curves with few points are dots. Titles belong to dots, or to invisible circles. */
 static void put_points(const struct drawing *d, enum x_kind kind, uint32_t r, const struct series *series,
                        double factor, const struct axis *x, const struct axis *y)
 {
     const struct sl_curves_run *run = &d->curves->run[r];
-    size_t stride = stride_of(run->n_epochs, MOST_TITLES);
+    size_t n = count_points(run, series);
+    size_t k = 0;
     for (size_t i = 0; i < run->n_epochs; i++) {
         const struct sl_curves_epoch *epoch = &run->epoch[i];
         double value = value_of(epoch, series, factor);
-        if (!isfinite(value) || !kept(run, i, stride)) {
+        if (!isfinite(value) || !kept(run, i, k++, n, MOST_TITLES)) {
             continue;
         }
         double px = at(x, x_of(d, kind, epoch));
         double py = at(y, value);
-        if (run->n_epochs <= MOST_DOTS) {
+        if (n <= MOST_DOTS) {
             fprintf(d->stream, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.4\" fill=\"#%06x\"/>\n", px, py,
                     sl_svg_colour(r));
         }

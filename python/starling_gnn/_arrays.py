@@ -11,7 +11,15 @@ def is_sparse(value):
 
 
 def to_numpy(value, name):
-    """An array of numpy. Shares memory if it can."""
+    """An array of numbers. Shares memory if it can."""
+    array = any_array(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: found {_kind(value, array)}, expected an array of numbers")
+    return array
+
+
+def any_array(value):
+    """An array of numpy, of any type. Shares memory if it can."""
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
@@ -27,8 +35,6 @@ def to_numpy(value, name):
         array = np.from_dlpack(value)
     else:
         array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name}: found {_kind(value, array)}, expected an array of numbers")
     return array
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays
 from ._graph import Graph
 from ._library import OPTIONS
-from ._train import train
+from ._train import train as train_model
 
 
 class NodeClassifier:
@@ -47,7 +47,7 @@ class NodeClassifier:
         ]
         if unknown:
             raise TypeError(
-                f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of " "train()"
+                f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of train()"
             )
         self.model = model
         self._options = options
@@ -81,14 +81,16 @@ class NodeClassifier:
         test: Any = None,
         **keywords: Any,
     ) -> NodeClassifier:
-        """X: a Graph with classes; or features (N, F), with y (N,) of any classes and edge_index as for Graph.
+        """X: a Graph with classes, alone; or features (N, F), with y (N,) of any classes and edge_index as for Graph.
 
-        Without train, all vertices train that are neither in valid nor in test. keywords are those of Graph.
+        The class of a vertex is unknown if y is negative, NaN or None. Such vertices leave train, valid and test.
+        Without train, all other vertices train that are neither in valid nor in test. keywords are those of Graph.
         """
-        return self._fit(X, y, edge_index, train, valid, test, keywords)
-
-    def _fit(self, X, y, edge_index, train_set, valid, test, keywords):
         if isinstance(X, Graph):
+            given = dict(y=y, edge_index=edge_index, train=train, valid=valid, test=test, **keywords)
+            given = [name for name, value in given.items() if value is not None]
+            if given:
+                raise TypeError(f"fit: found a Graph and {', '.join(given)}, expected a Graph alone, or its arrays")
             if not X.has_classes:
                 raise ValueError("X: found a graph with numbers to predict, expected classes")
             self.classes_ = np.arange(X.n_outputs)
@@ -96,15 +98,16 @@ class NodeClassifier:
         else:
             if y is None or edge_index is None:
                 raise ValueError("fit: found features without y or edge_index, expected both, or a Graph")
-            self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
-            if train_set is None:
-                free = np.ones(len(labels), bool)
-                for part, name in ((valid, "valid"), (test, "test")):
-                    free[_arrays.members(part, name, len(labels))] = False
-                train_set = free
-            graph = Graph(edge_index, X, labels, train_set, valid, test, n_classes=len(self.classes_), **keywords)
+            self.classes_, labels = _classes(y)
+            known = labels >= 0
+            valid, test = (_mask(part, name, known) for part, name in ((valid, "valid"), (test, "test")))
+            if train is None:
+                train = known & ~valid & ~test
+            else:
+                train = _mask(train, "train", known)
+            graph = Graph(edge_index, X, labels, train, valid, test, n_classes=len(self.classes_), **keywords)
         self.n_features_in_ = graph.n_features
-        self.run_ = train(graph, self.model, **self._options)
+        self.run_ = train_model(graph, self.model, **self._options)
         return self
 
     def _logits(self, graph):
@@ -125,3 +128,28 @@ class NodeClassifier:
     def score(self, graph: Graph | None = None) -> float:
         """The accuracy on the test vertices of a Graph; None: the graph of fit. Without test vertices: nan."""
         return self.run_.evaluate(graph)["test_acc"]
+
+
+def _classes(y):
+    """(classes, labels): the sorted classes, and each vertex's index in them, -1 if its class is unknown."""
+    array = _arrays.any_array(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"y: found the shape {array.shape}, expected (N,), a class for each vertex")
+    if array.dtype.kind in "iuf":
+        known = array >= 0  # NaN is not
+    else:
+        known = np.array([type(entry).__name__ not in ("NoneType", "NAType") and entry == entry for entry in array])
+    labels = np.full(len(array), -1, np.int32)
+    classes, labels[known] = np.unique(array[known], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y: found {len(classes)} known classes, expected 2 or more; a negative number is unknown")
+    return classes, labels
+
+
+def _mask(part, name, known):
+    """The mask of the vertices of a set whose class is known."""
+    mask = np.zeros(len(known), bool)
+    mask[_arrays.members(part, name, len(known))] = True
+    return mask & known

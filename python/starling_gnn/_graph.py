@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import ctypes as C
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 
 from . import _arrays
-from ._library import Arrays, DatasetSizes, OPTIONS, check, lib, make_settings
+from ._library import Arrays, DatasetSizes, OPTIONS, StarlingWarning, check, lib, make_settings
 
 
 class Graph:
@@ -138,22 +139,31 @@ class Graph:
     def from_pyg(cls, data: Any, **keywords: Any) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index, x, y and the masks train_mask, val_mask, test_mask.
 
-        Keywords are those of Graph and replace what the data have.
+        The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
+        are edge_weight; edge_attr is ignored, with a warning. Keywords are those of Graph and replace what the data
+        have.
         """
-        found = {"edge_index": data.edge_index, "x": data.x, "y": data.y}
+        found = {"edge_index": data.edge_index, "x": data.x, "y": data.y, "directed": True}
         for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
             found[name] = getattr(data, mask, None)
         if getattr(data, "edge_weight", None) is not None:
             found["edge_weight"] = data.edge_weight
+        if getattr(data, "edge_attr", None) is not None and "edge_weight" not in {**found, **keywords}:
+            warnings.warn(
+                "from_pyg: found edge_attr, which is ignored; give edge_weight=data.edge_attr if these are weights",
+                StarlingWarning,
+                stacklevel=2,
+            )
         return cls(**{**found, **keywords})
 
     @classmethod
     def from_dgl(cls, graph: Any, x: str = "feat", y: str = "label", **keywords: Any) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
-        Keywords are those of Graph and replace what the graph has.
+        The edges are taken as they are (directed=True): an undirected graph has both directions. Keywords are those of
+        Graph and replace what the graph has.
         """
-        found = {"edge_index": graph.edges(), "x": graph.ndata[x], "y": graph.ndata[y]}
+        found = {"edge_index": graph.edges(), "x": graph.ndata[x], "y": graph.ndata[y], "directed": True}
         for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
             found[name] = graph.ndata[mask] if mask in graph.ndata else None
         return cls(**{**found, **keywords})
@@ -178,7 +188,7 @@ class Graph:
                 missing = [node for node in nodes if value not in graph.nodes[node]]
                 if missing:
                     raise ValueError(
-                        f"{name}: node {missing[0]!r} has no attribute {value!r}; name another, or give " "an array"
+                        f"{name}: node {missing[0]!r} has no attribute {value!r}; name another, or give an array"
                     )
                 found[name] = np.array([graph.nodes[node][value] for node in nodes])
         for name in ("train", "valid", "test"):
@@ -238,7 +248,8 @@ def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
     options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,
-    objective. The first training reads the files; later ones use the cache.
+    objective. load reads the files once, writes the cache and keeps the sizes. Each training reads the cache, or the
+    files with cache="none".
     """
     allowed = [option.keyword for option in OPTIONS[False].values() if option.of_data] + ["objective"]
     for keyword in options:

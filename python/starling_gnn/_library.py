@@ -6,6 +6,7 @@ import ctypes as C
 import glob
 import os
 import re
+import sys
 
 import numpy as np
 
@@ -13,7 +14,7 @@ SONAME = "libstarling.so.1"
 
 
 class StarlingError(Exception):
-    """An error of the library. `status` is its name in runtime/starling.h, for example "SL_EINVAL"."""
+    """An error of the library. `status` is the name of its status in the C interface, for example "SL_EINVAL"."""
 
     status = "SL_EINTERNAL"
 
@@ -70,36 +71,60 @@ class StarlingWarning(UserWarning):
     """A run is not what the user may expect."""
 
 
-OK, EINVAL, EINTERRUPT, ENOTFOUND = 0, -1, -9, -12
+OK, EINTERRUPT = 0, -9
 _ERRORS = {
-    -1: InvalidArgumentError,
-    -2: BadFileError,
-    -3: OutOfMemoryError,
-    -4: InputOutputError,
-    -5: NotSupportedError,
-    -6: DeviceError,
-    -7: DeviceError,
-    -8: DeviceError,
-    -10: NumericError,
-    -12: NotFoundError,
-    -13: DeviceError,
-    -14: DeviceError,
+    -1: ("SL_EINVAL", InvalidArgumentError),
+    -2: ("SL_EFILE", BadFileError),
+    -3: ("SL_ENOMEM", OutOfMemoryError),
+    -4: ("SL_EIO", InputOutputError),
+    -5: ("SL_ENOTSUP", NotSupportedError),
+    -6: ("SL_ENODEV", DeviceError),
+    -7: ("SL_ESTARPU", DeviceError),
+    -8: ("SL_EMETIS", DeviceError),
+    -9: ("SL_EINTERRUPT", StarlingError),
+    -10: ("SL_ENUMERIC", NumericError),
+    -11: ("SL_EINTERNAL", StarlingError),
+    -12: ("SL_ENOTFOUND", NotFoundError),
+    -13: ("SL_ECUDA", DeviceError),
+    -14: ("SL_ENCCL", DeviceError),
 }
 
 
+def _prefixes(folder):
+    """The folders around the installed package whose lib folders may have the library, the nearest first.
+
+    They end at sys.prefix. Python may also find the package elsewhere, by PYTHONPATH or as a user's package: then
+    the prefix is three folders above site-packages, as in PREFIX/lib/python3.11/site-packages.
+    """
+    around = []
+    parent = os.path.dirname(folder)
+    while parent != os.path.dirname(parent):
+        around.append(parent)
+        parent = os.path.dirname(parent)
+    prefix = os.path.realpath(sys.prefix)
+    for n, parent in enumerate(around):
+        if os.path.realpath(parent) == prefix:
+            return around[: n + 1]
+    if os.path.basename(around[0]) not in ("site-packages", "dist-packages"):
+        return []
+    if os.path.basename(around[3]) == "local":  # PREFIX/local/lib/python3.11/dist-packages, of Debian's Python
+        return around[:5]
+    return around[:4]
+
+
 def _candidates():
-    """Paths of the library, the nearest first: inside the package (a wheel), below a folder around it (install)."""
+    """Paths of the library, the nearest first: inside the package (a wheel), in the build, below the prefix."""
     named = os.environ.get("STARLING_LIBRARY")
     if named:
         yield named
         return
     folder = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(folder, "lib", SONAME)
-    while folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-        for below in ("", ".libs", "lib", "lib64"):
-            yield os.path.join(folder, below, SONAME)
-        yield from sorted(glob.glob(os.path.join(folder, "lib", "*-linux-gnu", SONAME)))
+    yield os.path.join(os.path.dirname(os.path.dirname(folder)), ".libs", SONAME)
+    for prefix in _prefixes(folder):
+        for below in ("lib", "lib64"):
+            yield os.path.join(prefix, below, SONAME)
+        yield from sorted(glob.glob(os.path.join(glob.escape(prefix), "lib", "*-linux-gnu", SONAME)))
 
 
 def _open():
@@ -266,6 +291,7 @@ for _name, _result, _arguments in [
     ("dataset_open", C.c_int, [_P, _PP]),
     ("dataset_describe", C.c_int, [_P, C.POINTER(DatasetSizes)]),
     ("dataset_delete", None, [_P]),
+    ("process_count", _U32, []),
     ("session_open", C.c_int, [_P, _P, _PP]),
     ("session_close", None, [_P]),
     ("session_sizes", C.c_int, [_P, C.POINTER(SessionSizes)]),
@@ -366,12 +392,12 @@ class Settings:
         self.handle = handle
 
     def set(self, name, text):
-        check(lib.sl_settings_set(self.handle, name.encode(), None if text is None else text.encode()))
+        check(lib.sl_settings_set(self.handle, name.encode(), None if text is None else os.fsencode(text)))
 
     def get(self, name):
         text = C.create_string_buffer(4096)
         check(lib.sl_settings_get(self.handle, name.encode(), text, len(text)))
-        return text.value.decode()
+        return os.fsdecode(text.value)
 
     def __del__(self, delete=lib.sl_settings_delete):
         if getattr(self, "handle", None):
@@ -398,7 +424,10 @@ def _keyword_of(match):
 def check(status):
     """Raise the exception of a status."""
     if status != OK:
-        raise _ERRORS.get(status, StarlingError)(message())
+        name, kind = _ERRORS.get(status, ("SL_EINTERNAL", StarlingError))
+        error = kind(message())
+        error.status = name
+        raise error
 
 
 OPTIONS = {False: _list_options(False), True: _list_options(True)}
@@ -428,4 +457,4 @@ def _nearest(pipe, keyword):
         return f"; did you mean '{_all_keywords.get(advice[1], advice[1])}'?"
     if keyword in OPTIONS[not pipe]:
         return f"; it is an option with pipe={not pipe}"
-    return f"; help(starling_gnn.train) lists the keywords"
+    return "; help(starling_gnn.train) lists the keywords"

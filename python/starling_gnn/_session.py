@@ -21,6 +21,7 @@ import numpy as np
 
 from ._library import (
     NoticeFunction,
+    NotSupportedError,
     Scores,
     SessionSizes,
     StarlingError,
@@ -81,15 +82,13 @@ class Session:
         return found
 
     def set_weights(self, weights):
+        """weights: float32 arrays in C order, by name."""
         n = len(weights)
         described = (Weight * max(1, n))()
         values = (C.c_void_p * max(1, n))()
-        arrays = []
-        for i, (name, value) in enumerate(weights.items()):
-            array = np.ascontiguousarray(value, np.float32)
-            if array.ndim < 1 or array.ndim > 3:
+        for i, (name, array) in enumerate(weights.items()):
+            if array.ndim > 3:
                 raise ValueError(f"weights: {name} has {array.ndim} dimensions, expected 1 to 3")
-            arrays.append(array)
             described[i] = Weight(name=name.encode()[:127], n_dims=array.ndim, shape=array.shape)
             values[i] = array.ctypes.data
         check(lib.sl_session_set_weights(self.handle, n, described, values))
@@ -191,15 +190,11 @@ class Job:
         The n-th Ctrl-C is answer("interrupt", n). True: give up the call, and raise KeyboardInterrupt. The call then
         ends by itself."""
         _check_process()
-        if getattr(_local, "in_callback", False):
-            raise RuntimeError(
-                "found a call of Starling in a callback of a training, expected it after the training: a "
-                "process has one session at a time"
-            )
+        _check_callback()
         handler = self._install()
-        _threads.add(self)
-        self.thread.start()
         try:
+            _threads.add(self)
+            self.thread.start()
             while True:
                 kind, value, reply = self.events.get()
                 if kind == "done":
@@ -217,8 +212,11 @@ class Job:
         except BaseException:
             self.abandoned = True
             self.stop()
+            if self.thread.ident is None:  # it did not start
+                _threads.discard(self)
             raise
         finally:
+            _local.in_callback = False  # Ctrl-C may have ended callback() before it could
             if handler is not None:
                 signal.signal(signal.SIGINT, handler)
 
@@ -261,6 +259,7 @@ def close() -> None:
 
     A session closes by itself before the next one. Close it to give its memory back earlier.
     """
+    _check_callback()
     with _lock:
         if _current is not None:
             _current.close()
@@ -275,6 +274,20 @@ def _check_process():
         raise StarlingError(
             "this process was forked while a session trained, and cannot use it: expected a fork before "
             "or after training; or start the process by spawn (multiprocessing.get_context('spawn'))"
+        )
+    n = lib.sl_process_count()
+    if n > 1:
+        raise NotSupportedError(
+            f"found {n} processes of mpirun or srun, expected one process in Python; start Python without mpirun or "
+            "srun, or train with coop_sage"
+        )
+
+
+def _check_callback():
+    if getattr(_local, "in_callback", False):
+        raise RuntimeError(
+            "found a call of Starling in a callback of a training, expected it after the training: a process has one "
+            "session at a time"
         )
 
 
@@ -303,9 +316,9 @@ os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def _notice(kind, line):
-    text = in_keywords(line)
     if kind != 0:
         return
+    text = in_keywords(line)
     for job in list(_threads):
         job.tell("notice", text)
         return

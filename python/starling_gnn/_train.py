@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping
 
 import numpy as np
 
-from . import _session
+from . import _arrays, _session
 from ._graph import Graph, load
 from ._library import (
     EINTERRUPT,
@@ -29,6 +29,11 @@ from ._library import (
     make_settings,
 )
 from ._progress import Progress
+
+# The score that names an objective in the metrics.
+_OBJECTIVES = {"test_acc": "class", "test_ap": "labels", "test_mse": "regression"}
+
+_MOST_DOTS = 25  # a curve of at most so many points shows each point
 
 # Options that a later evaluation of the model does without: of training, of files, of a checkpoint.
 _OF_TRAINING = (
@@ -91,15 +96,16 @@ class Run:
         Training was stopped before its last epoch.
     """
 
-    def __init__(self, graph, pipe, options, config, records, summary, interrupted, weights, session):
-        self.graph = graph
-        self.pipe = pipe
-        self.options = options
-        self.config = config
-        self.records = records
+    def __init__(self, training, interrupted, model, session):
+        self.graph = training.graph
+        self.pipe = training.pipe
+        self.options = training.options
+        self.config = training.config
+        self.records = training.records
         self.interrupted = interrupted
-        self._weights = weights
+        self._model_options, self._weights = model
         self._session = session
+        summary = training.summary
         best = summary.get("best_epoch", math.nan)
         self.best_epoch = None if best != best else best
         self.seconds = summary.get("seconds", math.nan)
@@ -179,12 +185,12 @@ class Run:
     def save(self, path: str | os.PathLike[str], names: str = "dgl") -> None:
         """Write the model as .safetensors, as the program's --save does: for evaluate(), load=, torch and --load."""
         metadata = {"format": "pt", "dataset": self.graph.name, "model": self.config["options"]["model"]}
+        for score, objective in _OBJECTIVES.items():
+            if score in self.scores:
+                metadata["objective"] = objective
         if self.graph.synthetic:
             metadata["synthetic"] = "yes"
-        settings = make_settings(self.pipe, {key: value for key, value in self.options.items()}, "save")
-        for option in OPTIONS[self.pipe].values():
-            if option.of_model:
-                metadata["option." + option.name] = settings.get(option.name)
+        metadata.update(("option." + name, text) for name, text in self._model_options.items())
         _write_safetensors(path, self.state_dict(names), metadata)
 
     def plot(self, axes: Any = None) -> Any:
@@ -195,28 +201,34 @@ class Run:
             raise ImportError("plot: matplotlib is missing; install it (pip install matplotlib)") from None
         if axes is None:
             axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
-        epochs = [record.epoch for record in self.records]
-        for key, label in (("loss", "training"), ("valid_loss", "validation")):
-            axes[0].plot(epochs, [record[key] for record in self.records], label=label)
-        axes[0].set(xlabel="epoch", ylabel="loss", title=f"{self.graph.name}")
+        self._plot_curve(axes[0], "loss", "training")
+        self._plot_curve(axes[0], "valid_loss", "validation")
+        axes[0].set(xlabel="epoch", ylabel="loss", title=self.graph.name)
         for name in [key[len("test_") :] for key in self.scores if key.startswith("test_")]:
             for part in ("valid", "test"):
-                values = [record.get(f"{part}_{name}", math.nan) for record in self.records]
-                axes[1].plot(epochs, values, label=f"{part} {name}")
+                self._plot_curve(axes[1], f"{part}_{name}", f"{part} {name}")
         if self.best_epoch:
             axes[1].axvline(self.best_epoch, color="gray", linewidth=1, linestyle=":", label=f"best: {self.best_epoch}")
         axes[1].set(xlabel="epoch", ylabel="score")
         for one in axes:
-            one.legend()
+            if one.get_legend_handles_labels()[0]:
+                one.legend()
         return axes
+
+    def _plot_curve(self, axes, key, label):
+        """A curve over the epochs that have a value: --eval-every leaves epochs out."""
+        points = [(record.epoch, record.get(key, math.nan)) for record in self.records]
+        points = [(epoch, value) for epoch, value in points if math.isfinite(value)]
+        if points:
+            axes.plot(*zip(*points), marker="o" if len(points) <= _MOST_DOTS else None, markersize=3, label=label)
 
 
 def _options_of_model(options, graph):
+    of_data = [option.keyword for option in OPTIONS[False].values() if option.of_data]
     kept = {key: value for key, value in options.items() if key not in _OF_TRAINING}
-    kept["epochs"] = 0
-    for keyword, value in (graph._source or {}).items():
-        kept[keyword] = value
-    return kept
+    if graph._source is None:  # a graph of arrays refuses `cache`
+        kept = {key: value for key, value in kept.items() if key not in of_data}
+    return {**kept, **(graph._source or {}), "epochs": 0}
 
 
 def _write_safetensors(path, arrays, metadata):
@@ -297,7 +309,10 @@ class _Training:
         status = lib.sl_session_train(session.handle, C.byref(report))
         if status not in (OK, EINTERRUPT):
             check(status)
-        return session, status == EINTERRUPT, {names: session.weights(names) for names in ("pyg", "dgl")}
+        of_model = [option.name for option in OPTIONS[self.pipe].values() if option.of_model]
+        options = {name: session.settings.get(name) for name in of_model}
+        weights = {names: session.weights(names) for names in ("pyg", "dgl")}
+        return session, status == EINTERRUPT, (options, weights)
 
     def _line(self, context, line):
         try:
@@ -351,14 +366,22 @@ class _Training:
     def run(self):
         job = _session.Job(self.call)
         try:
-            session, interrupted, weights = job.wait(self.answer)
+            session, interrupted, model = job.wait(self.answer)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if self._failed():
+                raise self.error from error
+            raise
         finally:
             self.progress.close()
-        if self.error is not None and not isinstance(self.error, KeyboardInterrupt):
+        if self._failed():
             raise self.error
-        return Run(
-            self.graph, self.pipe, self.options, self.config, self.records, self.summary, interrupted, weights, session
-        )
+        return Run(self, interrupted, model, session)
+
+    def _failed(self):
+        """Whether a callback raised an exception. Ctrl-C in a callback stops training and is no failure."""
+        return self.error is not None and not isinstance(self.error, KeyboardInterrupt)
 
 
 def train(
@@ -369,12 +392,15 @@ def train(
     on_epoch: Callable[[Record], Any] | None = None,
     on_step: Callable[[Record], Any] | None = None,
     progress: bool | None = None,
-    weights: Mapping[str, Any] | None = None,
+    weights: Run | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Run:
     graph = _as_graph(graph)
     options = {"model": model, **options}
-    return _Training(graph, pipe, options, on_epoch, on_step, progress, weights).run()
+    arrays = None
+    if weights is not None:
+        arrays = _initial_weights(weights, options)
+    return _Training(graph, pipe, options, on_epoch, on_step, progress, arrays).run()
 
 
 _TRAIN = """Train a model on a graph, and return a Run.
@@ -397,8 +423,9 @@ on_step : function of a dictionary with attributes
     Called for each step: epoch, step, loss.
 progress : bool or None
     None: a bar in a terminal or notebook. True: also lines elsewhere. False: nothing.
-weights : dict of arrays
-    Initial weights, under the names of Run.state_dict.
+weights : Run, path or dict of arrays
+    Initial weights: of a Run, of a .safetensors file, or by the names of Run.state_dict. The options of the model must
+    be the same.
 
 >>> import numpy as np, starling_gnn as sl
 >>> rng = np.random.default_rng(1)
@@ -430,29 +457,29 @@ def evaluate(
     **options: Any,
 ) -> Record:
     graph = _as_graph(graph)
-    arrays = None
     if isinstance(weights, Run):
         pipe = weights.pipe
         options = {**_options_of_model(weights.options, graph), **options}
-        arrays = weights._weights["dgl"]
     elif isinstance(weights, (str, os.PathLike)):
         kept = _read_metadata(weights)
         known = {option.name: option.keyword for option in OPTIONS[pipe].values()}
         options = {**{known[name]: value for name, value in kept.items() if name in known}, **options}
-        options["load"] = os.fspath(weights)
-    elif hasattr(weights, "items"):
-        arrays = {name: _as_array(value) for name, value in weights.items()}
-    else:
-        raise TypeError(f"weights: found a {type(weights).__name__}, expected a Run, a path, or arrays by name")
+    arrays = _initial_weights(weights, options)
     options = {**{key: value for key, value in options.items() if key not in (graph._source or {})}, "epochs": 0}
     settings = make_settings(pipe, _own_data(graph, options, "evaluate"), "evaluate")
     return Record(_session.run(lambda job: job.open(settings, graph, arrays).evaluate()[0]))
 
 
-def _as_array(value):
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    return np.asarray(value, np.float32)
+def _initial_weights(weights, options):
+    """Arrays by name. None: the weights are in a file, which becomes the option `load`."""
+    if isinstance(weights, Run):
+        return weights._weights["dgl"]
+    if isinstance(weights, (str, os.PathLike)):
+        options["load"] = weights
+        return None
+    if not hasattr(weights, "items"):
+        raise TypeError(f"weights: found a {type(weights).__name__}, expected a Run, a path, or arrays by name")
+    return {name: _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
 
 
 evaluate.__doc__ = _EVALUATE

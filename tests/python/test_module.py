@@ -11,6 +11,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,9 +22,12 @@ import time
 import unittest
 import warnings
 
+from unittest import mock
+
 import numpy as np
 
 import starling_gnn as sl
+from starling_gnn import _library, _session
 
 N, F, K = 240, 6, 4
 SMALL = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=4, lr=0.02, chunks=2, cpus=2)
@@ -179,10 +183,14 @@ class Data(unittest.TestCase):
             )
 
         class Data:
-            edge_index, val_mask, test_mask = torch.from_numpy(edges), None, None
+            val_mask, test_mask = None, None
 
         Data.x, Data.y, Data.train_mask = torch.from_numpy(x), torch.from_numpy(y), mask
+        Data.edge_index = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
         made = sl.Graph.from_pyg(Data, valid=sets["valid"], test=sets["test"], name="crowds")
+        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+        Data.edge_index = torch.from_numpy(edges)
+        made = sl.Graph.from_pyg(Data, valid=sets["valid"], test=sets["test"], name="crowds", directed=False)
         self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
 
     def test_dlpack(self):
@@ -208,8 +216,39 @@ class Data(unittest.TestCase):
             def edges(self):
                 return edges[0], edges[1]
 
+        one_way = sl.Graph.from_dgl(DGLGraph(), **sets)
+        self.assertEqual(one_way.n_edges, graph(directed=True).n_edges)
+        made = sl.Graph.from_dgl(DGLGraph(), **sets, directed=False)
+        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+        edges = np.concatenate([edges, edges[::-1]], axis=1)
         made = sl.Graph.from_dgl(DGLGraph(), **sets)
         self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+
+    def test_edges_of_pyg(self):
+        """The data list both directions of an undirected graph: adding reverse edges would double their weights."""
+        edges, x, y, sets = arrays()
+        edges = np.unique(np.sort(edges, axis=0), axis=1)
+        edges = edges[:, edges[0] != edges[1]]
+        weights = np.random.default_rng(3).random(edges.shape[1]).astype(np.float32) + 0.1
+
+        class Data:
+            edge_index = np.concatenate([edges, edges[::-1]], axis=1)
+            edge_weight, edge_attr = None, np.concatenate([weights, weights])[:, None]
+
+        Data.x, Data.y = x, y
+        options = {**SMALL, "model": "gcn"}
+        with self.assertWarnsRegex(sl.StarlingWarning, "edge_attr, which is ignored"):
+            made = sl.Graph.from_pyg(Data, **sets)
+        self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(graph(edge_index=edges), **options)))
+        options["edge_weights"] = "factor"
+        expected = losses(sl.train(graph(edge_index=edges, edge_weight=weights), **options))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(
+                losses(sl.train(sl.Graph.from_pyg(Data, **sets, edge_weight=Data.edge_attr), **options)), expected
+            )
+            Data.edge_weight = Data.edge_attr[:, 0]
+            self.assertEqual(losses(sl.train(sl.Graph.from_pyg(Data, **sets), **options)), expected)
 
     @unittest.skipUnless(has("networkx"), "there is no networkx")
     def test_networkx(self):
@@ -413,8 +452,9 @@ class Training(unittest.TestCase):
             for path in (ours, theirs):
                 with open(path, "rb") as file:
                     header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-                read.append({key: value for key, value in header["__metadata__"].items() if key != "objective"})
+                read.append(header["__metadata__"])
             self.assertEqual(read[0], read[1])
+            self.assertEqual(read[0]["objective"], "class")
             again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
             both = sl.train(graph(), "gat", **SMALL, heads=2, weights=run.state_dict())
             self.assertEqual(losses(again), losses(both))
@@ -426,6 +466,110 @@ class Training(unittest.TestCase):
                 run.save(os.path.join(folder, "none", "x"))
         with self.assertRaises(TypeError):
             sl.evaluate(graph(), 3)
+
+    def test_saved_model_of_open_options(self):
+        """The file has the options that the session filled in, and the objective."""
+        y = arrays()[2]
+        options = {key: value for key, value in SMALL.items() if key not in ("layers", "fanout")}
+        with tempfile.TemporaryDirectory() as folder:
+            ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
+            for made, objective in [
+                (graph(), "class"),
+                (graph(y=np.eye(K, dtype=bool)[y]), "labels"),
+                (graph(y=y + 0.5), "regression"),
+            ]:
+                run = sl.train(made, **options, save=theirs)
+                run.save(ours)
+                read = []
+                for path in (ours, theirs):
+                    with open(path, "rb") as file:
+                        read.append(json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"])
+                self.assertEqual(read[0], read[1])
+                self.assertEqual(read[0]["objective"], objective)
+                self.assertNotEqual(read[0]["option.layers"], "0")
+                self.assertAlmostEqual(sl.evaluate(made, ours).valid_loss, run.evaluate().valid_loss, places=4)
+                sl.train(made, **options, load=ours)
+
+    def test_weights(self):
+        """train takes the weights that evaluate takes."""
+        options = {**SMALL, "epochs": 2}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            run = sl.train(graph(), **options)
+            run.save(path)
+            expected = losses(sl.train(graph(), **options, weights=run.state_dict()))
+            values = [run, path, {name: array.astype(np.float64) for name, array in run.state_dict().items()}]
+            if has("torch"):
+                import torch
+
+                values.append(
+                    {name: tensor.requires_grad_() for name, tensor in run.state_dict(tensors="torch").items()}
+                )
+                half = {name: tensor.bfloat16() for name, tensor in run.state_dict(tensors="torch").items()}
+                self.assertEqual(
+                    sl.evaluate(graph(), half, layers=2, hidden=8),
+                    sl.evaluate(graph(), {name: t.float() for name, t in half.items()}, layers=2, hidden=8),
+                )
+            for weights in values:
+                self.assertEqual(losses(sl.train(graph(), **options, weights=weights)), expected)
+        for call in (sl.train, sl.evaluate):
+            with self.assertRaisesRegex(TypeError, "weights: found a int"):
+                call(graph(), weights=3)
+            with self.assertRaisesRegex(TypeError, "weights.'a'.: found"):
+                call(graph(), weights={"a": "text"})
+
+    def test_names_of_statuses(self):
+        with open(os.path.join(HERE, "../../support/status.h")) as file:
+            statuses = re.findall(r"^    (SL_[A-Z]+) = (-\d+)", file.read(), re.MULTILINE)
+        self.assertGreater(len(statuses), 10)
+        for name, number in statuses:
+            with self.assertRaises(sl.StarlingError) as caught:
+                _library.check(int(number))
+            self.assertEqual(caught.exception.status, name)
+
+    def test_name_that_is_no_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.fsdecode(os.path.join(os.fsencode(folder), b"m\xff"))
+            run = sl.train(graph(), **SMALL, save=path)
+            self.assertTrue(os.path.exists(path))
+            self.assertEqual(sl.evaluate(graph(), path), sl.evaluate(graph(), run))
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
+    def test_cache(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = dict(layers=2, hidden=8, fanout=[4, 4], epochs=1, cpus=2)
+            files = sl.load("cora", data_path=DATA, cache=folder)
+            self.assertTrue(os.listdir(folder))
+            edges = np.zeros((2, 0), int)
+            other = sl.Graph(
+                edges, np.ones((20, files.n_features)), np.arange(20) % 7, train=np.arange(20), n_classes=7
+            )
+            run = sl.train(files, **options)
+            self.assertEqual(run.predict(other).shape, (20, 7))
+            given = sl.train(sl.load("cora", data_path=DATA), **options, cache=folder)
+            self.assertEqual(given.predict(other).shape, (20, 7))
+            np.testing.assert_equal(sl.evaluate(other, given), given.evaluate(other))  # all nan
+
+    def test_places_of_the_library(self):
+        def places(folder, prefix):
+            with mock.patch.object(_library, "__file__", folder + "/starling_gnn/_library.py"):
+                with mock.patch.object(sys, "prefix", prefix), mock.patch.dict(os.environ):
+                    os.environ.pop("STARLING_LIBRARY", None)
+                    return [os.path.dirname(path) for path in _library._candidates()]
+
+        own = lambda folder: [folder + "/starling_gnn/lib", os.path.dirname(folder) + "/.libs"]  # noqa: E731
+        source = "/x/home/me/starling/python"
+        self.assertEqual(places(source, "/x/usr"), own(source))
+        for folder, prefix, last in [
+            ("/x/home/me/venv/lib/python3.11/site-packages", "/x/home/me/venv", "/x/home/me/venv"),
+            ("/x/usr/local/lib/python3.11/dist-packages", "/x/usr", "/x/usr"),
+            ("/x/opt/starling/lib/python3.11/site-packages", "/x/usr", "/x/opt/starling"),
+            ("/x/opt/starling/local/lib/python3.11/dist-packages", "/x/usr", "/x/opt/starling"),
+        ]:
+            found = places(folder, prefix)
+            self.assertIn(last + "/lib", found)
+            self.assertIn(last + "/lib64", found)
+            self.assertTrue(all(path.startswith(last + "/") for path in found), found)
 
     def test_two_trainings_two_graphs(self):
         edges, x, y, sets = arrays(2)
@@ -512,12 +656,53 @@ class Training(unittest.TestCase):
         self.assertEqual(classifier.get_params()["hidden"], 8)
         self.assertEqual(classifier.set_params(hidden=16).hidden, 16)
         self.assertEqual(sl.NodeClassifier(**SMALL).fit(graph()).predict().shape, (N,))
+        for given in (dict(train=sets["train"]), dict(y=y), dict(name="x"), dict(directed=True)):
+            with self.assertRaisesRegex(TypeError, f"a Graph and {list(given)[0]}"):
+                sl.NodeClassifier(**SMALL).fit(graph(), **given)
         with self.assertRaises(TypeError):
             sl.NodeClassifier(hiden=3)
         if has("sklearn"):
             from sklearn.base import clone
 
             self.assertEqual(clone(classifier).get_params(), classifier.get_params())
+
+    def test_unknown_classes(self):
+        edges, x, y, sets = arrays()
+        names = np.array(["red", "green", "blue", "white"])[y]
+        hidden = np.isin(np.arange(N), np.concatenate([sets["train"][:40], sets["test"][:10], sets["valid"][:5]]))
+        masks = {name: np.isin(np.arange(N), ids) & ~hidden for name, ids in sets.items()}
+        expected = losses(sl.train(graph(y=np.where(hidden, -1, y), **masks), **SMALL))
+        forms = [
+            (np.where(hidden, -1, y), np.arange(K)),
+            (np.where(hidden, np.nan, y), np.arange(K)),
+            (np.where(hidden, -100, y)[:, None], np.arange(K)),
+            (np.where(hidden, -1, 10 * y), 10 * np.arange(K)),
+            (np.where(hidden, None, np.array(["a", "b", "c", "d"])[y]), list("abcd")),
+            (np.where(hidden, np.nan, np.array(["a", "b", "c", "d"], object)[y]), list("abcd")),
+        ]
+        if has("torch"):
+            import torch
+
+            forms.append((torch.from_numpy(np.where(hidden, -1.0, y)).requires_grad_(), np.arange(K)))
+        if has("pandas"):
+            import pandas
+
+            forms.append((pandas.Series(y).where(~hidden).astype("Int64"), np.arange(K)))
+        for form, classes in forms:
+            for given in (sets, {name: ids for name, ids in sets.items() if name != "train"}):
+                classifier = sl.NodeClassifier(**SMALL).fit(x, form, edge_index=edges, **given, name="crowds")
+                self.assertEqual(list(classifier.classes_), list(classes))
+                self.assertEqual(losses(classifier.run_), expected)
+        classifier = sl.NodeClassifier(**SMALL).fit(x, names, edge_index=edges, **sets)
+        self.assertEqual(
+            losses(classifier.run_),
+            losses(sl.NodeClassifier(**SMALL).fit(graph(y=np.unique(names, return_inverse=True)[1])).run_),
+        )
+        for wrong in (-np.ones(N), np.where(y == 1, 1, -1)):
+            with self.assertRaisesRegex(ValueError, "known classes, expected 2 or more"):
+                sl.NodeClassifier(**SMALL).fit(x, wrong, edge_index=edges)
+        with self.assertRaisesRegex(ValueError, "y: found the shape"):
+            sl.NodeClassifier(**SMALL).fit(x, np.eye(K)[y], edge_index=edges)
 
     def test_progress(self):
         code = "sl.train(graph(), **SMALL{})"
@@ -545,6 +730,33 @@ class Training(unittest.TestCase):
 
         matplotlib.use("Agg")
         self.assertEqual(len(sl.train(graph(), **SMALL).plot()), 2)
+
+        def drawn(axes):
+            return {
+                line.get_label(): (list(map(int, line.get_xdata())), line.get_marker())
+                for line in axes.lines
+                if not line.get_label().startswith("best")
+            }
+
+        run = sl.train(graph(), **{**SMALL, "epochs": 60}, eval_every=2)
+        loss, scores = (drawn(axes) for axes in run.plot())
+        evaluated = list(range(2, 61, 2))
+        self.assertEqual(loss, {"training": (list(range(1, 61)), "None"), "validation": (evaluated, "None")})
+        self.assertEqual(set(scores), {"valid acc", "test acc", "valid f1", "test f1"})
+        for curve in scores.values():
+            self.assertEqual(curve, (evaluated, "None"))
+        for run, epochs in [
+            (sl.train(graph(), **{**SMALL, "epochs": 1}), [1]),
+            (sl.train(graph(), **SMALL, eval_every=3), [3, 4]),
+        ]:
+            loss, scores = (drawn(axes) for axes in run.plot())
+            self.assertEqual(loss["validation"], (epochs, "o"))
+            self.assertEqual(set(map(str, scores.values())), {str((epochs, "o"))})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            axes = sl.train(graph(valid=None, test=None), **SMALL).plot()
+            self.assertEqual((len(axes[0].lines), drawn(axes[1])), (1, {}))
+        matplotlib.pyplot.close("all")
 
     def test_modules_that_are_missing(self):
         in_python("""
@@ -679,6 +891,55 @@ class Interrupts(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "callback"):
             sl.train(graph(), **SMALL, on_epoch=lambda record: sl.train(graph(), **SMALL))
 
+    def test_a_callback_closes(self):
+        in_python("""
+        try:
+            sl.train(graph(), **SMALL, on_epoch=lambda record: sl.close())
+            raise SystemExit(3)
+        except RuntimeError as error:
+            assert "callback" in str(error), error
+        sl.close()
+        """)
+
+    def test_exception_before_a_failure(self):
+        """The training fails after the exception: its last file has no folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "models")
+            os.mkdir(path)
+
+            def fail(record):
+                os.rmdir(path)
+                raise KeyError("no more")
+
+            with self.assertRaisesRegex(KeyError, "no more") as caught:
+                sl.train(graph(), **SMALL, on_epoch=fail, save=os.path.join(path, "m"))
+            self.assertIsInstance(caught.exception.__cause__, sl.InputOutputError)
+
+    def test_at_the_end_of_a_callback(self):
+        """Ctrl-C after the last line of a callback, before the module notes that it has ended."""
+        in_python("""
+        def interrupt(record):
+            def trace(frame, event, argument):
+                if event == "line":
+                    sys.settrace(None)
+                    frame.f_trace = None
+                    raise KeyboardInterrupt
+                return trace
+            sys._getframe(1).f_trace = trace
+            sys.settrace(trace)
+        run = sl.train(graph(), **SMALL, on_epoch=interrupt)
+        assert run.interrupted and len(run.records) == 1
+        assert len(sl.train(graph(), **SMALL).records) == 4
+        """)
+
+    def test_no_thread(self):
+        with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
+            with self.assertRaisesRegex(RuntimeError, "new thread"):
+                sl.train(graph(), **SMALL)
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        self.assertEqual(_session._threads, set())
+        sl.train(graph(), **SMALL)
+
 
 class Processes(unittest.TestCase):
     def test_thread(self):
@@ -764,6 +1025,19 @@ class Processes(unittest.TestCase):
         sl.close()
         sl.close()
         np.testing.assert_allclose(run.predict(), first, atol=1e-5)
+
+    def test_several_processes(self):
+        code = """
+        made = graph()
+        try:
+            sl.train(made, **SMALL)
+            raise SystemExit(3)
+        except sl.NotSupportedError as error:
+            assert "start Python without mpirun or srun" in str(error) and error.status == "SL_ENOTSUP", error
+        """
+        for n, number in [("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")]:
+            in_python(code, env={n: "2", number: "1"})
+        in_python("sl.train(graph(), **SMALL)", env=dict(OMPI_COMM_WORLD_SIZE="1", OMPI_COMM_WORLD_RANK="0"))
 
     def test_missing_library(self):
         done = subprocess.run(
