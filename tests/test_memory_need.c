@@ -116,6 +116,10 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     if (converts(&w)) {
         assert_true(evaluated >= row * 3000 && terms.evaluation >= row * 3000);
     }
+    if (v->dtype != SL_DTYPE_F32) { /* a GPU has copies of the tables, too */
+        assert_true(sl_memory_need_gpu(&settings, &w.shards, 1).evaluation >
+                    row * 3000 + sl_feature_source_bytes(&w.shards.features) + SL_GPU_PIECES_BYTES);
+    }
     world_close(&w);
     machine_down();
     const char *name = sl_model_kind(model)->name;
@@ -160,6 +164,48 @@ static void test_models(void **state)
         sl_dataset_free(&dataset);
     }
     assert_int_equal(sl_memory_live(), 0);
+}
+
+static struct sl_memory_terms weighted_terms(const struct sl_dataset *dataset, int edge_weights, bool pipe)
+{
+    struct sl_settings settings;
+    struct sl_memory_run of = {.team = 1, .n_workers = 2, .boundary = 0.5};
+    make_settings(SL_MODEL_SAGE, &variants[0], &settings);
+    settings.edge_weights = edge_weights;
+    if (pipe) {
+        settings.schedule = SL_SCHEDULE_PIPE;
+        settings.stages = settings.ways = 1;
+        settings.pes = settings.group_size = 4;
+        settings.recompute = true;
+    }
+    of.reach = sl_reach_bound(&settings, dataset);
+    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset, &of);
+    sl_settings_free(&settings);
+    return terms;
+}
+
+/* Parts have the weights that the run uses. Only weights that are factors are in the blocks (twice, for both
+ * directions), or in the tables of full-graph training (out-neighbours, and half of the inner vertices' lists). */
+static void test_edge_weights(void **state)
+{
+    static const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .weighted = true, .seed = 5};
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&shape, &dataset);
+    struct sl_memory_terms none = weighted_terms(&dataset, SL_EDGE_WEIGHTS_NONE, false);
+    struct sl_memory_terms drawn = weighted_terms(&dataset, SL_EDGE_WEIGHTS_PROBABILITY, false);
+    struct sl_memory_terms factor = weighted_terms(&dataset, SL_EDGE_WEIGHTS_FACTOR, false);
+    struct sl_memory_terms full = weighted_terms(&dataset, SL_EDGE_WEIGHTS_FACTOR, true);
+    struct sl_memory_terms plain = weighted_terms(&dataset, SL_EDGE_WEIGHTS_NONE, true);
+    uint64_t weights = sizeof(float) * dataset.graph.n_edges;
+    assert_true(none.loaded == drawn.loaded && none.loaded == factor.loaded);
+    assert_int_equal(drawn.data - none.data, weights);
+    assert_int_equal(factor.data, drawn.data);
+    assert_int_equal(drawn.samples, none.samples);
+    assert_true(factor.samples > drawn.samples);
+    assert_true(full.samples - plain.samples + 1 >= weights + weights / 2);
+    sl_dataset_free(&dataset);
 }
 
 /* The model's bytes, of four PEs. */
@@ -410,6 +456,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks),  cmocka_unit_test(test_crews),
                                        cmocka_unit_test(test_models), cmocka_unit_test(test_replicas),
                                        cmocka_unit_test(test_bf16),   cmocka_unit_test(test_pipe_bf16),
-                                       cmocka_unit_test(test_deep)};
+                                       cmocka_unit_test(test_deep),   cmocka_unit_test(test_edge_weights)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,7 +306,7 @@ static double factor_bytes(const struct basis *b, const struct sl_walk *training
     double most = 0;
     if (b->in_place && b->dtype != b->row_dtype) {
         double rows = fmin(exp2(SL_EVALUATE_SHIFT), ceil(b->n / s->group_size));
-        return if_so(!b->sparse, n_workers * rows * feature_row_bytes(b));
+        return n_workers * rows * feature_row_bytes(b);
     }
     for (uint32_t i = 0; i < b->model.n_layers; i++) {
         const struct sl_layer *layer = &b->model.layer[i];

@@ -37,7 +37,8 @@ struct sl_memory_terms {
     uint64_t exchange;
     /* sampled blocks of `depth` minibatches */
     uint64_t samples;
-    /* buffers of all CPU workers for rounding and widening factors of bf16 products */
+    /* buffers of all CPU workers: for rounding and widening factors of bf16 products, and for the floats of narrow
+     * features that a product reads in place */
     uint64_t factors;
     /* Rows of one training step, plus a margin. Small chunks keep their handles: their rows count `depth` times. */
     uint64_t rows;
