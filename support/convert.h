@@ -14,8 +14,8 @@
 
 typedef uint16_t sl_f16;
 
-/* Exact. The product by 2^112 gives the exponent its bias. Subnormal numbers do not go through subnormal floats, which a
- * process may take as zero. */
+/* Exact. The product by 2^112 gives the exponent its bias. Subnormal numbers do not go through subnormal floats,
+ * which a process may take as zero. */
 SL_INLINE SL_HOST_DEVICE float sl_f16_float(sl_f16 x)
 {
     uint32_t bits = (uint32_t)(x & 0x7fff) << 13;
