@@ -61,6 +61,15 @@ need_mpi()
         skip "mpirun does not start: $(head -n 1 stdout)"
 }
 
+# preload_sanitizer LIBRARY: programs such as python3 can load a LIBRARY that was built with the address sanitizer only
+# if they load the sanitizer first. Their own leaks are not looked at.
+preload_sanitizer()
+{
+    local sanitizer
+    sanitizer=$(ldd "$1" | sed -n 's/.*=> \(.*libasan[^ ]*\) .*/\1/p')
+    [[ -z $sanitizer ]] || export LD_PRELOAD=$sanitizer ASAN_OPTIONS=detect_leaks=0
+}
+
 # generate NAME OPTION ...: make the dataset ./NAME.
 generate()
 {

@@ -219,8 +219,8 @@ static void refuses_bad_weights(void **state)
         assert_null(graph.sources);
     }
     const float large[] = {3e38f, 3e38f};
-    assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, to + 1, large, false, &graph), SL_EINVAL,
-                   "expected ids below 3");
+    assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 3}, large, false, &graph),
+                   SL_EINVAL, "edge 1 is 1 -> 3, expected ids below 3");
     assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 2}, large, false, &graph),
                    SL_EINVAL, "the weights of 1 -> 2, listed 2 times, add up to no float");
 }

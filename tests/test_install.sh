@@ -57,7 +57,7 @@ for candidate in python3 /usr/bin/python3; do
     "$candidate" -c 'import sys, numpy; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && python=$candidate && break
 done
 if [[ -n $package && -n $python ]]; then
-    found=$(cd / && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$package") LD_LIBRARY_PATH=${starpu:+$starpu/lib} \
+    found=$(preload_sanitizer "$lib/libstarling.so" && cd / && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$package") LD_LIBRARY_PATH=${starpu:+$starpu/lib} \
         "$python" -c 'import starling_gnn; print(starling_gnn._library.lib._name)' 2>&1)
     [[ $(realpath "$found" 2>/dev/null) == "$(realpath "$lib/libstarling.so.1")" ]] || complain "starling_gnn loads: $found"
 fi

@@ -9,6 +9,10 @@ set -u
 source "$top_srcdir/tests/lib.sh"
 command -v python3 >/dev/null || skip 'python3 is missing'
 
+# Fontconfig keeps its configuration until the program ends. The leak sanitizer does not see all pointers to it.
+echo 'leak:libfontconfig' >suppressions
+export LSAN_OPTIONS=suppressions=$folder/suppressions:print_suppressions=0
+
 # plot ARGUMENT ...: must succeed and print the path of a picture.
 plot()
 {

@@ -18,6 +18,7 @@ done
 library=$top_builddir/.libs/libstarling.so
 [[ -f $library ]] || skip "there is no shared library"
 
+preload_sanitizer "$library"
 export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data
 "$python" "$top_srcdir/tests/python/test_module.py" -v 2>&1 || complain "a test of the Python package fails"
 exit $failed
