@@ -321,7 +321,7 @@ static void a_dash_means_json(void **state)
 static void ranges_hold(void **state)
 {
     static const char *const bad[][2] = {
-        {"layers", "0"},          {"layers", "65"},        {"hidden", "0"},
+        {"layers", "0"},          {"layers", "257"},       {"hidden", "0"},
         {"dropout", "1"},         {"input-dropout", "1"},  {"pes", "0"},
         {"group-size", "0"},      {"batch-size", "0"},     {"depth", "0"},
         {"chunks", "0"},          {"fanout", "5,0"},       {"lr", "-0.1"},
@@ -340,7 +340,7 @@ static void ranges_hold(void **state)
     set(*state, "feature-cache", "0");
     assert_int_equal(((struct sl_settings *)*state)->feature_cache, 0);
     set(*state, "feature-cache", "auto");
-    set(*state, "layers", "64");
+    set(*state, "layers", "256");
     assert_int_equal(sl_settings_check(*state), SL_OK);
 }
 
@@ -361,7 +361,7 @@ static void filled_fields_are_held_to_the_ranges(void **state)
                   {"gossip-local-size", offsetof(struct sl_settings, gossip_local_size), 1, 257},
                   {"fanout", offsetof(struct sl_settings, fanout), 1, 0},
                   {"batch-size", offsetof(struct sl_settings, batch_size), 1 << 24, (1 << 24) + 1},
-                  {"layers", offsetof(struct sl_settings, layers), 3, 65},
+                  {"layers", offsetof(struct sl_settings, layers), 3, 257},
                   {"hidden", offsetof(struct sl_settings, hidden), 65536, 65537},
                   {"cpus", offsetof(struct sl_settings, cpus), 4096, 4097},
                   {"gpus", offsetof(struct sl_settings, gpus), SL_GPUS_ALL, 4097},

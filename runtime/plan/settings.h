@@ -12,7 +12,7 @@
 #include "support/dtype.h"
 #include "support/option.h"
 
-#define SL_MAX_LAYERS 64
+#define SL_MAX_LAYERS 256
 #define SL_FANOUT_ALL UINT32_MAX
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
