@@ -20,7 +20,7 @@ options=(--dataset amazon-computers --split luo2024-60-20-20 --pes 4 --group-siz
 folder=$(mktemp -d)
 machines=("link$$a" "link$$b" "link$$c" "link$$d")
 carrier=
-trap '[[ -z $carrier ]] || kill "$carrier"; for m in "${machines[@]}"; do ip netns del "$m" 2>/dev/null || true; done; rm -rf "$folder"' EXIT
+trap '[[ -z $carrier ]] || kill "$carrier" || true; for m in "${machines[@]}"; do ip netns del "$m" 2>/dev/null || true; done; rm -rf "$folder"' EXIT
 
 cat >"$folder/shell" <<'EOF'
 #!/bin/sh
@@ -38,10 +38,17 @@ done
 connect()
 {
     local i
-    [[ -z $carrier ]] || { kill "$carrier"; wait "$carrier" 2>/dev/null || true; }
+    if [[ -n $carrier ]]; then
+        kill "$carrier"
+        wait "$carrier" 2>/dev/null || true
+    fi
+    : >"$folder/ready"
     "$wire" "$1" "$2" "${machines[@]}" >"$folder/ready" &
     carrier=$!
-    until [[ -s $folder/ready ]]; do sleep 0.1; done
+    until [[ -s $folder/ready ]]; do
+        kill -0 "$carrier"
+        sleep 0.1
+    done
     for i in "${!machines[@]}"; do
         ip -n "${machines[i]}" addr add "10.78.0.$((i + 1))/24" dev wire
         ip -n "${machines[i]}" link set wire mtu 9000 up
