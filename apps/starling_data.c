@@ -457,12 +457,6 @@ static const struct sl_option_table overview = {
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
-static bool is_metis_file(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 6 && strcmp(path + n - 6, ".graph") == 0 && sl_file_exists(path);
-}
-
 static struct sl_dataset_options options_of(const struct settings *settings)
 {
     return (struct sl_dataset_options){.dataset = settings->dataset,
@@ -599,9 +593,6 @@ static enum sl_status run_convert(const struct settings *settings)
 {
     struct sl_dataset dataset;
     if (settings->to == FORM_CACHE) {
-        if (is_metis_file(settings->dataset)) {
-            return sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset);
-        }
         return write_cache(settings);
     }
     enum sl_status st = load(settings, &dataset);
