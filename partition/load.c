@@ -493,10 +493,11 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
             dataset_of(options), origin->name);
     }
     if (origin->files.unused[0] != '\0') {
-        sl_notify(
-            SL_NOTICE_WARNING,
-            "%s/%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, .npy)",
-            origin->path, origin->files.unused);
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s/%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, "
+                  ".npy), or an "
+                  "array edge_weight",
+                  origin->path, origin->files.unused);
     }
 }
 

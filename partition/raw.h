@@ -15,7 +15,8 @@
  * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both
  * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
  * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features
- * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
+ * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label). In a file of
+ * several arrays a table may also have the name that PyG gives it (sl_raw_array).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -53,7 +54,7 @@ enum sl_raw_file {
     SL_RAW_NODE_COUNT,
     SL_RAW_EDGE_COUNT,
     SL_RAW_EDGES,
-    SL_RAW_BINARY, /* raw/data.npz, instead of the edges */
+    SL_RAW_BINARY, /* raw/data.npz, if the edges are in it */
     SL_RAW_FEATURES,
     SL_RAW_LABELS,
     SL_RAW_TRAIN,
@@ -79,6 +80,13 @@ struct sl_raw_files {
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
                            struct sl_raw_files *out);
 
+/* The name of a table's array in a file of several arrays (.npz, .safetensors): of the names that a table may have, the
+ * first that the file has. NULL: the file has none of them. */
+const char *sl_raw_array(const char *path, enum sl_raw_file table);
+
+/* A table of the edges in such a file that is not read, "edge_attr". NULL: none. */
+const char *sl_raw_unused_array(const char *path);
+
 /* True if the folder has a folder `raw`. */
 bool sl_raw_is_folder(const char *folder);
 
@@ -94,9 +102,18 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
  * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 
+/* Write the same tables as one safetensors file, with PyG's names: edge_index, edge_weight, x, y, train_mask, val_mask,
+ * test_mask and num_nodes. int8 features also have x_scale. A sparse table is written with its zeros. Reading the file
+ * back gives equal bits. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_write_arrays(const struct sl_raw *raw, const char *path);
+
 /* Write a dataset in the layout above. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
+
+/* The same by another writer of raw tables. */
+enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_raw *raw, const char *path),
+                                       const struct sl_dataset *dataset, bool directed, const char *path);
 
 /* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
  * SL_ENOMEM. */

@@ -35,6 +35,7 @@ struct sl_reader {
     enum sl_status (*read)(const struct sl_raw_files *files, struct sl_raw *out);
 };
 
+extern const struct sl_reader sl_reader_arrays;
 extern const struct sl_reader sl_reader_metis;
 extern const struct sl_reader sl_reader_mtx;
 extern const struct sl_reader sl_reader_ogb;
