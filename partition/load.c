@@ -494,10 +494,10 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
     }
     if (origin->files.unused[0] != '\0') {
         sl_notify(SL_NOTICE_WARNING,
-                  "%s/%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, "
+                  "%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, "
                   ".npy), or an "
                   "array edge_weight",
-                  origin->path, origin->files.unused);
+                  origin->files.unused);
     }
 }
 

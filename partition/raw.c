@@ -335,14 +335,14 @@ static void note_unused(const char *folder, struct sl_raw_files *files)
     DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (is_edge_table(entry->d_name) && !is_read(files, entry->d_name)) {
-            snprintf(files->unused, sizeof files->unused, "raw/%.100s", entry->d_name);
+            snprintf(files->unused, sizeof files->unused, "%.280s/raw/%.100s", folder, entry->d_name);
         }
     }
     if (dir != NULL) {
         closedir(dir);
     }
     if (array != NULL) {
-        snprintf(files->unused, sizeof files->unused, "raw/data.npz: %s", array);
+        snprintf(files->unused, sizeof files->unused, "%.280s: %s", binary, array);
     }
 }
 
@@ -613,6 +613,15 @@ static uint32_t drop_unknown(const struct sl_targets *targets, struct sl_ids *id
     return dropped;
 }
 
+enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw)
+{
+    struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
+    for (int i = 0; i < 3 && files->need != SL_RAW_FOR_TRAINING; i++) {
+        raw->n_dropped += drop_unknown(&raw->targets, lists[i]);
+    }
+    return check_lists(raw, where);
+}
+
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
 {
     *out = (struct sl_raw){0};
@@ -624,11 +633,9 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     SL_TRY(st, read_targets(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
-        out->n_dropped += files->need != SL_RAW_FOR_TRAINING ? drop_unknown(&out->targets, lists[i]) : 0;
     }
     SL_TRY(st, read_features(files, out), fail);
-    const char *where = sl_text_or(files->paths[SL_RAW_TRAIN], files->split);
-    SL_TRY(st, check_lists(out, where), fail);
+    SL_TRY(st, sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), out), fail);
     return SL_OK;
 fail:
     sl_raw_free(out);

@@ -70,7 +70,7 @@ struct sl_raw_files {
     char split[64];                /* "": none */
     char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
     bool no_features;              /* a feature file, if any, only tells the number of vertices */
-    char unused[160];              /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
+    char unused[400];              /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
 };
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
@@ -97,6 +97,10 @@ void sl_raw_files_free(struct sl_raw_files *files);
  * targets. SL_EFILE,
  * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
+
+/* The end of reading. Unless the need is training, vertices without a target leave the split. Then check that its lists
+ * are ascending, disjoint, and have known targets. `where` starts the messages. SL_EFILE. */
+enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw);
 
 /* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal
  * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */

@@ -8,7 +8,6 @@
 
 #include "partition/reader.h"
 #include "support/memory.h"
-#include "support/text.h"
 
 static bool recognise(const char *path)
 {
@@ -33,7 +32,10 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         sl_raw_files_free(out);
         return st;
     }
-    snprintf(out->unused, sizeof out->unused, "%s", sl_text_or(sl_raw_unused_array(path), ""));
+    const char *unused = sl_raw_unused_array(path);
+    if (unused != NULL) {
+        snprintf(out->unused, sizeof out->unused, "%.300s: %s", path, unused);
+    }
     return SL_OK;
 }
 
