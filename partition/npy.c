@@ -231,29 +231,30 @@ fail:
     return st;
 }
 
-static bool has_tensor(const char *path, const char *name)
-{
-    struct sl_tensors tensors;
-    if (sl_safetensors_map(path, &tensors) != SL_OK) {
-        return false;
-    }
-    bool has = sl_tensors_find(&tensors, name) != NULL;
-    sl_tensors_free(&tensors);
-    return has;
-}
-
-bool sl_npy_holds(const char *path, const char *name)
+static bool holds(const struct owner *owner, const char *name)
 {
     char member[128];
-    struct sl_map map;
-    snprintf(member, sizeof member, "%s.npy", name);
-    if (sl_file_map(path, &map) != SL_OK) {
-        return false;
+    snprintf(member, sizeof member, "%.100s.npy", name);
+    return sl_tensors_find(&owner->tensors, name) != NULL ||
+           (sl_zip_is(owner->map.data, owner->map.bytes) && sl_zip_has(owner->map.data, owner->map.bytes, member));
+}
+
+enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
+{
+    struct owner owner = {.inflated = NULL};
+    *out = NULL;
+    enum sl_status st = sl_file_map(path, &owner.map);
+    if (st == SL_OK && is_safetensors(&owner.map)) {
+        st = sl_safetensors_map(path, &owner.tensors);
     }
-    bool holds = sl_zip_is(map.data, map.bytes) && sl_zip_has(map.data, map.bytes, member);
-    bool tensors = is_safetensors(&map);
-    sl_file_unmap(&map);
-    return holds || (tensors && has_tensor(path, name));
+    for (int i = 0; i < n && st == SL_OK && names[i] != NULL && *out == NULL; i++) {
+        if (holds(&owner, names[i])) {
+            *out = names[i];
+        }
+    }
+    sl_file_unmap(&owner.map);
+    sl_tensors_free(&owner.tensors);
+    return st == SL_ENOMEM ? st : SL_OK;
 }
 
 void sl_npy_free(struct sl_npy *array)
@@ -462,14 +463,15 @@ static enum sl_dtype features_dtype(const struct sl_npy *array)
 static enum sl_status read_scale(const char *path, const char *name, float *out)
 {
     char scale[64];
+    const char *found;
     struct sl_npy array;
     *out = 1;
     snprintf(scale, sizeof scale, "%.50s_scale", name);
-    if (!sl_npy_holds(path, scale)) {
-        return SL_OK;
+    enum sl_status st = sl_npy_find(path, (const char *const[]){scale}, 1, &found);
+    if (st == SL_OK && found != NULL) {
+        st = sl_npy_read(path, scale, &array);
     }
-    enum sl_status st = sl_npy_read(path, scale, &array);
-    if (st != SL_OK) {
+    if (st != SL_OK || found == NULL) {
         return st;
     }
     *out = array.n_items == 1 ? (float)sl_npy_real(&array, 0) : NAN;

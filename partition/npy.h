@@ -31,8 +31,9 @@ struct sl_npy {
     void *owner;               /* private: the memory of `data` */
 };
 
-/* True if the file has several arrays, and one is called `name`. False also if it cannot be read. */
-bool sl_npy_holds(const char *path, const char *name);
+/* Find the first of the `n` names that an array has in a file of several arrays (.npz, safetensors). The list may end
+ * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
+enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
 /* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file. The
  * content decides between them, not the file's name. The caller frees *out (sl_npy_free). */

@@ -46,47 +46,66 @@ static const char *const array_names[SL_RAW_N_FILES][N_NAMES] = {
     [SL_RAW_WEIGHTS] = {"edge_weight"},
 };
 
-const char *sl_raw_array(const char *path, enum sl_raw_file table)
+bool sl_raw_has_edges(const char *path)
 {
-    for (int i = 0; i < N_NAMES && array_names[table][i] != NULL; i++) {
-        if (sl_npy_holds(path, array_names[table][i])) {
-            return array_names[table][i];
-        }
-    }
-    return NULL;
+    const char *name;
+    return sl_npy_find(path, array_names[SL_RAW_EDGES], N_NAMES, &name) != SL_OK || name != NULL;
 }
 
-const char *sl_raw_unused_array(const char *path)
+enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files)
 {
-    static const char *const arrays[] = {"edge_feat", "edge_attr", "edge_type", "edge_reltype"};
-    const char *found = NULL;
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        if (sl_npy_holds(path, arrays[i])) {
-            found = arrays[i];
-        }
+    const char *name = NULL;
+    enum sl_status st = SL_OK;
+    if (files->paths[table] == NULL) {
+        st = sl_npy_find(path, array_names[table], N_NAMES, &name);
     }
-    return found;
+    if (st == SL_OK && name != NULL) {
+        files->arrays[table] = name;
+        st = sl_strdup(path, &files->paths[table]);
+    }
+    return st;
 }
 
-/* The name of a table's array for a reader. A file of one array ignores it, but for messages. */
-static const char *name_of(const struct sl_raw_files *files, enum sl_raw_file table)
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
+{
+    static const char *const arrays[] = {"edge_reltype", "edge_type", "edge_attr", "edge_feat"};
+    const char *name;
+    enum sl_status st = sl_npy_find(path, arrays, 4, &name);
+    if (st == SL_OK && name != NULL) {
+        snprintf(files->unused, sizeof files->unused, "%.280s: %s", path, name);
+    }
+    return st;
+}
+
+static bool is_binary(const char *path)
+{
+    return ends_in(path, ".npy") || ends_in(path, ".npz") || ends_in(path, ".safetensors");
+}
+
+/* Find the name of each table's array. A file of one array needs the name only for messages. */
+static enum sl_status name_arrays(struct sl_raw_files *files)
 {
     static const char *const usual[SL_RAW_N_FILES] = {
         [SL_RAW_NODE_COUNT] = "count",   [SL_RAW_EDGE_COUNT] = "count",  [SL_RAW_EDGES] = "edge",
         [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
         [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
     };
-    return sl_text_or(sl_raw_array(files->paths[table], table), usual[table]);
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < SL_RAW_N_FILES && st == SL_OK; i++) {
+        const char *path = files->paths[i];
+        if (path != NULL && is_binary(path) && files->arrays[i] == NULL) {
+            st = sl_npy_find(path, array_names[i], N_NAMES, &files->arrays[i]);
+            files->arrays[i] = sl_text_or(files->arrays[i], usual[i]);
+        }
+    }
+    return st;
 }
 
-/* Take a table without a file of its own from raw/data.npz, if it is there. */
+/* Take a table from raw/data.npz. */
 static enum sl_status take_inside(enum sl_raw_file table, struct sl_raw_files *files)
 {
     const char *binary = files->paths[SL_RAW_BINARY];
-    if (files->paths[table] != NULL || binary == NULL || sl_raw_array(binary, table) == NULL) {
-        return SL_OK;
-    }
-    return sl_strdup(binary, &files->paths[table]);
+    return binary != NULL ? sl_raw_take_array(binary, table, files) : SL_OK;
 }
 
 /* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
@@ -326,10 +345,9 @@ static bool is_read(const struct sl_raw_files *files, const char *name)
 }
 
 /* Note a table of the edges without a reader. */
-static void note_unused(const char *folder, struct sl_raw_files *files)
+static enum sl_status note_unused(const char *folder, struct sl_raw_files *files)
 {
     const char *binary = files->paths[SL_RAW_BINARY];
-    const char *array = binary != NULL ? sl_raw_unused_array(binary) : NULL;
     char raw[4096];
     struct dirent *entry;
     DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
@@ -341,9 +359,7 @@ static void note_unused(const char *folder, struct sl_raw_files *files)
     if (dir != NULL) {
         closedir(dir);
     }
-    if (array != NULL) {
-        snprintf(files->unused, sizeof files->unused, "%.280s: %s", binary, array);
-    }
+    return binary != NULL ? sl_raw_note_arrays(binary, files) : SL_OK;
 }
 
 bool sl_raw_is_folder(const char *folder)
@@ -361,7 +377,8 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
     SL_TRY(st, find_features(folder, features, out), fail);
     SL_TRY(st, find_labels(folder, out), fail);
     SL_TRY(st, find_split(folder, split, out), fail);
-    note_unused(folder, out);
+    SL_TRY(st, note_unused(folder, out), fail);
+    SL_TRY(st, name_arrays(out), fail);
     return SL_OK;
 fail:
     sl_raw_files_free(out);
@@ -438,11 +455,6 @@ enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-static bool is_binary(const char *path)
-{
-    return ends_in(path, ".npy") || ends_in(path, ".npz") || ends_in(path, ".safetensors");
-}
-
 /* Count N by the rows of a table. Arrays come first, because their headers tell. SL_NONE: there is no table. */
 static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t *out)
 {
@@ -450,10 +462,10 @@ static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t
     const char *features = files->paths[SL_RAW_FEATURES];
     *out = SL_NONE;
     if (labels != NULL && is_binary(labels)) {
-        return sl_npy_count_rows(labels, name_of(files, SL_RAW_LABELS), out);
+        return sl_npy_count_rows(labels, files->arrays[SL_RAW_LABELS], out);
     }
     if (features != NULL && is_binary(features)) {
-        return sl_npy_count_rows(features, name_of(files, SL_RAW_FEATURES), out);
+        return sl_npy_count_rows(features, files->arrays[SL_RAW_FEATURES], out);
     }
     if (features != NULL) {
         return sl_csv_count_lines(features, out);
@@ -468,7 +480,7 @@ static enum sl_status read_count(const struct sl_raw_files *files, enum sl_raw_f
 {
     const char *path = files->paths[table];
     if (is_binary(path)) {
-        return sl_npy_read_count(path, name_of(files, table), (uint64_t)1 << 53, out);
+        return sl_npy_read_count(path, files->arrays[table], (uint64_t)1 << 53, out);
     }
     return sl_csv_read_count(path, out);
 }
@@ -534,7 +546,7 @@ static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_r
         return SL_OK;
     }
     if (is_binary(path)) {
-        st = sl_npy_read_weights(path, name_of(files, SL_RAW_WEIGHTS), raw->n_edges, &weights);
+        st = sl_npy_read_weights(path, files->arrays[SL_RAW_WEIGHTS], raw->n_edges, &weights);
     } else {
         st = sl_csv_read_weights(path, raw->n_edges, &weights);
     }
@@ -559,8 +571,7 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
     if (!is_binary(edges)) {
         return read_text_edges(files, raw);
     }
-    return sl_npy_read_edges(edges, name_of(files, SL_RAW_EDGES), &raw->n_vertices, &raw->n_edges, &raw->from,
-                             &raw->to);
+    return sl_npy_read_edges(edges, files->arrays[SL_RAW_EDGES], &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
 }
 
 static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)
@@ -570,7 +581,7 @@ static enum sl_status read_features(const struct sl_raw_files *files, struct sl_
         return SL_OK;
     }
     if (is_binary(path)) {
-        return sl_npy_read_features(path, name_of(files, SL_RAW_FEATURES), raw->n_vertices, &raw->features);
+        return sl_npy_read_features(path, files->arrays[SL_RAW_FEATURES], raw->n_vertices, &raw->features);
     }
     return sl_csv_read_features(path, raw->n_vertices, &raw->features);
 }
@@ -582,7 +593,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
         return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
     if (is_binary(path)) {
-        return sl_npy_read_targets(path, name_of(files, SL_RAW_LABELS), raw->n_vertices, files->targets, &raw->targets);
+        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets);
     }
     return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets);
 }
@@ -595,7 +606,7 @@ static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_fil
         return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
     if (is_binary(path)) {
-        return sl_npy_read_ids(path, name_of(files, which), n_vertices, out);
+        return sl_npy_read_ids(path, files->arrays[which], n_vertices, out);
     }
     return sl_csv_read_ids(path, n_vertices, out);
 }

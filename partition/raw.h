@@ -16,7 +16,7 @@
  * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
  * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features
  * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label). In a file of
- * several arrays a table may also have the name that PyG gives it (sl_raw_array).
+ * several arrays a table may also have the name that PyG gives it (sl_raw_take_array).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -66,11 +66,12 @@ enum sl_raw_file {
 
 struct sl_raw_files {
     enum sl_raw_need need;
-    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
-    char split[64];                /* "": none */
-    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
-    bool no_features;              /* a feature file, if any, only tells the number of vertices */
-    char unused[400];              /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
+    enum sl_target_choice targets;      /* sl_raw_find chooses ANY; the caller may change it */
+    char split[64];                     /* "": none */
+    char *paths[SL_RAW_N_FILES];        /* NULL: not there, and not needed */
+    const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
+    bool no_features;                   /* a feature file, if any, only tells the number of vertices */
+    char unused[400]; /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
 };
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
@@ -80,12 +81,15 @@ struct sl_raw_files {
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
                            struct sl_raw_files *out);
 
-/* The name of a table's array in a file of several arrays (.npz, .safetensors): of the names that a table may have, the
- * first that the file has. NULL: the file has none of them. */
-const char *sl_raw_array(const char *path, enum sl_raw_file table);
+/* Take a table from a file of several arrays (.npz, .safetensors), if the file has it under one of the table's names.
+ * Else, or if the table has a path already, *files stays. SL_ENOMEM. */
+enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files);
 
-/* A table of the edges in such a file that is not read, "edge_attr". NULL: none. */
-const char *sl_raw_unused_array(const char *path);
+/* Note an array of the edges in such a file that is not read. SL_ENOMEM. */
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files);
+
+/* True if such a file has edges. True also if there is no memory to know. */
+bool sl_raw_has_edges(const char *path);
 
 /* True if the folder has a folder `raw`. */
 bool sl_raw_is_folder(const char *folder);

@@ -51,16 +51,16 @@ static enum sl_status check_tables(const char *name, const struct sl_request *re
 }
 
 enum sl_status sl_reader_start(const char *name, const struct sl_request *request,
-                               const struct sl_reader_tables *tables, struct sl_raw_files *out)
+                               const struct sl_reader_tables *tables, struct sl_raw_files *files)
 {
     struct sl_made_features made;
     enum sl_status st;
-    *out = (struct sl_raw_files){0};
     SL_TRY(st, sl_made_features_parse(request->features, &made), done);
     SL_TRY(st, check_tables(name, request, tables, made.kind != SL_MADE_NOT), done);
-    *out = (struct sl_raw_files){
-        .need = request->need, .targets = request->targets, .no_features = made.kind != SL_MADE_NOT};
-    snprintf(out->split, sizeof out->split, "%s", tables->split ? SL_READER_SPLIT : "");
+    files->need = request->need;
+    files->targets = request->targets;
+    files->no_features = made.kind != SL_MADE_NOT;
+    snprintf(files->split, sizeof files->split, "%s", tables->split ? SL_READER_SPLIT : "");
 done:
     return st;
 }
@@ -68,6 +68,7 @@ done:
 enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out)
 {
     static const struct sl_reader_tables none = {.place = "training needs a folder with them"};
+    *out = (struct sl_raw_files){0};
     enum sl_status st = sl_reader_start(name, request, &none, out);
     if (st == SL_OK) {
         st = sl_strdup(request->path, &out->paths[SL_RAW_EDGES]);

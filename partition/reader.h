@@ -52,10 +52,10 @@ struct sl_reader_tables {
 
 #define SL_READER_SPLIT "file" /* the name of the split of such a dataset */
 
-/* Begin to find the files: refuse what the dataset cannot give, and set all members of *out but the paths. SL_EFILE,
- * SL_EINVAL. On failure *out is empty. */
+/* Refuse what the dataset cannot give, and set the members of *files that the request decides. Paths stay. SL_EFILE,
+ * SL_EINVAL. */
 enum sl_status sl_reader_start(const char *name, const struct sl_request *request,
-                               const struct sl_reader_tables *tables, struct sl_raw_files *out);
+                               const struct sl_reader_tables *tables, struct sl_raw_files *files);
 
 /* `find` for a file with a graph alone, which becomes the path of the edges. SL_ENOMEM also. */
 enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out);

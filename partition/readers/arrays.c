@@ -4,39 +4,37 @@
  * The reader of a dataset in one file of arrays, .safetensors or .npz. The arrays have the names of PyG's Data or of
  * OGB: edge_index [2, E], edge_weight [E], x [N, F] (with x_scale if int8), y [N] or [N, K], train_mask, val_mask and
  * test_mask [N] (or train, valid and test with ids), num_nodes. partition/raw.c has the list. */
-#include <stdio.h>
-
+#include "partition/foreign.h"
 #include "partition/reader.h"
-#include "support/memory.h"
 
 static bool recognise(const char *path)
 {
-    return (sl_reader_ends_in(path, ".safetensors") || sl_reader_ends_in(path, ".npz")) &&
-           sl_raw_array(path, SL_RAW_EDGES) != NULL;
+    return (sl_reader_ends_in(path, ".safetensors") || sl_reader_ends_in(path, ".npz")) && sl_raw_has_edges(path);
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
 {
-    const char *path = request->path;
-    const struct sl_reader_tables tables = {.features = sl_raw_array(path, SL_RAW_FEATURES) != NULL,
-                                            .labels = sl_raw_array(path, SL_RAW_LABELS) != NULL,
-                                            .split = sl_raw_array(path, SL_RAW_TRAIN) != NULL,
+    struct sl_raw_files found = {.need = request->need};
+    enum sl_status st;
+    *out = found;
+    for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        SL_TRY(st, sl_raw_take_array(request->path, (enum sl_raw_file)i, &found), fail);
+    }
+    const struct sl_reader_tables tables = {.features = found.paths[SL_RAW_FEATURES] != NULL,
+                                            .labels = found.paths[SL_RAW_LABELS] != NULL,
+                                            .split = found.paths[SL_RAW_TRAIN] != NULL,
                                             .place = "add arrays y, train_mask, val_mask and test_mask"};
-    enum sl_status st = sl_reader_start(sl_reader_arrays.name, request, &tables, out);
-    for (int i = 0; i < SL_RAW_N_FILES && st == SL_OK; i++) {
-        if (sl_raw_array(path, (enum sl_raw_file)i) != NULL) {
-            st = sl_strdup(path, &out->paths[i]);
-        }
+    if (found.paths[SL_RAW_EDGES] == NULL) {
+        st = sl_foreign_refuse(request->path);
+        goto fail;
     }
-    if (st != SL_OK) {
-        sl_raw_files_free(out);
-        return st;
-    }
-    const char *unused = sl_raw_unused_array(path);
-    if (unused != NULL) {
-        snprintf(out->unused, sizeof out->unused, "%.300s: %s", path, unused);
-    }
+    SL_TRY(st, sl_raw_note_arrays(request->path, &found), fail);
+    SL_TRY(st, sl_reader_start(sl_reader_arrays.name, request, &tables, &found), fail);
+    *out = found;
     return SL_OK;
+fail:
+    sl_raw_files_free(&found);
+    return st;
 }
 
 const struct sl_reader sl_reader_arrays = {
