@@ -425,6 +425,7 @@ enum {
 static const struct sl_option_note files[] = {
     {"DIR/raw, DIR/split",
      "A dataset in OGB's raw layout: edges, features, labels; the split into training, validation and test vertices."},
+    {"FILE.safetensors, FILE.npz, DIR/edges.csv, FILE.graph, FILE.mtx", "Datasets in other forms: starling-data(5)."},
     {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},
     {"~/.cache/starling", "The same, if the dataset's folder is read-only."},
     {"~/.local/share/starling", "The last folder of the default data path."},
@@ -454,7 +455,7 @@ static const struct sl_option_table overview = {
     .n_examples = N_OPTIONS(examples),
     .files = files,
     .n_files = N_OPTIONS(files),
-    .see_also = "coop_sage(1), pipe_gnn(1), gpmetis(1)",
+    .see_also = "coop_sage(1), pipe_gnn(1), starling-data(5), gpmetis(1)",
 };
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */

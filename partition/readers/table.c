@@ -5,7 +5,7 @@
  * perhaps nodes.csv with the columns id, label, split and features. Both are plain text, separated by commas or tabs.
  *
  * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
- * line, the source before the destination. */
+ * line, from left to right. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
