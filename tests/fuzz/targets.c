@@ -405,11 +405,10 @@ static void seed_safetensors(const char *folder)
 /* Find and read a dataset in each way. What a reader lets through, others believe. */
 static void run_reader(const struct sl_reader *reader, const char *path)
 {
-    for (int i = 0; i < 9; i++) {
-        const struct sl_request request = {.path = path,
-                                           .features = i % 2 == 0 ? NULL : "degree",
-                                           .need = (enum sl_raw_need)(i % 3),
-                                           .targets = choices[i / 3]};
+    static const char *const features[] = {NULL, NULL, "degree"};
+    for (int i = 0; i < 3; i++) {
+        const struct sl_request request = {
+            .path = path, .features = features[i], .need = (enum sl_raw_need)i, .targets = choices[i]};
         struct sl_raw_files files;
         struct sl_raw raw;
         enum sl_status st = reader->find(&request, &files);
