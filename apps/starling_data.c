@@ -35,7 +35,7 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-enum form { FORM_RAW, FORM_METIS, FORM_CACHE };
+enum form { FORM_RAW, FORM_METIS, FORM_CACHE, FORM_SAFETENSORS };
 
 /* The options of all commands. Each command's table lists its options. */
 struct settings {
@@ -135,9 +135,11 @@ static const struct sl_option convert_options[] = {
      .group = "output",
      .kind = SL_OPTION_CHOICE,
      .offset = FIELD(to),
-     .choices = "raw,metis,cache",
+     .choices = "raw,metis,cache,safetensors",
      .initial = "raw",
-     .help = "raw: a folder in OGB's raw layout. metis: a .graph file. cache: a folder with the binary copy"},
+     .help =
+         "raw: a folder in OGB's raw layout. metis: a .graph file. cache: a folder with the binary copy. safetensors: "
+         "one file, with the names of PyG's Data"},
     {.name = "out",
      .group = "output",
      .kind = SL_OPTION_STRING,
@@ -423,6 +425,7 @@ enum {
 static const struct sl_option_note files[] = {
     {"DIR/raw, DIR/split",
      "A dataset in OGB's raw layout: edges, features, labels; the split into training, validation and test vertices."},
+    {"FILE.safetensors, FILE.npz, DIR/edges.csv, FILE.graph, FILE.mtx", "Datasets in other forms: starling-data(5)."},
     {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},
     {"~/.cache/starling", "The same, if the dataset's folder is read-only."},
     {"~/.local/share/starling", "The last folder of the default data path."},
@@ -452,16 +455,10 @@ static const struct sl_option_table overview = {
     .n_examples = N_OPTIONS(examples),
     .files = files,
     .n_files = N_OPTIONS(files),
-    .see_also = "coop_sage(1), pipe_gnn(1), gpmetis(1)",
+    .see_also = "coop_sage(1), pipe_gnn(1), starling-data(5), gpmetis(1)",
 };
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
-
-static bool is_metis_file(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 6 && strcmp(path + n - 6, ".graph") == 0 && sl_file_exists(path);
-}
 
 static struct sl_dataset_options options_of(const struct settings *settings)
 {
@@ -595,25 +592,27 @@ static enum sl_status write_cache(const struct settings *settings)
     return st;
 }
 
+static enum sl_status write_form(const struct settings *settings, const struct sl_dataset *dataset)
+{
+    switch ((enum form)settings->to) {
+    case FORM_METIS: return sl_metis_write_graph(settings->out, &dataset->graph);
+    case FORM_SAFETENSORS:
+        return sl_raw_write_dataset_by(sl_raw_write_arrays, dataset, settings->directed, settings->out);
+    default: return sl_raw_write_dataset(dataset, settings->directed, settings->out);
+    }
+}
+
 static enum sl_status run_convert(const struct settings *settings)
 {
     struct sl_dataset dataset;
     if (settings->to == FORM_CACHE) {
-        if (is_metis_file(settings->dataset)) {
-            return sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset);
-        }
         return write_cache(settings);
     }
     enum sl_status st = load(settings, &dataset);
-    if (st != SL_OK) {
-        return st;
+    if (st == SL_OK) {
+        st = write_form(settings, &dataset);
+        sl_dataset_free(&dataset);
     }
-    if (settings->to == FORM_METIS) {
-        st = sl_metis_write_graph(settings->out, &dataset.graph);
-    } else {
-        st = sl_raw_write_dataset(&dataset, settings->directed, settings->out);
-    }
-    sl_dataset_free(&dataset);
     return st;
 }
 

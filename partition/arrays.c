@@ -208,22 +208,6 @@ done:
     return st;
 }
 
-/* List the vertices v with set_of[v] == set, in ascending order. out->n is set already. */
-static enum sl_status list_set(const uint8_t *set_of, uint32_t n_vertices, uint8_t set, struct sl_ids *out)
-{
-    enum sl_status st = sl_alloc((size_t)out->n + 1, sizeof *out->ids, "a split", &out->ids);
-    uint32_t n = 0;
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        if (set_of[v] == set) {
-            out->ids[n++] = v;
-        }
-    }
-    return SL_OK;
-}
-
 static enum sl_status mark_set(const struct sl_targets *targets, const char *name, const struct sl_ids *ids,
                                uint8_t set, uint8_t *set_of)
 {
@@ -260,8 +244,7 @@ static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *o
         SL_TRY(st, mark_set(&out->targets, names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
     }
     for (int i = 0; i < 3; i++) {
-        lists[i]->n = given[i].n;
-        SL_TRY(st, list_set(set_of, a->n_vertices, (uint8_t)(i + 1), lists[i]), free_set_of);
+        SL_TRY(st, sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), lists[i]), free_set_of);
     }
 free_set_of:
     sl_free(set_of);

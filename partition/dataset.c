@@ -32,6 +32,26 @@ enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)
     return SL_OK;
 }
 
+enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out)
+{
+    struct sl_ids list = {.n = 0};
+    for (uint32_t v = 0; v < n; v++) {
+        list.n += set_of[v] == set;
+    }
+    enum sl_status st = sl_alloc((size_t)list.n + 1, sizeof *list.ids, "a split", &list.ids);
+    if (st != SL_OK) {
+        return st;
+    }
+    *out = list;
+    list.n = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        if (set_of[v] == set) {
+            list.ids[list.n++] = v;
+        }
+    }
+    return SL_OK;
+}
+
 void sl_dataset_drop_pages(const struct sl_dataset *dataset)
 {
     if (dataset->low_memory) {

@@ -25,6 +25,9 @@ struct sl_ids {
 /* Sort n ids from a file, and drop SL_NONE: *n is the number of ids left. SL_EFILE: an id comes twice. */
 enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids);
 
+/* List the vertices v below n with set_of[v] == set. The caller frees out->ids (sl_free). SL_ENOMEM. */
+enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out);
+
 /* The parts of a dataset whose contents are compared (partition/identity.h). */
 enum sl_data_part { SL_DATA_GRAPH, SL_DATA_FEATURES, SL_DATA_LABELS, SL_DATA_SPLIT, SL_N_DATA_PARTS };
 

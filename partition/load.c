@@ -41,15 +41,18 @@ static enum sl_status data_path(const struct sl_dataset_options *options, char *
 
 /* What there is of a dataset: strings of sl_alloc, or NULL. */
 struct finding {
-    char *folder;  /* a folder with raw/ */
-    char *half;    /* a folder without */
+    char *dataset; /* a file or folder that a reader recognises */
+    const struct sl_reader *reader;
+    char *half;    /* another folder */
+    char *file;    /* another file */
     char *archive; /* a download that was not unpacked */
 };
 
 static void free_finding(struct finding *finding)
 {
-    sl_free(finding->folder);
+    sl_free(finding->dataset);
     sl_free(finding->half);
+    sl_free(finding->file);
     sl_free(finding->archive);
     *finding = (struct finding){0};
 }
@@ -70,18 +73,27 @@ static enum sl_status look_for_archive(const char *folder, struct finding *out)
     return st;
 }
 
-/* Note what is at `folder`. Takes the string over. */
-static enum sl_status look_at(char *folder, struct finding *out)
+/* Note what is at `path`. Takes the string over. */
+static enum sl_status look_at(char *path, struct finding *out)
 {
-    enum sl_status st = SL_OK;
-    if (out->folder == NULL && sl_raw_is_folder(folder)) {
-        out->folder = folder;
-    } else if (out->half == NULL && sl_folder_exists(folder)) {
-        out->half = folder;
-    } else {
-        st = look_for_archive(folder, out);
-        sl_free(folder);
+    bool is_folder = sl_folder_exists(path);
+    bool is_file = !is_folder && sl_file_exists(path);
+    const struct sl_reader *reader = is_folder || is_file ? sl_reader_of(path) : NULL;
+    char **place = NULL;
+    if (out->dataset == NULL && reader != NULL) {
+        place = &out->dataset;
+        out->reader = reader;
+    } else if (out->half == NULL && is_folder) {
+        place = &out->half;
+    } else if (out->file == NULL && is_file) {
+        place = &out->file;
     }
+    if (place != NULL) {
+        *place = path;
+        return SL_OK;
+    }
+    enum sl_status st = look_for_archive(path, out);
+    sl_free(path);
     return st;
 }
 
@@ -91,11 +103,11 @@ static enum sl_status find_under(const char *root, const char *name, struct find
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
     const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
     enum sl_status st = SL_OK;
-    for (int i = -1; i < 3 && st == SL_OK && out->folder == NULL; i++) {
-        char *folder;
-        st = sl_format(&folder, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem);
+    for (int i = -1; i < 3 && st == SL_OK && out->dataset == NULL; i++) {
+        char *path;
+        st = sl_format(&path, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem);
         if (st == SL_OK) {
-            st = look_at(folder, out);
+            st = look_at(path, out);
         }
     }
     return st;
@@ -133,46 +145,45 @@ struct lookup {
 static enum sl_status look_in_root(void *context, const char *root)
 {
     struct lookup *lookup = context;
-    if (lookup->out->folder != NULL) {
+    if (lookup->out->dataset != NULL) {
         return SL_OK;
     }
     return find_under(root, lookup->name, lookup->out);
 }
 
 /* Look for a dataset: by name on the data path, else as a path. */
-static enum sl_status find_folder(const char *name, const char *searched, struct finding *out)
+static enum sl_status find_dataset(const char *name, const char *searched, struct finding *out)
 {
     struct lookup lookup = {.name = name, .out = out};
-    char *folder;
+    char *path;
     enum sl_status st = SL_OK;
     if (strchr(name, '/') == NULL) {
         SL_TRY(st, for_each_root(searched, look_in_root, &lookup), done);
     }
-    if (out->folder == NULL) {
-        SL_TRY(st, sl_strdup(name, &folder), done);
-        st = look_at(folder, out);
+    if (out->dataset == NULL) {
+        SL_TRY(st, sl_strdup(name, &path), done);
+        st = look_at(path, out);
     }
 done:
     return st;
 }
 
-/* The last component of a folder's path. */
-static void name_from_folder(const char *folder, char *out, size_t bytes)
+/* The last component of a path. */
+static void name_from_path(const char *path, char *out, size_t bytes)
 {
-    char *real = realpath(folder, NULL);
-    const char *path = sl_text_or(real, folder);
-    const char *slash = strrchr(path, '/');
-    snprintf(out, bytes, "%s", slash != NULL && slash[1] != '\0' ? slash + 1 : path);
+    char *real = realpath(path, NULL);
+    const char *whole = sl_text_or(real, path);
+    const char *slash = strrchr(whole, '/');
+    snprintf(out, bytes, "%s", slash != NULL && slash[1] != '\0' ? slash + 1 : whole);
     free(real);
 }
 
 /* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
 
-/* The origin of a dataset: a folder of files, a file, or a recipe of the generator. */
+/* The origin of a dataset: a file or folder, or a recipe of the generator. */
 struct origin {
-    char *folder;                   /* or NULL */
-    char *file;                     /* a whole dataset, or NULL */
-    const struct sl_reader *reader; /* of `file` */
+    char *path;                     /* or NULL */
+    const struct sl_reader *reader; /* of the path */
     struct sl_raw_files files;
     struct sl_recipe recipe;
     struct sl_made_features made; /* instead of the features of the files or the recipe */
@@ -186,8 +197,7 @@ struct origin {
 
 static void free_origin(struct origin *origin)
 {
-    sl_free(origin->folder);
-    sl_free(origin->file);
+    sl_free(origin->path);
     sl_raw_files_free(&origin->files);
 }
 
@@ -217,7 +227,7 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
     uint64_t sum = sl_checksum(1, numbers, sizeof numbers);
     uint64_t state = 0;
-    sum = sum_text(sum_path(sum, origin->folder), origin->files.split);
+    sum = sum_text(sum_path(sum, origin->path), origin->files.split);
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
         const char *path = origin->files.paths[i];
         struct stat info = {0};
@@ -236,24 +246,6 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     }
     origin->identity = sum_made(sum, &origin->made, options->feature_seed);
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
-}
-
-/* A file's identity is its path and the options, its state also the size and time. */
-static void identify_file(const struct sl_dataset_options *options, struct origin *origin)
-{
-    const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
-    struct stat info = {0};
-    uint64_t sum = sum_path(sl_checksum(3, numbers, sizeof numbers), origin->file);
-    if (options->targets == SL_TARGETS_NUMBERS) {
-        sum = sum_text(sum, "numbers");
-    }
-    origin->identity = sum_made(sum, &origin->made, options->feature_seed);
-    origin->state = origin->identity;
-    if (stat(origin->file, &info) == 0) {
-        const uint64_t state[] = {(uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
-                                  (uint64_t)info.st_mtim.tv_nsec};
-        origin->state = sl_checksum(origin->state, state, sizeof state);
-    }
 }
 
 static void identify_recipe(const struct sl_dataset_options *options, struct origin *origin)
@@ -300,7 +292,7 @@ static enum sl_status list_root(void *context, const char *root)
         char folder[4096];
         bool fits = strlen(entry->d_name) < sizeof catalogue->names[0] &&
                     (size_t)snprintf(folder, sizeof folder, "%s/%s", root, entry->d_name) < sizeof folder;
-        if (fits && entry->d_name[0] != '.' && sl_raw_is_folder(folder)) {
+        if (fits && entry->d_name[0] != '.' && sl_reader_of(folder) != NULL) {
             memcpy(catalogue->names[catalogue->n++], entry->d_name, strlen(entry->d_name) + 1);
         }
     }
@@ -352,8 +344,8 @@ static enum sl_status look_in_ogb_folder(const char *name, char *out, size_t byt
     if (strchr(name, '/') == NULL) {
         st = find_under("dataset", name, &finding);
     }
-    if (finding.folder != NULL) {
-        snprintf(out, bytes, " (but %.200s is there: --data-path dataset)", finding.folder);
+    if (finding.dataset != NULL) {
+        snprintf(out, bytes, " (but %.200s is there: --data-path dataset)", finding.dataset);
     }
     free_finding(&finding);
     return st;
@@ -400,42 +392,28 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
     return SL_OK;
 }
 
-static enum sl_status use_folder(const struct sl_dataset_options *options, struct origin *origin)
+static struct sl_request request_of(const struct sl_dataset_options *options, const char *path)
 {
-    enum sl_status st = sl_raw_find(origin->folder, options->features, options->split, options->need, &origin->files);
-    if (st == SL_EINVAL && options->split == NULL && options->usual_split != NULL) {
-        st = sl_raw_find(origin->folder, options->features, options->usual_split, options->need, &origin->files);
-    }
-    if (st == SL_OK) {
-        origin->files.targets = options->targets;
-        name_from_folder(origin->folder, origin->name, sizeof origin->name);
-        identify_files(options, origin);
-    }
-    return st;
+    return (struct sl_request){.path = path,
+                               .features = options->features,
+                               .split = options->split,
+                               .usual_split = options->usual_split,
+                               .need = options->need,
+                               .targets = options->targets};
 }
 
-static enum sl_status use_file(const struct sl_dataset_options *options, struct origin *origin)
+/* Takes the path over. */
+static enum sl_status use_dataset(const struct sl_dataset_options *options, char *path, const struct sl_reader *reader,
+                                  struct origin *origin)
 {
-    const char *path = dataset_of(options);
-    bool made = origin->made.kind != SL_MADE_NOT;
-    enum sl_status st;
-    origin->reader = sl_reader_of(path);
-    if (origin->reader == NULL) {
-        return sl_foreign_refuse(path);
+    const struct sl_request request = request_of(options, path);
+    origin->path = path;
+    origin->reader = reader;
+    enum sl_status st = reader->find(&request, &origin->files);
+    if (st == SL_OK) {
+        name_from_path(path, origin->name, sizeof origin->name);
+        identify_files(options, origin);
     }
-    SL_TRY(st, sl_reader_check(origin->reader, path, options->need, made), done);
-    if (options->split != NULL && !origin->reader->has_split) {
-        return sl_fail(SL_EINVAL, "%.300s: found %s, which has no split; leave out --split", path,
-                       origin->reader->name);
-    }
-    if (options->features != NULL && !made) {
-        return sl_fail(SL_EINVAL, "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS,
-                       path, options->features);
-    }
-    SL_TRY(st, sl_strdup(path, &origin->file), done);
-    name_from_folder(path, origin->name, sizeof origin->name);
-    identify_file(options, origin);
-done:
     return st;
 }
 
@@ -446,7 +424,8 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
     struct sl_raw_files files;
     char list[LIST_BYTES];
     char why[SL_MESSAGE_BYTES];
-    enum sl_status st = sl_raw_find(folder, options->features, options->split, options->need, &files);
+    const struct sl_request request = request_of(options, folder);
+    enum sl_status st = sl_reader_ogb.find(&request, &files);
     if (st == SL_OK) { /* another process completed the folder just now */
         sl_raw_files_free(&files);
         return sl_fail(SL_EFILE, "%s: found a dataset only at the second look; try again", folder);
@@ -465,14 +444,13 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
 static enum sl_status choose_origin(const struct sl_dataset_options *options, const char *searched,
                                     struct finding *finding, struct origin *out)
 {
-    const char *name = dataset_of(options);
-    if (finding->folder != NULL) {
-        out->folder = finding->folder;
-        finding->folder = NULL;
-        return use_folder(options, out);
+    if (finding->dataset != NULL) {
+        char *path = finding->dataset;
+        finding->dataset = NULL;
+        return use_dataset(options, path, finding->reader, out);
     }
-    if (sl_file_exists(name)) {
-        return use_file(options, out);
+    if (finding->file != NULL) {
+        return sl_foreign_refuse(finding->file);
     }
     if (finding->half != NULL) {
         return refuse_half(options, finding->half, searched);
@@ -491,7 +469,7 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     enum sl_status st;
     SL_TRY(st, sl_made_features_parse(options->features, &origin.made), done);
     SL_TRY(st, data_path(options, &searched), done);
-    SL_TRY(st, find_folder(dataset_of(options), searched, &finding), done);
+    SL_TRY(st, find_dataset(dataset_of(options), searched, &finding), done);
     st = choose_origin(options, searched, &finding, &origin);
 done:
     sl_free(searched);
@@ -515,10 +493,11 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
             dataset_of(options), origin->name);
     }
     if (origin->files.unused[0] != '\0') {
-        sl_notify(
-            SL_NOTICE_WARNING,
-            "%s/%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, .npy)",
-            origin->folder, origin->files.unused);
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, "
+                  ".npy), or an "
+                  "array edge_weight",
+                  origin->files.unused);
     }
 }
 
@@ -548,8 +527,8 @@ static enum sl_status cache_folder(const struct sl_dataset_options *options, con
     if (given != NULL && given[0] != '\0') {
         return sl_strdup(given, out);
     }
-    if (origin->folder != NULL && sl_folder_writable(origin->folder)) {
-        return sl_path_join(origin->folder, "starling-cache", out);
+    if (origin->path != NULL && sl_folder_writable(origin->path)) {
+        return sl_path_join(origin->path, "starling-cache", out);
     }
     return users_cache(out);
 }
@@ -619,11 +598,8 @@ done:
 
 static enum sl_status read_or_generate(const struct origin *origin, struct sl_raw *out)
 {
-    if (origin->folder != NULL) {
-        return sl_raw_read(&origin->files, out);
-    }
-    if (origin->file != NULL) {
-        return origin->reader->read(origin->file, out);
+    if (origin->reader != NULL) {
+        return origin->reader->read(&origin->files, out);
     }
     sl_notify(SL_NOTICE_PROGRESS, "generating %s: %u vertices, %llu edges", origin->name, origin->recipe.n_vertices,
               (unsigned long long)origin->recipe.n_edges);
@@ -674,7 +650,7 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
         return st;
     }
     *whole_out = all_known && out->features.n_rows == out->graph.n_vertices;
-    out->synthetic = origin->folder == NULL && origin->file == NULL;
+    out->synthetic = origin->reader == NULL;
     return SL_OK;
 }
 

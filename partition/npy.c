@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * NumPy's files. */
+ * Files of arrays. */
 #include "partition/npy.h"
 
 #include <math.h>
@@ -15,10 +15,12 @@
 #include "partition/made_features.h"
 #include "partition/number.h"
 #include "partition/zip.h"
+#include "support/convert.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
+#include "support/safetensors.h"
 
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
@@ -29,7 +31,8 @@
 /* The memory of an array's bytes. */
 struct owner {
     struct sl_map map;
-    unsigned char *inflated; /* NULL: the bytes are in the map */
+    unsigned char *inflated;   /* NULL: the bytes are in a map */
+    struct sl_tensors tensors; /* of a safetensors file, with a map of its own */
 };
 
 /* ---- The header -------------------------------------------------------------------------------------------------- */
@@ -146,6 +149,7 @@ static void free_owner(struct owner *owner)
 {
     sl_file_unmap(&owner->map);
     sl_free(owner->inflated);
+    sl_tensors_free(&owner->tensors);
     sl_free(owner);
 }
 
@@ -164,6 +168,43 @@ static enum sl_status parse_member(const char *path, const char *name, struct ow
     return st;
 }
 
+/* A safetensors file: the length of its header in 8 bytes, and a JSON object. */
+static bool is_safetensors(const struct sl_map *map)
+{
+    const unsigned char *data = map->data;
+    return map->bytes > 8 && data[8] == '{' && memcmp(data, "\x93NUMPY", 6) != 0;
+}
+
+/* Describe a tensor as an array. */
+static void describe(const struct sl_tensor *tensor, struct sl_npy *out)
+{
+    static const char kinds[SL_N_DTYPES] = {
+        [SL_DTYPE_F32] = 'f', [SL_DTYPE_F64] = 'f', [SL_DTYPE_F16] = 'f',  [SL_DTYPE_BF16] = 'B',
+        [SL_DTYPE_I8] = 'i',  [SL_DTYPE_I32] = 'i', [SL_DTYPE_I64] = 'i',  [SL_DTYPE_U8] = 'u',
+        [SL_DTYPE_U32] = 'u', [SL_DTYPE_U64] = 'u', [SL_DTYPE_BOOL] = 'b',
+    };
+    *out = (struct sl_npy){.kind = kinds[tensor->dtype],
+                           .item_bytes = (uint32_t)sl_dtype_size(tensor->dtype),
+                           .n_dimensions = tensor->n_dims,
+                           .n_items = sl_tensor_bytes(tensor) / sl_dtype_size(tensor->dtype),
+                           .data = tensor->data};
+    memcpy(out->shape, tensor->shape, tensor->n_dims * sizeof *out->shape);
+}
+
+static enum sl_status find_tensor(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
+{
+    enum sl_status st = sl_safetensors_map(path, &owner->tensors);
+    if (st != SL_OK) {
+        return st;
+    }
+    const struct sl_tensor *tensor = sl_tensors_find(&owner->tensors, name);
+    if (tensor == NULL) {
+        return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u", path, name, owner->tensors.n);
+    }
+    describe(tensor, out);
+    return SL_OK;
+}
+
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
 {
     struct owner *owner;
@@ -174,6 +215,8 @@ enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *ou
     SL_TRY(st, sl_file_map(path, &owner->map), free_owner);
     if (sl_zip_is(owner->map.data, owner->map.bytes)) {
         st = parse_member(path, name, owner, &array);
+    } else if (is_safetensors(&owner->map)) {
+        st = find_tensor(path, name, owner, &array);
     } else {
         st = parse(path, owner->map.data, owner->map.bytes, &array);
     }
@@ -188,17 +231,30 @@ fail:
     return st;
 }
 
-bool sl_npy_holds(const char *path, const char *name)
+static bool holds(const struct owner *owner, const char *name)
 {
     char member[128];
-    struct sl_map map;
-    snprintf(member, sizeof member, "%s.npy", name);
-    if (sl_file_map(path, &map) != SL_OK) {
-        return false;
+    snprintf(member, sizeof member, "%.100s.npy", name);
+    return sl_tensors_find(&owner->tensors, name) != NULL ||
+           (sl_zip_is(owner->map.data, owner->map.bytes) && sl_zip_has(owner->map.data, owner->map.bytes, member));
+}
+
+enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
+{
+    struct owner owner = {.inflated = NULL};
+    *out = NULL;
+    enum sl_status st = sl_file_map(path, &owner.map);
+    if (st == SL_OK && is_safetensors(&owner.map)) {
+        st = sl_safetensors_map(path, &owner.tensors);
     }
-    bool holds = sl_zip_is(map.data, map.bytes) && sl_zip_has(map.data, map.bytes, member);
-    sl_file_unmap(&map);
-    return holds;
+    for (int i = 0; i < n && st == SL_OK && names[i] != NULL && *out == NULL; i++) {
+        if (holds(&owner, names[i])) {
+            *out = names[i];
+        }
+    }
+    sl_file_unmap(&owner.map);
+    sl_tensors_free(&owner.tensors);
+    return st == SL_ENOMEM ? st : SL_OK;
 }
 
 void sl_npy_free(struct sl_npy *array)
@@ -211,29 +267,23 @@ void sl_npy_free(struct sl_npy *array)
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
-/* Convert a half-precision number. */
-static double half(uint16_t bits)
+static bool is_real(const struct sl_npy *array)
 {
-    int exponent = bits >> 10 & 31;
-    double fraction = bits & 1023;
-    double value;
-    if (exponent == 31) {
-        value = fraction != 0 ? NAN : INFINITY;
-    } else if (exponent == 0) {
-        value = ldexp(fraction, -24);
-    } else {
-        value = ldexp(1024 + fraction, exponent - 25);
-    }
-    return bits >> 15 != 0 ? -value : value;
+    return array->kind == 'f' || array->kind == 'B';
 }
 
-static double float_item(const unsigned char *p, uint32_t bytes)
+static double real_item(const struct sl_npy *array, const unsigned char *p)
 {
     uint16_t h;
     float f;
     double d;
-    switch (bytes) {
-    case 2: memcpy(&h, p, sizeof h); return half(h);
+    switch (array->item_bytes) {
+    case 2:
+        memcpy(&h, p, sizeof h);
+        if (array->kind == 'B') {
+            return (double)sl_bf16_real(h);
+        }
+        return (double)sl_f16_float(h);
     case 4: memcpy(&f, p, sizeof f); return f;
     default: memcpy(&d, p, sizeof d); return d;
     }
@@ -279,8 +329,8 @@ double sl_npy_real(const struct sl_npy *array, uint64_t i)
 {
     unsigned char swap[8];
     const unsigned char *p = item_at(array, i, swap);
-    if (array->kind == 'f') {
-        return float_item(p, array->item_bytes);
+    if (is_real(array)) {
+        return real_item(array, p);
     }
     int64_t value = integer_item(p, array->item_bytes, array->kind == 'i');
     return array->kind == 'i' ? (double)value : (double)(uint64_t)value;
@@ -290,8 +340,8 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
 {
     unsigned char swap[8];
     const unsigned char *p = item_at(array, i, swap);
-    if (array->kind == 'f') {
-        double value = float_item(p, array->item_bytes);
+    if (is_real(array)) {
+        double value = real_item(array, p);
         return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
     }
     /* Without its sign, a negative number is above every limit. */
@@ -392,7 +442,7 @@ static void to_items(void *context, uint64_t begin, uint64_t end)
     unsigned char swap[8];
     unsigned char *out = (unsigned char *)conversion->out + begin * array->item_bytes;
     for (uint64_t i = begin; i < end; i++, out += array->item_bytes) {
-        if (array->kind == 'f' && !isfinite(sl_npy_real(array, i))) {
+        if (is_real(array) && !isfinite(sl_npy_real(array, i))) {
             note_bad(conversion, i);
             return;
         }
@@ -400,13 +450,36 @@ static void to_items(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* float16 and int8 are kept. All other types become float32. */
+/* float16, bfloat16 and int8 are kept. All other types become float32. */
 static enum sl_dtype features_dtype(const struct sl_npy *array)
 {
-    if (array->kind == 'f' && array->item_bytes == 2) {
-        return SL_DTYPE_F16;
+    if (is_real(array) && array->item_bytes == 2) {
+        return array->kind == 'B' ? SL_DTYPE_BF16 : SL_DTYPE_F16;
     }
     return array->kind == 'i' && array->item_bytes == 1 ? SL_DTYPE_I8 : SL_DTYPE_F32;
+}
+
+/* The scale of int8, from the array NAME_scale; 1 if there is none. */
+static enum sl_status read_scale(const char *path, const char *name, float *out)
+{
+    char scale[64];
+    const char *found;
+    struct sl_npy array;
+    *out = 1;
+    snprintf(scale, sizeof scale, "%.50s_scale", name);
+    enum sl_status st = sl_npy_find(path, (const char *const[]){scale}, 1, &found);
+    if (st == SL_OK && found != NULL) {
+        st = sl_npy_read(path, scale, &array);
+    }
+    if (st != SL_OK || found == NULL) {
+        return st;
+    }
+    *out = array.n_items == 1 ? (float)sl_npy_real(&array, 0) : NAN;
+    if (!isfinite(*out)) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected one finite number, the scale of %s", path, scale, name);
+    }
+    sl_npy_free(&array);
+    return st;
 }
 
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
@@ -426,6 +499,9 @@ static enum sl_status convert_features(const char *path, const char *name, const
            convert(path, name, &conversion, array->n_items, dtype == SL_DTYPE_F32 ? to_floats : to_items,
                    "a finite number"),
            fail);
+    if (dtype == SL_DTYPE_I8) {
+        SL_TRY(st, read_scale(path, name, &features.dense.scale), fail);
+    }
     SL_TRY(st, sl_features_settle(&features), fail);
     *out = features;
     return SL_OK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * NumPy's files: one array (.npy), or a zip archive of several (.npz), stored or deflated.
+ * Files of arrays: NumPy's, of one array (.npy) or a zip archive of several (.npz), stored or deflated; and safetensors.
  *
  * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
- * order, in C or Fortran order. Messages start with the file, and name the array if the file has several. Common
+ * order, in C or Fortran order. Safetensors also have bfloat16. Messages start with the file, and name the array if the file has several. Common
  * returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
@@ -20,7 +20,7 @@
 
 /* An array of a file. */
 struct sl_npy {
-    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings */
+    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16 */
     uint32_t item_bytes; /* 1, 2, 4 or 8 */
     uint32_t n_dimensions;
     uint64_t shape[SL_NPY_MAX_DIMENSIONS];
@@ -31,11 +31,12 @@ struct sl_npy {
     void *owner;               /* private: the memory of `data` */
 };
 
-/* True if the file is a zip archive with an array `name`. False also if it cannot be read. */
-bool sl_npy_holds(const char *path, const char *name);
+/* Find the first of the `n` names that an array has in a file of several arrays (.npz, safetensors). The list may end
+ * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
+enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
-/* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz file. The content
- * decides between the two, not the file's name. The caller frees *out (sl_npy_free). */
+/* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file. The
+ * content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
 /* Release the memory and empty the struct. An empty struct is allowed. */
@@ -48,7 +49,8 @@ double sl_npy_real(const struct sl_npy *array, uint64_t i);
 /* Item i as an integer below `limit` (at most 2^53). If it is negative, a fraction, NaN or too large: `limit`. */
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
 
-/* Read a feature table of shape [n_rows, columns >= 1] with finite values. The result has the form of
+/* Read a feature table of shape [n_rows, columns >= 1] with finite values. float16, bfloat16 and int8 stay as they are.
+ * If the file has an array NAME_scale of one number, it is the scale of int8. The result has the form of
  * sl_features_settle. */
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
 

@@ -23,6 +23,7 @@
 #define MAX_SPLITS 64
 #define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
+#define N_NAMES 3 /* at most, of a table's array */
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
@@ -31,6 +32,80 @@ static bool ends_in(const char *path, const char *suffix)
     size_t n = strlen(path);
     size_t m = strlen(suffix);
     return n >= m && strcasecmp(path + n - m, suffix) == 0;
+}
+
+/* The names of a table's array in a file of several: PyG's, then OGB's, then others. */
+static const char *const array_names[SL_RAW_N_FILES][N_NAMES] = {
+    [SL_RAW_NODE_COUNT] = {"num_nodes", "num_nodes_list"},
+    [SL_RAW_EDGES] = {"edge_index"},
+    [SL_RAW_FEATURES] = {"x", "node_feat"},
+    [SL_RAW_LABELS] = {"y", "node_label"},
+    [SL_RAW_TRAIN] = {"train_mask", "train", "train_idx"},
+    [SL_RAW_VALID] = {"val_mask", "valid", "valid_idx"},
+    [SL_RAW_TEST] = {"test_mask", "test", "test_idx"},
+    [SL_RAW_WEIGHTS] = {"edge_weight"},
+};
+
+bool sl_raw_has_edges(const char *path)
+{
+    const char *name;
+    return sl_npy_find(path, array_names[SL_RAW_EDGES], N_NAMES, &name) != SL_OK || name != NULL;
+}
+
+enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files)
+{
+    const char *name = NULL;
+    enum sl_status st = SL_OK;
+    if (files->paths[table] == NULL) {
+        st = sl_npy_find(path, array_names[table], N_NAMES, &name);
+    }
+    if (st == SL_OK && name != NULL) {
+        files->arrays[table] = name;
+        st = sl_strdup(path, &files->paths[table]);
+    }
+    return st;
+}
+
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
+{
+    static const char *const arrays[] = {"edge_reltype", "edge_type", "edge_attr", "edge_feat"};
+    const char *name;
+    enum sl_status st = sl_npy_find(path, arrays, 4, &name);
+    if (st == SL_OK && name != NULL) {
+        snprintf(files->unused, sizeof files->unused, "%.280s: %s", path, name);
+    }
+    return st;
+}
+
+static bool is_binary(const char *path)
+{
+    return ends_in(path, ".npy") || ends_in(path, ".npz") || ends_in(path, ".safetensors");
+}
+
+/* Find the name of each table's array. A file of one array needs the name only for messages. */
+static enum sl_status name_arrays(struct sl_raw_files *files)
+{
+    static const char *const usual[SL_RAW_N_FILES] = {
+        [SL_RAW_NODE_COUNT] = "count",   [SL_RAW_EDGE_COUNT] = "count",  [SL_RAW_EDGES] = "edge",
+        [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
+        [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
+    };
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < SL_RAW_N_FILES && st == SL_OK; i++) {
+        const char *path = files->paths[i];
+        if (path != NULL && is_binary(path) && files->arrays[i] == NULL) {
+            st = sl_npy_find(path, array_names[i], N_NAMES, &files->arrays[i]);
+            files->arrays[i] = sl_text_or(files->arrays[i], usual[i]);
+        }
+    }
+    return st;
+}
+
+/* Take a table from raw/data.npz. */
+static enum sl_status take_inside(enum sl_raw_file table, struct sl_raw_files *files)
+{
+    const char *binary = files->paths[SL_RAW_BINARY];
+    return binary != NULL ? sl_raw_take_array(binary, table, files) : SL_OK;
 }
 
 /* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
@@ -176,23 +251,23 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
         return st;
     }
     files->no_features = made.kind != SL_MADE_NOT;
-    if (files->no_features) {
-        return find_table(folder, "raw/node-feat", false, out);
-    }
-    if (wanted != NULL) {
+    bool given = wanted != NULL && !files->no_features;
+    if (given) {
         st = find_one(folder, &wanted, 1, out);
     } else {
         st = find_table(folder, "raw/node-feat", false, out);
     }
-    if (st != SL_OK || *out != NULL) {
+    if (st == SL_OK && !given) {
+        st = take_inside(SL_RAW_FEATURES, files);
+    }
+    if (st != SL_OK || *out != NULL || files->no_features) {
         return st;
     }
-    if (wanted != NULL) {
+    if (given) {
         return sl_fail(SL_EFILE, "%s: no feature file '%s' there; --features is relative to the dataset's folder",
                        folder, wanted);
     }
-    bool inside = files->paths[SL_RAW_BINARY] != NULL && sl_npy_holds(files->paths[SL_RAW_BINARY], "node_feat");
-    if (inside || files->need == SL_RAW_FOR_LOOKS) {
+    if (files->need == SL_RAW_FOR_LOOKS) {
         return SL_OK;
     }
     char suggestion[300];
@@ -237,6 +312,9 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
     }
     SL_TRY(st, find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
     SL_TRY(st, find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
+    SL_TRY(st, take_inside(SL_RAW_EDGES, files), done);
+    SL_TRY(st, take_inside(SL_RAW_WEIGHTS, files), done);
+    SL_TRY(st, take_inside(SL_RAW_NODE_COUNT, files), done);
     st = find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 done:
     return st;
@@ -267,26 +345,21 @@ static bool is_read(const struct sl_raw_files *files, const char *name)
 }
 
 /* Note a table of the edges without a reader. */
-static void note_unused(const char *folder, struct sl_raw_files *files)
+static enum sl_status note_unused(const char *folder, struct sl_raw_files *files)
 {
-    static const char *const arrays[] = {"edge_feat", "edge_attr", "edge_type", "edge_reltype"};
     const char *binary = files->paths[SL_RAW_BINARY];
     char raw[4096];
     struct dirent *entry;
     DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (is_edge_table(entry->d_name) && !is_read(files, entry->d_name)) {
-            snprintf(files->unused, sizeof files->unused, "raw/%.100s", entry->d_name);
+            snprintf(files->unused, sizeof files->unused, "%.280s/raw/%.100s", folder, entry->d_name);
         }
     }
     if (dir != NULL) {
         closedir(dir);
     }
-    for (size_t i = 0; binary != NULL && i < sizeof arrays / sizeof *arrays; i++) {
-        if (sl_npy_holds(binary, arrays[i])) {
-            snprintf(files->unused, sizeof files->unused, "raw/data.npz: %s", arrays[i]);
-        }
-    }
+    return binary != NULL ? sl_raw_note_arrays(binary, files) : SL_OK;
 }
 
 bool sl_raw_is_folder(const char *folder)
@@ -304,7 +377,8 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
     SL_TRY(st, find_features(folder, features, out), fail);
     SL_TRY(st, find_labels(folder, out), fail);
     SL_TRY(st, find_split(folder, split, out), fail);
-    note_unused(folder, out);
+    SL_TRY(st, note_unused(folder, out), fail);
+    SL_TRY(st, name_arrays(out), fail);
     return SL_OK;
 fail:
     sl_raw_files_free(out);
@@ -381,33 +455,17 @@ enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-static bool is_binary(const char *path)
-{
-    return ends_in(path, ".npy") || ends_in(path, ".npz");
-}
-
-/* The file with the features, or NULL. */
-static const char *feature_file(const struct sl_raw_files *files)
-{
-    const char *path = files->paths[SL_RAW_FEATURES];
-    const char *inside = files->paths[SL_RAW_BINARY];
-    if (path == NULL && inside != NULL && sl_npy_holds(inside, "node_feat")) {
-        path = inside;
-    }
-    return path;
-}
-
 /* Count N by the rows of a table. Arrays come first, because their headers tell. SL_NONE: there is no table. */
 static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t *out)
 {
     const char *labels = files->paths[SL_RAW_LABELS];
-    const char *features = feature_file(files);
+    const char *features = files->paths[SL_RAW_FEATURES];
     *out = SL_NONE;
     if (labels != NULL && is_binary(labels)) {
-        return sl_npy_count_rows(labels, "node_label", out);
+        return sl_npy_count_rows(labels, files->arrays[SL_RAW_LABELS], out);
     }
     if (features != NULL && is_binary(features)) {
-        return sl_npy_count_rows(features, "node_feat", out);
+        return sl_npy_count_rows(features, files->arrays[SL_RAW_FEATURES], out);
     }
     if (features != NULL) {
         return sl_csv_count_lines(features, out);
@@ -418,10 +476,11 @@ static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t
     return SL_OK;
 }
 
-static enum sl_status read_count(const char *path, uint64_t *out)
+static enum sl_status read_count(const struct sl_raw_files *files, enum sl_raw_file table, uint64_t *out)
 {
+    const char *path = files->paths[table];
     if (is_binary(path)) {
-        return sl_npy_read_count(path, "count", (uint64_t)1 << 53, out);
+        return sl_npy_read_count(path, files->arrays[table], (uint64_t)1 << 53, out);
     }
     return sl_csv_read_count(path, out);
 }
@@ -430,22 +489,19 @@ static enum sl_status read_count(const char *path, uint64_t *out)
 static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t *out)
 {
     const char *path = files->paths[SL_RAW_NODE_COUNT];
-    const char *binary = files->paths[SL_RAW_BINARY];
     uint64_t n = 0;
     enum sl_status st;
     if (path != NULL) {
-        st = read_count(path, &n);
+        st = read_count(files, SL_RAW_NODE_COUNT, &n);
         if (st == SL_OK && n >= SL_NONE) {
             st = sl_fail(SL_EFILE, "%s:1: expected at most %u vertices, found %llu", path, SL_NONE - 1,
                          (unsigned long long)n);
         }
-    } else if (binary != NULL && sl_npy_holds(binary, "num_nodes_list")) {
-        st = sl_npy_read_count(binary, "num_nodes_list", SL_NONE, &n);
     } else {
         st = count_by_tables(files, &n);
         if (st == SL_OK && n > SL_NONE) {
             st = sl_fail(SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
-                         sl_text_or(binary, files->paths[SL_RAW_EDGES]), SL_NONE - 1, (unsigned long long)n);
+                         files->paths[SL_RAW_EDGES], SL_NONE - 1, (unsigned long long)n);
         }
     }
     *out = (uint32_t)n;
@@ -458,7 +514,7 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
     const char *path = files->paths[SL_RAW_EDGES];
     enum sl_status st;
     if (count != NULL) {
-        st = read_count(count, &raw->n_edges);
+        st = read_count(files, SL_RAW_EDGE_COUNT, &raw->n_edges);
     } else {
         st = sl_csv_count_lines(path, &raw->n_edges);
     }
@@ -481,26 +537,16 @@ done:
     return st;
 }
 
-/* The file with the weights of the edges, or NULL. */
-static const char *weight_file(const struct sl_raw_files *files)
-{
-    const char *inside = files->paths[SL_RAW_BINARY];
-    if (files->paths[SL_RAW_WEIGHTS] == NULL && inside != NULL && sl_npy_holds(inside, "edge_weight")) {
-        return inside;
-    }
-    return files->paths[SL_RAW_WEIGHTS];
-}
-
 static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    const char *path = weight_file(files);
+    const char *path = files->paths[SL_RAW_WEIGHTS];
     float *weights;
     enum sl_status st;
     if (path == NULL) {
         return SL_OK;
     }
     if (is_binary(path)) {
-        st = sl_npy_read_weights(path, "edge_weight", raw->n_edges, &weights);
+        st = sl_npy_read_weights(path, files->arrays[SL_RAW_WEIGHTS], raw->n_edges, &weights);
     } else {
         st = sl_csv_read_weights(path, raw->n_edges, &weights);
     }
@@ -516,28 +562,26 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
     char label[512];
     enum sl_status st = count_vertices(files, &raw->n_vertices);
     if (st == SL_OK && raw->n_vertices != SL_NONE) {
-        snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->paths[SL_RAW_BINARY]),
-                 raw->n_vertices);
+        snprintf(label, sizeof label, "%.400s: %u vertices", edges, raw->n_vertices);
         st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label);
     }
     if (st != SL_OK) {
         return st;
     }
-    if (edges != NULL && !is_binary(edges)) {
+    if (!is_binary(edges)) {
         return read_text_edges(files, raw);
     }
-    return sl_npy_read_edges(sl_text_or(edges, files->paths[SL_RAW_BINARY]), edges != NULL ? "edge" : "edge_index",
-                             &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+    return sl_npy_read_edges(edges, files->arrays[SL_RAW_EDGES], &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
 }
 
 static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    const char *path = feature_file(files);
+    const char *path = files->paths[SL_RAW_FEATURES];
     if (path == NULL || files->no_features) {
         return SL_OK;
     }
     if (is_binary(path)) {
-        return sl_npy_read_features(path, "node_feat", raw->n_vertices, &raw->features);
+        return sl_npy_read_features(path, files->arrays[SL_RAW_FEATURES], raw->n_vertices, &raw->features);
     }
     return sl_csv_read_features(path, raw->n_vertices, &raw->features);
 }
@@ -549,7 +593,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
         return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
     if (is_binary(path)) {
-        return sl_npy_read_targets(path, "node_label", raw->n_vertices, files->targets, &raw->targets);
+        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets);
     }
     return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets);
 }
@@ -562,7 +606,7 @@ static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_fil
         return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
     if (is_binary(path)) {
-        return sl_npy_read_ids(path, "ids", n_vertices, out);
+        return sl_npy_read_ids(path, files->arrays[which], n_vertices, out);
     }
     return sl_csv_read_ids(path, n_vertices, out);
 }
@@ -580,6 +624,15 @@ static uint32_t drop_unknown(const struct sl_targets *targets, struct sl_ids *id
     return dropped;
 }
 
+enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw)
+{
+    struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
+    for (int i = 0; i < 3 && files->need != SL_RAW_FOR_TRAINING; i++) {
+        raw->n_dropped += drop_unknown(&raw->targets, lists[i]);
+    }
+    return check_lists(raw, where);
+}
+
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
 {
     *out = (struct sl_raw){0};
@@ -591,11 +644,9 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     SL_TRY(st, read_targets(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
-        out->n_dropped += files->need != SL_RAW_FOR_TRAINING ? drop_unknown(&out->targets, lists[i]) : 0;
     }
     SL_TRY(st, read_features(files, out), fail);
-    const char *where = sl_text_or(files->paths[SL_RAW_TRAIN], files->split);
-    SL_TRY(st, check_lists(out, where), fail);
+    SL_TRY(st, sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), out), fail);
     return SL_OK;
 fail:
     sl_raw_free(out);

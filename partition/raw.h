@@ -15,7 +15,8 @@
  * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both
  * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
  * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features
- * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label).
+ * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label). In a file of
+ * several arrays a table may also have the name that PyG gives it (sl_raw_take_array).
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -53,7 +54,7 @@ enum sl_raw_file {
     SL_RAW_NODE_COUNT,
     SL_RAW_EDGE_COUNT,
     SL_RAW_EDGES,
-    SL_RAW_BINARY, /* raw/data.npz, instead of the edges */
+    SL_RAW_BINARY, /* raw/data.npz, if the edges are in it */
     SL_RAW_FEATURES,
     SL_RAW_LABELS,
     SL_RAW_TRAIN,
@@ -65,11 +66,12 @@ enum sl_raw_file {
 
 struct sl_raw_files {
     enum sl_raw_need need;
-    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
-    char split[64];                /* "": none */
-    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
-    bool no_features;              /* a feature file, if any, only tells the number of vertices */
-    char unused[160];              /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
+    enum sl_target_choice targets;      /* sl_raw_find chooses ANY; the caller may change it */
+    char split[64];                     /* "": none */
+    char *paths[SL_RAW_N_FILES];        /* NULL: not there, and not needed */
+    const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
+    bool no_features;                   /* a feature file, if any, only tells the number of vertices */
+    char unused[400]; /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
 };
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
@@ -78,6 +80,16 @@ struct sl_raw_files {
  * `split` is NULL and there are several (message: the names). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
                            struct sl_raw_files *out);
+
+/* Take a table from a file of several arrays (.npz, .safetensors), if the file has it under one of the table's names.
+ * Else, or if the table has a path already, *files stays. SL_ENOMEM. */
+enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files);
+
+/* Note an array of the edges in such a file that is not read. SL_ENOMEM. */
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files);
+
+/* True if such a file has edges. True also if there is no memory to know. */
+bool sl_raw_has_edges(const char *path);
 
 /* True if the folder has a folder `raw`. */
 bool sl_raw_is_folder(const char *folder);
@@ -90,13 +102,26 @@ void sl_raw_files_free(struct sl_raw_files *files);
  * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
+/* The end of reading. Unless the need is training, vertices without a target leave the split. Then check that its lists
+ * are ascending, disjoint, and have known targets. `where` starts the messages. SL_EFILE. */
+enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw);
+
 /* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal
  * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 
+/* Write the same tables as one safetensors file, with PyG's names: edge_index, edge_weight, x, y, train_mask, val_mask,
+ * test_mask and num_nodes. int8 features also have x_scale. A sparse table is written with its zeros. Reading the file
+ * back gives equal bits. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_write_arrays(const struct sl_raw *raw, const char *path);
+
 /* Write a dataset in the layout above. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
+
+/* The same by another writer of raw tables. */
+enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_raw *raw, const char *path),
+                                       const struct sl_dataset *dataset, bool directed, const char *path);
 
 /* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
  * SL_ENOMEM. */

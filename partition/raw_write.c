@@ -304,6 +304,12 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
 
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder)
 {
+    return sl_raw_write_dataset_by(sl_raw_write, dataset, directed, folder);
+}
+
+enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_raw *raw, const char *path),
+                                       const struct sl_dataset *dataset, bool directed, const char *path)
+{
     struct sl_raw raw = {.n_vertices = dataset->graph.n_vertices,
                          .features = dataset->features,
                          .targets = dataset->targets,
@@ -324,7 +330,7 @@ enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool direc
         SL_TRY(st, sl_graph_list_weights(graph, once, &weights), free_edges);
         raw.weights = sl_column_take(SL_DTYPE_F32, raw.n_edges, 1, weights);
     }
-    st = sl_raw_write(&raw, folder);
+    st = write(&raw, path);
     sl_free(weights);
 free_edges:
     sl_free(raw.from);

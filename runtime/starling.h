@@ -101,7 +101,8 @@ SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, 
 /* ---- a dataset from files ---- */
 
 /* Load the dataset that the settings name: from files, the cache or a generator. Options read: dataset, data-path,
- * split, features, directed, normalize-features, cache, and objective, epochs and load. A session can use the dataset
+ * split, features, directed, normalize-features, cache, and objective, epochs and load. With epochs 0, labels and split
+ * may be missing: n_outputs is 0 then, unless load names a model. A session can use the dataset
  * if its own settings leave these options of data at their defaults. sl_dataset_delete frees the dataset. To train
  * once, leave the loading to sl_session_open: it frees the dataset before training.
  * SL_ENOTFOUND: no such dataset. SL_EFILE: a file's contents are wrong. SL_EINVAL, SL_EIO, SL_ENOMEM. On failure *out

@@ -23,6 +23,7 @@ enum sl_dtype {
     SL_DTYPE_U32,
     SL_DTYPE_I64,
     SL_DTYPE_U64,
+    SL_DTYPE_BOOL, /* a byte, 0 or 1: masks in files */
     SL_N_DTYPES
 };
 
@@ -38,7 +39,8 @@ SL_INLINE size_t sl_dtype_size(enum sl_dtype dtype)
 {
     switch (dtype) {
     case SL_DTYPE_I8:
-    case SL_DTYPE_U8: return 1;
+    case SL_DTYPE_U8:
+    case SL_DTYPE_BOOL: return 1;
     case SL_DTYPE_F16:
     case SL_DTYPE_BF16: return 2;
     case SL_DTYPE_F64:

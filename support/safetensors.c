@@ -21,9 +21,9 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
 
 static const char *const type_names[SL_N_DTYPES] = {
-    [SL_DTYPE_F32] = "F32", [SL_DTYPE_F64] = "F64", [SL_DTYPE_F16] = "F16", [SL_DTYPE_BF16] = "BF16",
-    [SL_DTYPE_I8] = "I8",   [SL_DTYPE_U8] = "U8",   [SL_DTYPE_I32] = "I32", [SL_DTYPE_U32] = "U32",
-    [SL_DTYPE_I64] = "I64", [SL_DTYPE_U64] = "U64",
+    [SL_DTYPE_F32] = "F32", [SL_DTYPE_F64] = "F64", [SL_DTYPE_F16] = "F16",   [SL_DTYPE_BF16] = "BF16",
+    [SL_DTYPE_I8] = "I8",   [SL_DTYPE_U8] = "U8",   [SL_DTYPE_I32] = "I32",   [SL_DTYPE_U32] = "U32",
+    [SL_DTYPE_I64] = "I64", [SL_DTYPE_U64] = "U64", [SL_DTYPE_BOOL] = "BOOL",
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------ */
@@ -293,10 +293,11 @@ static enum sl_status read_dtype(const struct reader *r, const char *name, const
             return SL_OK;
         }
     }
-    return sl_fail(SL_EFILE,
-                   "%s: tensor '%.127s': found type '%.20s', expected F64, F32, F16, BF16, or a whole number of 8, 32 "
-                   "or 64 bits; save it as float32",
-                   r->path, name, sl_text_or(type, "none"));
+    return sl_fail(
+        SL_EFILE,
+        "%s: tensor '%.127s': found type '%.20s', expected F64, F32, F16, BF16, BOOL, or a whole number of 8, "
+        "32 or 64 bits; save it as float32",
+        r->path, name, sl_text_or(type, "none"));
 }
 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)

@@ -49,6 +49,18 @@ while IFS=: read -r page link; do
     [[ -z $link || $link == http* || -e $(dirname "$page")/$link ]] || complain "$page: $link is not installed"
 done < <(grep -roE '\]\([^)# ]+[)#]' "$documents" --include='*.md')
 
+# ---- the page on datasets is the guide's ----
+
+page=$(find "$root" -name 'starling-data.5*')
+[[ $page == */man5/* ]] || complain "the man page starling-data(5) is not installed: '$page'"
+for word in '^.TH STARLING-DATA 5' '^.SH NAME' edge_index edges.csv 'num..node..list' '^.SH SEE ALSO'; do
+    grep -Eq -- "$word" "$page" || complain "starling-data(5) does not have '$word'"
+done
+if command -v man groff >/dev/null; then
+    warnings=$(man --warnings -l "$page" 2>&1 >/dev/null)
+    [[ -z $warnings ]] || complain "starling-data(5): $warnings"
+fi
+
 # ---- the Python package finds the library of its prefix ----
 
 package=$(find "$root" -name starling_gnn -path '*/lib/*')

@@ -102,7 +102,7 @@ cmp made.graph back.graph || complain 'convert: METIS to METIS differs'
 expect 1 'undirected' convert ./made --directed --to metis --out x.graph --cache none
 expect 0 '' convert ./made --to cache --out binary
 compgen -G 'binary/made-*.slc' >/dev/null || complain 'convert: no binary copy'
-expect 1 'no binary copy of a bare graph' convert made.graph --to cache --out x
+expect 1 'made.graph: a binary copy needs features' convert made.graph --to cache --out x
 printf '%%%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n2 3\n' >bare.mtx
 expect 1 'a binary copy needs features' convert bare.mtx --to cache --out x
 compgen -G 'x/*' >/dev/null && complain 'convert: a binary copy of half a dataset'

@@ -22,10 +22,14 @@ struct matrix {
     uint64_t n_entries;
 };
 
-static bool probe(const char *path)
+static bool recognise(const char *path)
 {
-    size_t n = strlen(path);
-    return n > 4 && strcasecmp(path + n - 4, ".mtx") == 0;
+    return sl_reader_ends_in(path, ".mtx");
+}
+
+static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+{
+    return sl_reader_find_graph(sl_reader_mtx.name, request, out);
 }
 
 /* The next line, without blanks at its start. */
@@ -199,8 +203,9 @@ done:
     return st;
 }
 
-static enum sl_status read_file(const char *path, struct sl_raw *out)
+static enum sl_status read_file(const struct sl_raw_files *files, struct sl_raw *out)
 {
+    const char *path = files->paths[SL_RAW_EDGES];
     char *text;
     size_t bytes;
     *out = (struct sl_raw){0};
@@ -217,4 +222,5 @@ static enum sl_status read_file(const char *path, struct sl_raw *out)
     return st;
 }
 
-const struct sl_reader sl_reader_mtx = {.name = "a Matrix Market file", .probe = probe, .read = read_file};
+const struct sl_reader sl_reader_mtx = {
+    .name = "a Matrix Market file", .recognise = recognise, .find = find, .read = read_file};

@@ -249,7 +249,7 @@ def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
 
     options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,
     objective. load reads the files once, writes the cache and keeps the sizes. Each training reads the cache, or the
-    files with cache="none".
+    files with cache="none". Labels and split may be missing: such a graph is for Run.predict and embeddings.
     """
     allowed = [option.keyword for option in OPTIONS[False].values() if option.of_data] + ["objective"]
     for keyword in options:
@@ -259,7 +259,7 @@ def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
                 f"{', '.join(sorted(set(allowed) - {'dataset'}))}"
             )
     source = {"dataset": dataset, **options}
-    settings = make_settings(False, source, "load")
+    settings = make_settings(False, {**source, "epochs": 0}, "load")  # labels and split may be missing
     handle = C.c_void_p()
     check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
     graph = Graph.__new__(Graph)

@@ -9,6 +9,7 @@ import inspect
 import json
 import math
 import os
+import tempfile
 import textwrap
 from typing import Any, Callable, Mapping
 
@@ -146,8 +147,15 @@ class Run:
             if graph is self.graph and _session.is_open(self._session):
                 job.session = self._session
                 return job.session.evaluate(**wanted)
-            settings = make_settings(self.pipe, _options_of_model(self.options, graph), "predict")
-            return job.open(settings, graph, self._weights["dgl"]).evaluate(**wanted)
+            options = _options_of_model(self.options, graph)
+            if graph.n_outputs >= self.graph.n_outputs:
+                settings = make_settings(self.pipe, options, "predict")
+                return job.open(settings, graph, self._weights["dgl"]).evaluate(**wanted)
+            with tempfile.TemporaryDirectory() as folder:  # a file tells the number of outputs
+                path = os.path.join(folder, "model.safetensors")
+                self.save(path)
+                settings = make_settings(self.pipe, {**options, "load": path}, "predict")
+                return job.open(settings, graph).evaluate(**wanted)
 
         return _session.run(call)
 

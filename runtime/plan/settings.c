@@ -568,7 +568,7 @@ static struct sl_option_table tables[2] = {
         .n_examples = N_NOTES(coop_examples),
         .files = coop_files,
         .n_files = N_NOTES(coop_files),
-        .see_also = "pipe_gnn(1), starling_data(1), mpirun(1)",
+        .see_also = "pipe_gnn(1), starling_data(1), starling-data(5), mpirun(1)",
     },
     {
         .program = "pipe_gnn",
@@ -588,7 +588,7 @@ static struct sl_option_table tables[2] = {
         .n_examples = N_NOTES(pipe_examples),
         .files = pipe_files,
         .n_files = N_NOTES(pipe_files),
-        .see_also = "coop_sage(1), starling_data(1), mpirun(1)",
+        .see_also = "coop_sage(1), starling_data(1), starling-data(5), mpirun(1)",
     }};
 
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;

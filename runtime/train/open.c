@@ -90,13 +90,8 @@ static enum sl_status widen_targets(const struct sl_settings *s, struct sl_datas
 {
     uint32_t n;
     enum sl_status st = sl_outputs_count(s, &n);
-    if (st != SL_OK) {
-        return st;
-    }
-    sl_targets_widen(&dataset->targets, n);
-    if (sl_targets_outputs(&dataset->targets) == 0) {
-        st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
-                     dataset->name);
+    if (st == SL_OK) {
+        sl_targets_widen(&dataset->targets, n);
     }
     return st;
 }
@@ -176,6 +171,11 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     enum sl_status st = SL_OK;
     if (given == NULL) {
         SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
+    }
+    if (given == NULL && sl_targets_outputs(&t->loaded.targets) == 0) {
+        st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
+                     t->loaded.name);
+        goto done;
     }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;

@@ -26,6 +26,7 @@
 #include "partition/metis_file.h"
 #include "partition/npy.h"
 #include "partition/number.h"
+#include "partition/reader.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/environment.h"
 #include "runtime/report/metrics.h"
@@ -36,6 +37,7 @@
 #define N 6 /* vertices that the readers are told of */
 #define KEY 7
 #define CHECKPOINT_NAME "checkpoint.safetensors"
+#define ARRAYS_NAME "arrays.safetensors"
 
 /* Checksums are another matter: tests/test_file.c and tests/test_cache.c. */
 uint64_t __wrap_sl_checksum(uint64_t start, const void *data, size_t bytes);
@@ -77,7 +79,8 @@ static char links[64]; /* a folder of links to files in memory */
 
 static void remove_links(void)
 {
-    static const char *const names[] = {CHECKPOINT_NAME, "tasks.rec", "trace.rec"};
+    static const char *const names[] = {CHECKPOINT_NAME, "tasks.rec", "trace.rec",
+                                        ARRAYS_NAME,     "edges.csv", "nodes.csv"};
     char path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", links, names[i]);
@@ -98,6 +101,16 @@ static const char *folder_with(const char *name, const char *file)
     snprintf(path, sizeof path, "%s/%s", links, name);
     need(access(path, F_OK) == 0 || symlink(file, path) == 0);
     return links;
+}
+
+/* Two files, one behind the other with a NUL between them; the second is empty where there is none. */
+static void two_files(const uint8_t *data, size_t n, const char *paths_out[2])
+{
+    const uint8_t *end = n > 0 ? memchr(data, 0, n) : NULL;
+    size_t first = end != NULL ? (size_t)(end - data) : n;
+    size_t rest = end != NULL ? n - first - 1 : 0;
+    paths_out[0] = file_of(0, data, first);
+    paths_out[1] = file_of(1, data + n - rest, rest);
 }
 
 static void put_seed(const char *folder, const char *name, const void *data, size_t n)
@@ -254,6 +267,7 @@ static void run_npy(const uint8_t *data, size_t n)
     uint32_t n_vertices = n % 2 == 0 ? N : SL_NONE;
     uint64_t n_edges;
     uint64_t count;
+    const char *name;
     sl_vertex *from = NULL;
     sl_vertex *to = NULL;
     struct sl_ids ids = {0};
@@ -275,7 +289,7 @@ static void run_npy(const uint8_t *data, size_t n)
     judge(sl_npy_read_ids(path, "ids", N, &ids));
     judge(sl_npy_read_count(path, "num_nodes_list", N, &count));
     judge(sl_npy_count_rows(path, "node_feat", &count));
-    sl_npy_holds(path, "edge_feat");
+    judge(sl_npy_find(path, (const char *const[]){"edge_feat"}, 1, &name));
     sl_free(ids.ids);
     sl_features_free(&features);
     sl_free(from);
@@ -386,6 +400,95 @@ static void seed_safetensors(const char *folder)
     need(sl_checkpoint_save(folder, tensors, 3, metadata, 3) == SL_OK);
 }
 
+/* ---- datasets ---- */
+
+/* Find and read a dataset in each way. What a reader lets through, others believe. */
+static void run_reader(const struct sl_reader *reader, const char *path)
+{
+    static const char *const features[] = {NULL, NULL, "degree"};
+    for (int i = 0; i < 3; i++) {
+        const struct sl_request request = {
+            .path = path, .features = features[i], .need = (enum sl_raw_need)i, .targets = choices[i]};
+        struct sl_raw_files files;
+        struct sl_raw raw;
+        enum sl_status st = reader->find(&request, &files);
+        judge(st);
+        if (st != SL_OK) {
+            continue;
+        }
+        st = reader->read(&files, &raw);
+        judge(st);
+        sl_raw_files_free(&files);
+        if (st == SL_OK) {
+            for (uint64_t e = 0; e < raw.n_edges; e++) {
+                need(raw.from[e] < raw.n_vertices && raw.to[e] < raw.n_vertices);
+            }
+            need(raw.targets.n_rows == raw.n_vertices);
+            need(raw.features.n_rows == 0 || sl_raw_check(&raw, "what was read") == SL_OK);
+            sl_raw_free(&raw);
+        }
+    }
+}
+
+static void run_mtx(const uint8_t *data, size_t n)
+{
+    run_reader(&sl_reader_mtx, file_of(0, data, n));
+}
+
+static void seed_mtx(const char *folder)
+{
+    static const char *const texts[] = {
+        "%%MatrixMarket matrix coordinate real symmetric\n% a comment\n3 3 3\n1 1 0.5\n3 1 2e0\n3 2 1\n",
+        "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n2 1\n3 3", NULL};
+    put_texts(folder, texts);
+}
+
+static void run_arrays(const uint8_t *data, size_t n)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/" ARRAYS_NAME, folder_with(ARRAYS_NAME, file_of(0, data, n)));
+    sl_reader_arrays.recognise(path);
+    run_reader(&sl_reader_arrays, path);
+}
+
+static void seed_arrays(const char *folder)
+{
+    static sl_vertex ends[] = {0, 1, 1, 2, 3};
+    static float numbers[N * 2] = {1, 2, 3, 4, 0.5F};
+    static int32_t classes[N] = {0, 1, 2, -1, 1, 0};
+    static const enum sl_dtype dtypes[] = {SL_DTYPE_F32, SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
+    struct sl_raw raw = {.n_vertices = N, .n_edges = 4, .from = ends, .to = ends + 1, .split = "one"};
+    raw.features = (struct sl_features){.n_rows = N, .n_columns = 2};
+    raw.targets = (struct sl_targets){.n_rows = N, .width = 1, .n_classes = 3, .classes = classes};
+    raw.train = (struct sl_ids){.n = 2, .ids = ends};
+    raw.test = (struct sl_ids){.n = 1, .ids = ends + 3};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        char path[512];
+        raw.features.dense = sl_column_take(dtypes[i], N, 2, numbers);
+        snprintf(path, sizeof path, "%s/%s", folder, sl_dtype_name(dtypes[i]));
+        need(sl_raw_write_arrays(&raw, path) == SL_OK);
+    }
+}
+
+/* The edges, a NUL, the nodes. */
+static void run_table(const uint8_t *data, size_t n)
+{
+    const char *paths[2];
+    two_files(data, n, paths);
+    folder_with("nodes.csv", paths[1]);
+    run_reader(&sl_reader_table, folder_with("edges.csv", paths[0]));
+}
+
+static void seed_table(const char *folder)
+{
+    static const char plain[] = "src,dst,weight\na,b,1\nb,\"c\"\"\",2.5\r\n\na,a,0\0"
+                                "id,x,label,split\na,1,0,train\nb,2,1,val\n\"c\"\"\",0,,\n";
+    static const char tabs[] =
+        "\xef\xbb\xbfsource\ttarget\n7\t12\n\0node_id\ty\tsplit\tf\n12\t0.5\ttest\t3\n7\tnan\t\t1";
+    put_seed(folder, "plain", plain, sizeof plain - 1);
+    put_seed(folder, "tabs", tabs, sizeof tabs - 1);
+}
+
 static void run_checkpoint(const uint8_t *data, size_t n)
 {
     struct sl_tensors found;
@@ -453,16 +556,6 @@ static void seed_cache(const char *folder)
 }
 
 /* ---- traces and metrics ---- */
-
-/* Two files, one behind the other with a NUL between them; the second is empty where there is none. */
-static void two_files(const uint8_t *data, size_t n, const char *paths_out[2])
-{
-    const uint8_t *end = n > 0 ? memchr(data, 0, n) : NULL;
-    size_t first = end != NULL ? (size_t)(end - data) : n;
-    size_t rest = end != NULL ? n - first - 1 : 0;
-    paths_out[0] = file_of(0, data, first);
-    paths_out[1] = file_of(1, data + n - rest, rest);
-}
 
 static void run_trace(const uint8_t *data, size_t n)
 {
@@ -678,6 +771,9 @@ const struct fuzz_target fuzz_targets[] = {
     {"metis", run_metis, seed_metis},
     {"npy", run_npy, seed_npy},
     {"safetensors", run_safetensors, seed_safetensors},
+    {"mtx", run_mtx, seed_mtx},
+    {"arrays", run_arrays, seed_arrays},
+    {"table", run_table, seed_table},
     {"checkpoint", run_checkpoint, seed_safetensors},
     {"cache", run_cache, seed_cache},
     {"trace", run_trace, seed_trace},

@@ -331,6 +331,21 @@ class Data(unittest.TestCase):
     def test_no_edges(self):
         self.assertEqual(graph(edge_index=np.empty((2, 0), int)).n_edges, 0)
 
+    def test_files_without_labels(self):
+        """A folder without labels and split opens, and a model predicts its vertices."""
+        edge_index, x = arrays()[:2]
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "raw"))
+            np.save(os.path.join(folder, "raw", "edge.npy"), edge_index)
+            np.save(os.path.join(folder, "raw", "node-feat.npy"), x)
+            files = sl.load(folder, cache="none")
+            self.assertEqual((files.n_vertices, files.n_outputs, files._n_split), (len(x), 0, (0, 0, 0)))
+            run = sl.train(graph(), **SMALL)
+            found = run.predict(files)
+            np.testing.assert_allclose(found, run.predict(), rtol=1e-5, atol=1e-6)
+            with self.assertRaisesRegex(sl.BadFileError, "node-label"):
+                sl.train(files, **SMALL)
+
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
     def test_arrays_are_as_files(self):
         folder = os.path.join(DATA, "cora")

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/readers/table.c: edge lists with a header and ids of any kind. */
+#include "tests/data_fixture.h"
+
+#include <math.h>
+
+#include "partition/load.h"
+#include "partition/reader.h"
+
+#define EDGES "src,dst\n"
+#define NODES "id,a,label,split\n"
+
+static enum sl_status read_request(const struct sl_request *request, struct sl_raw *out)
+{
+    struct sl_raw_files files;
+    *out = (struct sl_raw){0};
+    enum sl_status st = sl_reader_table.find(request, &files);
+    if (st == SL_OK) {
+        st = sl_reader_table.read(&files, out);
+        sl_raw_files_free(&files);
+    }
+    return st;
+}
+
+static enum sl_status read_for(const char *path, enum sl_raw_need need, struct sl_raw *out)
+{
+    const struct sl_request request = {.path = path, .need = need};
+    return read_request(&request, out);
+}
+
+/* Without nodes.csv the first appearance numbers the vertices, line by line. */
+static void numbers_by_appearance(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    const char *path =
+        put_text("a.csv", "weight, src ,dst\n1,dora,-7\n0.5,\"a,\"\"b\",dora\n\n2e0,007,7\r\n3,-7,\"\"\" x\"");
+    assert_ptr_equal(sl_reader_of(path), &sl_reader_table);
+    assert_ok(read_for(path, SL_RAW_FOR_LOOKS, &raw));
+    assert_int_equal(raw.n_vertices, 6); /* dora, -7, a,"b, 007, 7, " x */
+    assert_int_equal(raw.n_edges, 4);
+    assert_memory_equal(raw.from, ((const sl_vertex[]){0, 2, 3, 1}), 4 * sizeof(sl_vertex));
+    assert_memory_equal(raw.to, ((const sl_vertex[]){1, 0, 4, 5}), 4 * sizeof(sl_vertex));
+    assert_memory_equal(raw.weights.data, ((const float[]){1, 0.5F, 2, 3}), 4 * sizeof(float));
+    assert_int_equal(raw.targets.classes[5], -1);
+    sl_raw_free(&raw);
+    assert_survives_no_memory(read_for(path, SL_RAW_FOR_LOOKS, &raw));
+    sl_raw_free(&raw);
+}
+
+/* Many ids: the hash table grows, and each id keeps its number. */
+static void numbers_many(void **state)
+{
+    (void)state;
+    enum { MANY = 5000 };
+    static char text[MANY * 32];
+    struct sl_raw raw;
+    size_t n = (size_t)snprintf(text, sizeof text, EDGES);
+    for (uint32_t e = 0; e < MANY; e++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "n%u,n%u\n", e * 2654435761U, (e + 1) * 2654435761U);
+    }
+    assert_ok(read_for(put_bytes("many.csv", text, n), SL_RAW_FOR_LOOKS, &raw));
+    assert_int_equal(raw.n_vertices, MANY + 1);
+    for (uint32_t e = 0; e < MANY; e++) {
+        assert_true(raw.from[e] == e && raw.to[e] == e + 1);
+    }
+    sl_raw_free(&raw);
+}
+
+/* nodes.csv numbers the vertices, whatever the edges say first. Several labels are numbers. */
+static void numbers_by_nodes(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    put_text("g/edges.tsv", "source\ttarget\nb\ta\n");
+    put_text("g/nodes.tsv", "y\tnode_id\tsplit\tlabel_2\n1.5\ta\ttrain\t\n\tb\t\t-2\nnan\tc\tvalidation\t3\n");
+    assert_ptr_equal(sl_reader_of(in_folder("g")), &sl_reader_table);
+    const struct sl_request request = {.path = in_folder("g"), .features = "degree"};
+    assert_ok(read_request(&request, &raw));
+    assert_int_equal(raw.n_vertices, 3);
+    assert_true(raw.from[0] == 1 && raw.to[0] == 0);
+    assert_int_equal(raw.targets.type, SL_TARGET_NUMBER);
+    assert_int_equal(raw.targets.width, 2);
+    assert_true(raw.targets.numbers[0] == 1.5F && isnan(raw.targets.numbers[1]) && raw.targets.numbers[5] == 3);
+    assert_true(raw.train.n == 1 && raw.train.ids[0] == 0 && raw.valid.n == 1 && raw.valid.ids[0] == 2);
+    assert_int_equal(raw.features.n_rows, 0);
+    sl_raw_free(&raw);
+    assert_survives_no_memory(read_request(&request, &raw));
+    sl_raw_free(&raw);
+}
+
+/* Without labels, a folder serves inference; vertices of the split without a label leave it. */
+static void serves_inference(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    put_text("g/edges.csv", EDGES "x,y\n");
+    put_text("g/nodes.csv", "id,a,b\ny,1,2\nx,3,4\n");
+    assert_refused(read_for(in_folder("g"), SL_RAW_FOR_TRAINING, &raw), SL_EFILE,
+                   "found an edge list with a header, expected labels and a split too: add columns label and split");
+    assert_ok(read_for(in_folder("g"), SL_RAW_FOR_INFERENCE, &raw));
+    assert_int_equal(raw.features.n_columns, 2);
+    assert_true(((const float *)raw.features.dense.data)[2] == 3);
+    sl_raw_free(&raw);
+    put_text("g/nodes.csv", NODES "y,1,,test\nx,2,0,test\n");
+    assert_ok(read_for(in_folder("g"), SL_RAW_FOR_INFERENCE, &raw));
+    assert_true(raw.n_dropped == 1 && raw.test.n == 1 && raw.test.ids[0] == 1);
+    sl_raw_free(&raw);
+}
+
+static void refuses_bad_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *edges, *nodes, *message;
+    } cases[] = {
+        {"", NODES, "edges.csv:0: expected a header with the columns src and dst"},
+        {"0,1\n", NODES, "edges.csv:1: expected a header with the columns src and dst"},
+        {"src,dst,src\n", NODES, "edges.csv:1: expected a header with the columns src and dst"},
+        {EDGES "a,b\n", "a,label,split\n", "nodes.csv:1: expected a header with one column id"},
+        {EDGES "a,b\n", NODES "a,1,0,train\n", "edges.csv:2: column 'dst': expected an id of nodes.csv, found 'b'"},
+        {EDGES "a\n", NODES "a,1,0,train\n", "edges.csv:2: expected as many columns as the header has"},
+        {EDGES "a,a,1\n", NODES "a,1,0,train\n", "edges.csv:2: expected as many columns as the header has"},
+        {EDGES ",a\n", NODES "a,1,0,train\n", "edges.csv:2: column 'src': expected an id of nodes.csv, found ''"},
+        {EDGES, NODES "a,1,0,train\na,1,0,test\n", "nodes.csv:3: column 'id': expected an id that no other line has"},
+        {EDGES, NODES ",1,0,train\n", "nodes.csv:2: column 'id': expected an id that no other line has, found ''"},
+        {EDGES, NODES "a,one,0,train\n", "nodes.csv:2: column 'a': expected a finite number, a feature"},
+        {EDGES, NODES "a,,0,train\n", "nodes.csv:2: column 'a': expected a finite number, a feature"},
+        {EDGES, NODES "a,1e99,0,train\n", "nodes.csv:2: column 'a': expected a finite number, a feature"},
+        {EDGES, NODES "a,1,zero,train\n", "nodes.csv:2: column 'label': expected a class from 0 to 65535"},
+        {EDGES, NODES "a,1,0,training\n", "nodes.csv:2: column 'split': expected train, valid, test or nothing"},
+        {EDGES, NODES "a,1,,train\n", "split 'file': vertex 0 of train has no label"},
+        {EDGES, NODES "a,1,70000,train\n", "targets are whole numbers, but not classes"},
+        {"src,dst,weight\na,a,-1\n", NODES "a,1,0,train\n", "column 'weight': expected the weight of an edge"},
+        {"src,dst,weight\na,a,\n", NODES "a,1,0,train\n", "column 'weight': expected the weight of an edge"},
+        {EDGES, "id,label,split\na,0,train\n", "which has no features; --features can be degree"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sl_raw raw;
+        put_text("bad/edges.csv", cases[i].edges);
+        put_text("bad/nodes.csv", cases[i].nodes);
+        assert_refused(read_for(in_folder("bad"), SL_RAW_FOR_TRAINING, &raw), SL_EFILE, cases[i].message);
+        assert_null(raw.from);
+    }
+    struct sl_raw raw;
+    struct sl_request request = {.path = in_folder("bad"), .targets = SL_TARGETS_CLASSES};
+    put_text("bad/edges.csv", EDGES "a,a\n");
+    put_text("bad/nodes.csv", NODES "a,1,0.5,train\n");
+    assert_refused(read_request(&request, &raw), SL_EFILE, "expected one column of classes");
+    request.split = "time";
+    assert_refused(read_request(&request, &raw), SL_EINVAL, "has no split 'time'");
+}
+
+/* A column of the edges that is not read gives notice. */
+static char notice[SL_MESSAGE_BYTES];
+
+static void note(enum sl_notice kind, const char *line)
+{
+    (void)kind;
+    snprintf(notice, sizeof notice, "%s", line);
+}
+
+static void says_what_is_not_read(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    const struct sl_dataset_options options = {
+        .dataset = put_text("t.csv", "src,dst,time\na,b,3\n"), .cache = "none", .need = SL_RAW_FOR_LOOKS};
+    sl_on_notice(note);
+    assert_ok(sl_dataset_load(&options, &d));
+    sl_on_notice(NULL);
+    assert_non_null(strstr(notice, "t.csv: column 'time': this table of the edges is not used"));
+    sl_dataset_free(&d);
+    /* A table of another kind is no dataset. */
+    const struct sl_dataset_options other = {.dataset = put_text("u.csv", "a,b\n1,2\n"), .cache = "none"};
+    assert_refused(sl_dataset_load(&other, &d), SL_EFILE, "u.csv: a table of text, expected a dataset's folder");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {with_folder(numbers_by_appearance), with_folder(numbers_many),
+                                       with_folder(numbers_by_nodes),      with_folder(serves_inference),
+                                       with_folder(refuses_bad_tables),    with_folder(says_what_is_not_read)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
