@@ -459,20 +459,41 @@ SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const
     }
 }
 
+/* Drop the excluded edges and mark the sources of the others anew. Returns the number of edges left. */
+static uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_rows, const sl_vertex *frontier,
+                              uint64_t *words, const struct sl_sample_block *block)
+{
+    sl_vertex *edges = block->edge_sources;
+    uint32_t begin = 0;
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < block->edge_offsets[n_rows]; e++) {
+        words[edges[e] / 64] = 0;
+    }
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint32_t end = block->edge_offsets[d + 1];
+        for (uint32_t e = begin; e < end; e++) {
+            if (sl_is_excluded(&part->excluded, edges[e], frontier[d])) {
+                continue;
+            }
+            if (block->edge_weights != NULL) {
+                block->edge_weights[n] = block->edge_weights[e];
+            }
+            edges[n++] = edges[e];
+            mark(words, edges[e]);
+        }
+        begin = end;
+        block->edge_offsets[d + 1] = n;
+    }
+    return n;
+}
+
 /* Words per edge above which marks count as few. */
 #define WORDS_OF_FEW 4
 
-SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                                 const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
+                           const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
-    uint32_t n_edges;
-    if (rule->method == SL_SAMPLE_WEIGHTED) {
-        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block);
-    } else {
-        n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block);
-    }
     const bool few = n_edges < n_words / WORDS_OF_FEW;
     uint32_t n_sources;
     if (few) {
@@ -490,6 +511,28 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
         transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, block->edge_weights, block->back_offsets,
                   block->back_rows, block->back_weights);
     }
+}
+
+SL_CLONES void sl_block_close_cpu(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
+                                  const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+{
+    close_block(part, n_rows, n_edges, marks, block);
+}
+
+SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                 const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+{
+    uint32_t n_edges;
+    if (rule->method == SL_SAMPLE_WEIGHTED) {
+        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block);
+    } else {
+        n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block);
+    }
+    if (part->excluded.table != NULL) {
+        n_edges = drop_excluded(part, n_rows, frontier, marks->words, block);
+    }
+    close_block(part, n_rows, n_edges, marks, block);
     return n_edges;
 }
 
@@ -616,6 +659,7 @@ struct sample_args {
     uint32_t max_fanout;
     bool has_weights;    /* of the part */
     bool writes_weights; /* into the block */
+    uint32_t excluded;   /* index of its buffer; 0: none */
 };
 
 /* ---- implementations ---- */
@@ -637,7 +681,8 @@ enum {
     REQUEST,
     WEIGHTS,
     EDGE_WEIGHTS,
-    BACK_WEIGHTS
+    BACK_WEIGHTS,
+    EXCLUDED
 };
 
 static enum sl_status permute_cpu_task(void *buffers[], const void *cl_arg)
@@ -670,13 +715,18 @@ static enum sl_status seed_cpu_task(void *buffers[], const void *cl_arg)
 
 static struct sl_sample_part task_part(void *buffers[], const struct sample_args *args)
 {
-    return (struct sl_sample_part){sl_buffer_data(buffers[OFFSETS]),
-                                   sl_buffer_data(buffers[SOURCES]),
-                                   sl_buffer_data(buffers[DATASET_IDS]),
-                                   sl_buffer_data(buffers[FIRST]),
-                                   args->n_parts,
-                                   args->part,
-                                   args->has_weights ? sl_buffer_data(buffers[WEIGHTS]) : NULL};
+    struct sl_sample_part part = {.offsets = sl_buffer_data(buffers[OFFSETS]),
+                                  .sources = sl_buffer_data(buffers[SOURCES]),
+                                  .dataset_ids = sl_buffer_data(buffers[DATASET_IDS]),
+                                  .first = sl_buffer_data(buffers[FIRST]),
+                                  .n_parts = args->n_parts,
+                                  .part = args->part,
+                                  .weights = args->has_weights ? sl_buffer_data(buffers[WEIGHTS]) : NULL};
+    if (args->excluded > 0) {
+        part.excluded.table = sl_buffer_data(buffers[args->excluded]);
+        part.excluded.mask = sl_buffer_columns(buffers[args->excluded]) - 1;
+    }
+    return part;
 }
 
 static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
@@ -790,7 +840,8 @@ static struct sl_operation sample_op = {
              {"request", STARPU_W},
              {"weights", STARPU_R | SL_OPTIONAL},
              {"edge weights", STARPU_W | SL_OPTIONAL},
-             {"back weights", STARPU_W | SL_OPTIONAL}},
+             {"back weights", STARPU_W | SL_OPTIONAL},
+             {"excluded", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -878,6 +929,10 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     if (args.writes_weights) {
         sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
         sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
+    }
+    if (part->excluded != NULL) {
+        args.excluded = task.n_buffers;
+        sl_task_add(&task, EXCLUDED, part->excluded, STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

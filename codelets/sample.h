@@ -15,6 +15,8 @@
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
  *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
+ * Edges may be excluded (struct sl_excluded). They are dropped after the draw, so the others are drawn as ever.
+ *
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
  * edges are therefore the same for every partition, group size and order.
  *
@@ -154,6 +156,38 @@ SL_INLINE SL_HOST_DEVICE void sl_pick_neighbor(const struct sl_draw *draw, uint3
 SL_EXTERN_C struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop,
                                                const struct sl_sample_rule *rule);
 
+/* ---- edges that a step must not sample (--link-exclude) ----
+ *
+ * A hash table with open addresses. Its size is a power of two, and half of its entries or more are free. An edge is
+ * stored as destination << 32 | source. */
+
+#define SL_NO_EDGE UINT64_MAX /* a free entry */
+
+struct sl_excluded {
+    const uint64_t *table; /* NULL: no edge is excluded */
+    uint32_t mask;         /* number of entries - 1 */
+};
+
+static inline SL_HOST_DEVICE uint64_t sl_edge_key(sl_vertex source, sl_vertex destination)
+{
+    return (uint64_t)destination << 32 | source;
+}
+/* The entry where the search for an edge begins. It goes on with the entries after it, from the last to the first. */
+static inline SL_HOST_DEVICE uint32_t sl_edge_entry(uint64_t key, uint32_t mask)
+{
+    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+}
+static inline SL_HOST_DEVICE bool sl_is_excluded(const struct sl_excluded *excluded, sl_vertex source,
+                                                 sl_vertex destination)
+{
+    const uint64_t key = sl_edge_key(source, destination);
+    uint32_t i = sl_edge_entry(key, excluded->mask);
+    while (excluded->table[i] != SL_NO_EDGE && excluded->table[i] != key) {
+        i = (i + 1) & excluded->mask;
+    }
+    return excluded->table[i] == key;
+}
+
 /* ---- kernels, CPU ---- */
 
 /* The part whose vertices are sampled. All ids are renumbered, except dataset_ids. */
@@ -166,6 +200,7 @@ struct sl_sample_part {
     uint32_t n_parts;             /* G */
     uint32_t part;                /* index of the sampled part */
     const float *weights;         /* of the edges, as `sources`. NULL: none */
+    struct sl_excluded excluded;  /* edges that are dropped after the draw */
 };
 
 /* Working memory of one PE and ring slot. W = ceil(N / 64). words and touched are zero before and after each call.
@@ -213,6 +248,11 @@ uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample
                        uint32_t n_rows, const sl_vertex *frontier, const struct sl_sample_marks *marks,
                        const struct sl_sample_block *block);
 
+/* Complete a block whose n_edges edges have ids as sources, all marked in marks->words: the request, the positions and
+ * the transposed block. Clears the words. Of `part` only first and n_parts are read. */
+void sl_block_close_cpu(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
+                        const struct sl_sample_marks *marks, const struct sl_sample_block *block);
+
 /* The order of the training vertices in an epoch: renumbered ids sorted by (hash(seed, epoch, dataset id), dataset
  * id). train_dataset_ids, order_out: [n]; new_ids: [N], renumbered id of each dataset id; keys: [n], working memory. */
 struct sl_permute_key {
@@ -239,6 +279,12 @@ SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_s
                                           const sl_vertex *frontier, const struct sl_sample_marks *marks,
                                           uint32_t n_hops, uint32_t *counts, const struct sl_sample_block *block);
 
+/* As sl_block_close_cpu, but the sources need not be marked. Writes the number of edges and the positions of the
+ * request of `hop` into the counts of n_hops levels. */
+SL_EXTERN_C enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
+                                               uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t n_hops,
+                                               uint32_t hop, uint32_t *counts, const struct sl_sample_block *block);
+
 /* train_dataset_ids must ascend. */
 SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoch, uint32_t n,
                                            const sl_vertex *train_dataset_ids, const sl_vertex *new_ids,
@@ -258,6 +304,7 @@ struct sl_part_handles {
     starpu_data_handle_t dataset_ids; /* uint32 [N] */
     starpu_data_handle_t first;       /* uint32 [G + 1] */
     starpu_data_handle_t weights;     /* float, as `sources`. NULL: none are used */
+    starpu_data_handle_t excluded;    /* uint64: the table of a struct sl_excluded. NULL: none */
     uint32_t n_parts, part;
 };
 

@@ -365,6 +365,51 @@ static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, u
     }
 }
 
+/* Mark the sources of edges that are ids. Also writes the destination of each edge. */
+static __global__ void mark_edges(uint32_t n_rows, uint32_t n_edges, const uint32_t *edge_offsets,
+                                  const uint32_t *edges, uint64_t *words, uint32_t *rows_out)
+{
+    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
+        rows_out[e] = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
+        sl_mark(words, edges[e]);
+    }
+}
+
+/* Replace drawn positions, or whole lists, by ids. Flags the edges that are not excluded; one more entry, for the
+ * total. */
+static __global__ void flag_kept(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+                                 const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges,
+                                 uint32_t *flags_out)
+{
+    for (uint64_t e = sl_thread(); e <= n_edges; e += sl_n_threads()) {
+        flags_out[e] = 0;
+        if (e < n_edges) {
+            uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
+            struct neighbours from = neighbours_of(part, frontier[d]);
+            bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+            edges[e] = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
+            flags_out[e] = !sl_is_excluded(&part.excluded, edges[e], frontier[d]);
+        }
+    }
+}
+
+/* Copy words with a place of their own: places[e + 1] > places[e]. */
+static __global__ void keep_words(uint32_t n, const uint32_t *places, const uint32_t *from, uint32_t *to)
+{
+    for (uint64_t e = sl_thread(); e < n; e += sl_n_threads()) {
+        if (places[e + 1] > places[e]) {
+            to[places[e]] = from[e];
+        }
+    }
+}
+
+static __global__ void move_offsets(uint32_t max_rows, const uint32_t *places, uint32_t *offsets)
+{
+    for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
+        offsets[d] = places[offsets[d]];
+    }
+}
+
 /* The weight of each edge. Edges are drawn positions, or not written if whole lists are taken. */
 static __global__ void take_weights(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
                                     const sl_vertex *frontier, const uint32_t *edge_offsets, const uint32_t *edges,
@@ -478,18 +523,58 @@ static enum sl_status draw_edges(const struct sample_call *call, const struct sl
     return st;
 }
 
-/* Find, rank and list all sources. Edges become positions among the sources. */
-static enum sl_status list_sources(const struct sample_call *call, uint32_t *edges, uint32_t *rows,
-                                   uint32_t *request_out, uint32_t *n_edges_out, uint32_t *positions_out)
+/* Copy the kept words of `from` over its first words. room: n_edges words. */
+static enum sl_status keep_in_place(const struct sample_call *call, const uint32_t *places, uint32_t *from,
+                                    uint32_t *room)
+{
+    enum sl_status st = sl_start("sl_sample: excluded", call->stream, sl_blocks(call->n_edges), keep_words,
+                                 call->n_edges, places, from, room);
+    if (st == SL_OK) {
+        st = sl_cuda_status(
+            cudaMemcpyAsync(from, room, (size_t)call->n_edges * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
+            "sl_sample: excluded");
+    }
+    return st;
+}
+
+/* Drop the excluded edges. The others become ids. Waits for the stream, for the number of edges left. */
+static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_rows,
+                                    const struct sl_sample_block *block)
+{
+    const uint32_t n = call->n_edges;
+    sl_scratch scratch(call->stream);
+    enum sl_status st;
+    SL_TRY(st, scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"), done);
+    SL_TRY(st,
+           sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)n + 1), flag_kept, call->part,
+                    call->n_rows, n, call->frontier, block->edge_offsets, block->edge_sources, scratch.as<uint32_t>()),
+           done);
+    SL_TRY(st, sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()), done);
+    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, scratch.as<uint32_t>() + (size_t)n + 1),
+           done);
+    if (block->edge_weights != nullptr) {
+        SL_TRY(st,
+               keep_in_place(call, scratch.as<uint32_t>(), (uint32_t *)(void *)block->edge_weights,
+                             scratch.as<uint32_t>() + (size_t)n + 1),
+               done);
+    }
+    SL_TRY(st,
+           sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets,
+                    block->max_rows, scratch.as<uint32_t>(), block->edge_offsets),
+           done);
+    st = read_sizes(call, n_rows, block->edge_offsets + block->max_rows);
+done:
+    return st;
+}
+
+/* Rank and list all marked sources. Edges become positions among the sources. */
+static enum sl_status list_sources(const struct sample_call *call, uint32_t *edges, uint32_t *request_out,
+                                   uint32_t *n_edges_out, uint32_t *positions_out)
 {
     cudaStream_t stream = call->stream;
     const unsigned edge_blocks = sl_blocks(call->n_edges);
     const unsigned word_blocks = sl_blocks(call->n_words);
     enum sl_status st;
-    SL_TRY(st,
-           sl_start("sl_sample: edges", stream, edge_blocks, take_edges, call->part, call->n_rows, call->n_edges,
-                    call->frontier, call->edge_offsets, call->words, edges, rows),
-           done);
     SL_TRY(st, sl_rank_words("sl_sample: marks", stream, call->n_words, call->words, call->ranks), done);
     SL_TRY(st,
            sl_start("sl_sample: request", stream, word_blocks, list_marked, call->part, call->n_words, call->words,
@@ -540,6 +625,42 @@ static enum sl_status transpose(const struct sample_call *call, uint32_t n_verti
     return st;
 }
 
+/* Mark and list the sources of edges that are ids, and transpose the block. room: 2 n_edges words. */
+static enum sl_status mark_and_close(const struct sample_call *call, uint32_t n_vertices, uint32_t *room,
+                                     uint32_t n_hops, uint32_t hop, uint32_t *counts,
+                                     const struct sl_sample_block *block)
+{
+    enum sl_status st;
+    SL_TRY(st,
+           sl_start("sl_sample: edges", call->stream, sl_blocks(call->n_edges), mark_edges, call->n_rows, call->n_edges,
+                    call->edge_offsets, block->edge_sources, call->words, room),
+           done);
+    SL_TRY(st,
+           list_sources(call, block->edge_sources, block->request, counts + sl_counts_edges(n_hops, hop),
+                        counts + sl_counts_request(n_hops, call->part.n_parts, hop)),
+           done);
+    st = transpose(call, n_vertices, room, room + call->n_edges, block);
+done:
+    return st;
+}
+
+enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
+                                   uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t hop,
+                                   uint32_t *counts, const struct sl_sample_block *block)
+{
+    struct sample_call call = {stream,       *part,
+                               nullptr,      n_rows,
+                               n_edges,      sl_n_words(marks->n_vertices),
+                               nullptr,      block->edge_offsets,
+                               marks->words, marks->ranks};
+    sl_scratch scratch(stream);
+    enum sl_status st = scratch.take(2 * sizeof(uint32_t) * (size_t)n_edges, "a block's edges");
+    if (st == SL_OK) {
+        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), n_hops, hop, counts, block);
+    }
+    return st;
+}
+
 enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, const sl_vertex *frontier,
                               const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
@@ -573,9 +694,17 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
                         call.n_edges, frontier, block->edge_offsets, block->edge_sources, block->edge_weights),
                done);
     }
+    if (part->excluded.table != nullptr) {
+        SL_TRY(st, drop_excluded(&call, n_rows, block), done);
+        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), n_hops, draw->hop, counts, block);
+        goto done;
+    }
     SL_TRY(st,
-           list_sources(&call, block->edge_sources, scratch.as<uint32_t>(), block->request,
-                        counts + sl_counts_edges(n_hops, draw->hop),
+           sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part, call.n_rows,
+                    call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources, scratch.as<uint32_t>()),
+           done);
+    SL_TRY(st,
+           list_sources(&call, block->edge_sources, block->request, counts + sl_counts_edges(n_hops, draw->hop),
                         counts + sl_counts_request(n_hops, part->n_parts, draw->hop)),
            done);
     st = transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);

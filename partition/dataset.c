@@ -70,6 +70,7 @@ void sl_dataset_free(struct sl_dataset *dataset)
         sl_free(dataset->train.ids);
         sl_free(dataset->valid.ids);
         sl_free(dataset->test.ids);
+        sl_link_split_free(&dataset->links);
     }
     *dataset = (struct sl_dataset){0};
 }

@@ -14,6 +14,7 @@
 
 #include "partition/features.h"
 #include "partition/graph.h"
+#include "partition/links.h"
 #include "partition/targets.h"
 
 /* One list of a split: distinct ids, ascending. */
@@ -39,13 +40,24 @@ struct sl_dataset {
     struct sl_feature_range range;
     struct sl_targets targets;        /* N rows. Every vertex of the three lists below has a known target */
     char split[64];                   /* the split's name */
-    struct sl_ids train, valid, test; /* pairwise disjoint */
+    struct sl_ids train, valid, test; /* pairwise disjoint; empty if the split lists links */
+    struct sl_link_split links;       /* whose training links are the graph */
     void *mapping;                    /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;
     bool hashed;                    /* private: the reader of the cache file has set `hash` */
     uint64_t hash[SL_N_DATA_PARTS]; /* private */
     bool low_memory;                /* private: keep little of the map in memory (partition/load.h) */
 };
+
+/* Whether the split lists links; the number of links or vertices that an epoch trains on. */
+static inline bool sl_dataset_has_links(const struct sl_dataset *dataset)
+{
+    return dataset->links.list[SL_LINKS_TRAIN].n > 0;
+}
+static inline uint32_t sl_dataset_n_train(const struct sl_dataset *dataset)
+{
+    return sl_dataset_has_links(dataset) ? dataset->links.list[SL_LINKS_TRAIN].n : dataset->train.n;
+}
 
 /* Release the pages of the cache file read so far. The system reads a page again if needed. Without low_memory: no
  * effect. */

@@ -25,4 +25,9 @@ void sl_dataset_identify(const struct sl_dataset *dataset, struct sl_identity *o
              dataset->targets.type == SL_TARGET_CLASS ? "classes" : "columns", hash[SL_DATA_LABELS]);
     snprintf(out->text[SL_DATA_SPLIT], bytes, "%u/%u/%u vertices, hash %016" PRIx64, dataset->train.n, dataset->valid.n,
              dataset->test.n, hash[SL_DATA_SPLIT]);
+    if (sl_dataset_has_links(dataset)) {
+        const struct sl_links *links = dataset->links.list;
+        snprintf(out->text[SL_DATA_SPLIT], bytes, "%u/%u/%u links, hash %016" PRIx64, links[SL_LINKS_TRAIN].n,
+                 links[SL_LINKS_VALID].n, links[SL_LINKS_TEST].n, sl_links_hash(&dataset->links));
+    }
 }

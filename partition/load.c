@@ -244,6 +244,9 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     if (options->targets == SL_TARGETS_NUMBERS) {
         sum = sum_text(sum, "numbers");
     }
+    if (options->need == SL_RAW_FOR_LINKS) {
+        sum = sum_text(sum, "links");
+    }
     origin->identity = sum_made(sum, &origin->made, options->feature_seed);
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
 }
@@ -590,6 +593,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->train = raw->train;
     out->valid = raw->valid;
     out->test = raw->test;
+    out->links = raw->links;
     *raw = (struct sl_raw){0};
     out->range = range;
 done:
@@ -640,6 +644,11 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
                   origin->name, raw.n_dropped, raw.split);
     }
     bool all_known = raw.n_dropped == 0;
+    st = sl_links_check(&raw.links, options->directed, origin->name);
+    if (st != SL_OK) {
+        sl_raw_free(&raw);
+        return st;
+    }
     st = sl_dataset_make(origin->name, &raw, options->directed, options->normalize, out);
     sl_raw_free(&raw);
     if (st == SL_OK && origin->made.kind != SL_MADE_NOT) {
@@ -677,7 +686,9 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
         goto done;
     }
     tell(options, &origin);
-    SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
+    if (options->need != SL_RAW_FOR_LINKS) { /* the cache has no links */
+        SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
+    }
     if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
         goto done;
     }

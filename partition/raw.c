@@ -15,6 +15,7 @@
 #include "partition/features.h"
 #include "partition/made_features.h"
 #include "partition/npy.h"
+#include "partition/read_links.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -212,12 +213,19 @@ static enum sl_status choose_split(const char *folder, const char *wanted, bool 
 static enum sl_status find_split(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
     static const char *const names[] = {"train", "valid", "test"};
-    bool needed = files->need == SL_RAW_FOR_TRAINING;
+    bool links = files->need == SL_RAW_FOR_LINKS;
+    bool needed = files->need == SL_RAW_FOR_TRAINING || links;
     enum sl_status st = choose_split(folder, wanted, needed, files->split, sizeof files->split);
     for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
         st = find_table(folder, stem, needed, &files->paths[SL_RAW_TRAIN + i]);
+    }
+    for (int i = 0; i < 2 && st == SL_OK && links; i++) {
+        char stem[128];
+        snprintf(stem, sizeof stem, "split/%s/%s", files->split,
+                 sl_links_name((enum sl_link_list)(SL_LINKS_VALID_NEGATIVE + i)));
+        st = find_table(folder, stem, false, &files->paths[SL_RAW_VALID_NEGATIVE + i]);
     }
     return st;
 }
@@ -302,7 +310,8 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
     if (files->paths[SL_RAW_EDGES] == NULL) {
         SL_TRY(st, find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]), done);
     }
-    if (files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
+    bool needed = files->need != SL_RAW_FOR_LINKS;
+    if (needed && files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
         char inside[300];
         list_entries(folder, inside, sizeof inside);
         st = sl_fail(
@@ -377,7 +386,9 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
     SL_TRY(st, find_features(folder, features, out), fail);
     SL_TRY(st, find_labels(folder, out), fail);
     SL_TRY(st, find_split(folder, split, out), fail);
-    SL_TRY(st, note_unused(folder, out), fail);
+    if (need != SL_RAW_FOR_LINKS) {
+        SL_TRY(st, note_unused(folder, out), fail);
+    }
     SL_TRY(st, name_arrays(out), fail);
     return SL_OK;
 fail:
@@ -501,7 +512,7 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
         st = count_by_tables(files, &n);
         if (st == SL_OK && n > SL_NONE) {
             st = sl_fail(SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
-                         files->paths[SL_RAW_EDGES], SL_NONE - 1, (unsigned long long)n);
+                         sl_text_or(files->paths[SL_RAW_EDGES], files->split), SL_NONE - 1, (unsigned long long)n);
         }
     }
     *out = (uint32_t)n;
@@ -556,17 +567,47 @@ static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_r
     return st;
 }
 
+/* Read the lists of links. The training links become the edges. */
+static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    static const enum sl_raw_file file[SL_N_LINK_LISTS] = {SL_RAW_TRAIN, SL_RAW_VALID, SL_RAW_TEST,
+                                                           SL_RAW_VALID_NEGATIVE, SL_RAW_TEST_NEGATIVE};
+    struct sl_links edges = {0};
+    enum sl_status st = SL_OK;
+    if (raw->n_vertices == SL_NONE) {
+        return sl_fail(SL_EFILE,
+                       "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
+                       "links, found none",
+                       files->paths[SL_RAW_TRAIN]);
+    }
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        const char *path = files->paths[file[i]];
+        if (path != NULL) {
+            SL_TRY(st, sl_links_read(path, raw->n_vertices, &raw->links.list[i]), done);
+        }
+    }
+    SL_TRY(st, sl_links_copy(&raw->links.list[SL_LINKS_TRAIN], &edges), done);
+    raw->n_edges = edges.n;
+    raw->from = edges.from;
+    raw->to = edges.to;
+done:
+    return st;
+}
+
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *edges = files->paths[SL_RAW_EDGES];
     char label[512];
     enum sl_status st = count_vertices(files, &raw->n_vertices);
     if (st == SL_OK && raw->n_vertices != SL_NONE) {
-        snprintf(label, sizeof label, "%.400s: %u vertices", edges, raw->n_vertices);
+        snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->split), raw->n_vertices);
         st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label);
     }
     if (st != SL_OK) {
         return st;
+    }
+    if (files->need == SL_RAW_FOR_LINKS) {
+        return read_links(files, raw);
     }
     if (!is_binary(edges)) {
         return read_text_edges(files, raw);
@@ -589,7 +630,7 @@ static enum sl_status read_features(const struct sl_raw_files *files, struct sl_
 static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *path = files->paths[SL_RAW_LABELS];
-    if (path == NULL) {
+    if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
         return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
     if (is_binary(path)) {
@@ -602,7 +643,7 @@ static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_fil
                                struct sl_ids *out)
 {
     const char *path = files->paths[which];
-    if (path == NULL) {
+    if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
         return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
     if (is_binary(path)) {
@@ -640,7 +681,9 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     enum sl_status st;
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, read_graph(files, out), fail);
-    SL_TRY(st, read_weights(files, out), fail);
+    if (files->need != SL_RAW_FOR_LINKS) {
+        SL_TRY(st, read_weights(files, out), fail);
+    }
     SL_TRY(st, read_targets(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
@@ -663,5 +706,6 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->train.ids);
     sl_free(raw->valid.ids);
     sl_free(raw->test.ids);
+    sl_link_split_free(&raw->links);
     *raw = (struct sl_raw){0};
 }

@@ -36,7 +36,8 @@ struct sl_raw {
     struct sl_targets targets;   /* N rows */
     char split[64];
     struct sl_ids train, valid, test;
-    uint32_t n_dropped; /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+    struct sl_link_split links; /* SL_RAW_FOR_LINKS: train, valid and test are empty */
+    uint32_t n_dropped;         /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
 };
 
 /* What a command needs of a dataset. */
@@ -46,7 +47,9 @@ enum sl_raw_need {
     /* Labels and split may be missing. Vertices of the split without a label are left out of the split. */
     SL_RAW_FOR_INFERENCE,
     /* Labels, split and features may be missing. */
-    SL_RAW_FOR_LOOKS
+    SL_RAW_FOR_LOOKS,
+    /* The split lists links, which replace the edges (partition/links.h). Labels are not read. */
+    SL_RAW_FOR_LINKS
 };
 
 /* The files of a dataset. */
@@ -61,6 +64,8 @@ enum sl_raw_file {
     SL_RAW_VALID,
     SL_RAW_TEST,
     SL_RAW_WEIGHTS, /* of the edges */
+    SL_RAW_VALID_NEGATIVE,
+    SL_RAW_TEST_NEGATIVE,
     SL_RAW_N_FILES
 };
 

@@ -29,6 +29,10 @@ const struct sl_reader *sl_reader_of(const char *path)
 static enum sl_status check_tables(const char *name, const struct sl_request *request,
                                    const struct sl_reader_tables *tables, bool made)
 {
+    if (request->need == SL_RAW_FOR_LINKS) {
+        return sl_fail(SL_EFILE, "%.300s: found %s, expected a folder with a split that lists links (--objective link)",
+                       request->path, name);
+    }
     if (request->need == SL_RAW_FOR_TRAINING && !(tables->labels && tables->split)) {
         return sl_fail(SL_EFILE, "%.300s: found %s, expected labels and a split too: %s", request->path, name,
                        tables->place);

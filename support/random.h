@@ -27,7 +27,9 @@ enum sl_purpose {
     SL_FOR_GENERATOR = 6,      /* synthetic datasets */
     SL_FOR_GOSSIP = 7,         /* gossip positions: step = number of the shuffle, vertex = position */
     SL_FOR_CHUNKS = 8,         /* order of a way's chunks: step = epoch, vertex = way, draw = position */
-    SL_FOR_FEATURES = 9        /* --features random: draw = column */
+    SL_FOR_FEATURES = 9,       /* --features random: draw = column */
+    SL_FOR_NEGATIVES = 10,     /* of links: step = epoch, vertex = link; codelets/links.h */
+    SL_FOR_SCORES = 11         /* negatives for scores: vertex = link */
 };
 
 /* The part of a counter that many draws share. `step` counts over the whole run. */

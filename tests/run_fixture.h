@@ -200,6 +200,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_dtype(settings), NULL, &out->shards));
     out->shards.weighs_edges = settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
+    out->shards.n_outputs = sl_settings_trains_links(settings) ? settings->hidden : out->shards.n_outputs;
     if (sl_model_reads_factors(settings)) {
         expect_ok(sl_shards_weigh(dataset, sl_model_kind(settings->model)->layer->sum->factor, &out->shards));
     }
@@ -207,7 +208,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(
         sl_model_init(settings, out->shards.n_features, out->shards.n_outputs, out->shards.is_sparse, &out->model));
     out->replica = &out->model;
-    out->plan = sl_plan_make(settings, dataset->train.n);
+    out->plan = sl_plan_make(settings, sl_dataset_n_train(dataset));
     out->plan.n_steps = n_steps;
     out->n_replicas = out->plan.n_replicas;
     if (out->n_replicas > 1) {

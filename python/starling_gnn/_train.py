@@ -31,8 +31,8 @@ from ._library import (
 )
 from ._progress import Progress
 
-# The score that names an objective in the metrics.
-_OBJECTIVES = {"test_acc": "class", "test_ap": "labels", "test_mse": "regression"}
+# The score that names an objective in the metrics. Of several, the last counts.
+_OBJECTIVES = {"test_ap": "link", "test_acc": "class", "test_f1_micro": "labels", "test_mse": "regression"}
 
 _MOST_DOTS = 25  # a curve of at most so many points shows each point
 

@@ -49,7 +49,7 @@ done:
 
 static const struct sl_rows *outputs_of(const struct sl_full *a, uint32_t q)
 {
-    return sl_full_rows(a, a->pass.model->n_layers - 1, q);
+    return sl_full_rows(a, a->pass.model->n_vertex_layers - 1, q);
 }
 
 /* Number of chunks in the parts before `end`, on all ranks. */
@@ -148,7 +148,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
                            const struct sl_inference *wanted, struct sl_scores *scores_out)
 {
     struct sl_full a = {0};
-    uint32_t last = model->n_layers - 1;
+    uint32_t last = model->n_vertex_layers - 1;
     enum sl_status st;
     SL_TRY(st, enter(shards), done);
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);

@@ -130,7 +130,11 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 /* The dtype of the rows that travel. */
 static enum sl_dtype travelling_dtype(const struct sl_layer_pass *lp, uint32_t p, bool back)
 {
-    return back ? steps_of(lp)->shards->row_dtype : sl_step_travelling_dtype(steps_of(lp), lp->i, p);
+    const struct sl_steps *s = steps_of(lp);
+    if (back && lp->i < s->model->n_vertex_layers) {
+        return s->shards->row_dtype;
+    }
+    return sl_step_travelling_dtype(s, lp->i, p);
 }
 
 /* Shape the matrix that the teams of PE p and owner q exchange, if any. */

@@ -9,13 +9,25 @@
 #include "codelets/exchange.h"
 #include "support/minmax.h"
 
+/* Number of rows of a level of PE p. The frontier of a step on links is empty at level 0, where each edge has a row of
+ * its own. */
+static uint32_t n_rows(const struct sl_steps *s, uint32_t p, uint32_t level)
+{
+    bool links = level == 0 && s->shards->link_from != NULL;
+    return s->pe[p].counts[links ? sl_counts_edges(s->plan->n_layers, 0) : sl_counts_rows(level)];
+}
+
 /* Split each level into chunks. A level's chunks are no smaller than the chunks of the level below. */
 static void split_levels(const struct sl_steps *s, uint32_t p)
 {
     struct sl_pass_pe *pe = &s->pass.pe[p];
     uint32_t shift = SL_MIN_CHUNK_SHIFT;
-    for (uint32_t level = 0; level <= s->plan->n_layers; level++) {
-        pe->split[level] = sl_split_rows(s->pe[p].counts[sl_counts_rows(level)], s->settings->chunks, shift);
+    uint32_t level = 0;
+    if (s->shards->link_from != NULL) {
+        pe->split[level++] = sl_split_rows(n_rows(s, p, 0), 1, shift); /* a chunk cuts no link */
+    }
+    for (; level <= s->plan->n_layers; level++) {
+        pe->split[level] = sl_split_rows(n_rows(s, p, level), s->settings->chunks, shift);
         shift = pe->split[level].shift;
     }
 }
@@ -47,7 +59,7 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     const uint32_t *counts = s->pe[p].counts;
     uint32_t n_parts = s->plan->n_parts;
     for (uint32_t level = 0; level <= s->plan->n_layers; level++) {
-        sizes->vertices[level] += counts[sl_counts_rows(level)];
+        sizes->vertices[level] += n_rows(s, p, level);
     }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         const struct sl_layer *layer = layer_of_hop(s, hop);
@@ -59,7 +71,8 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
         if (i > 0 || layer->training.project_first) {
-            sizes->row_gradient_bytes += n_ids * sl_dtype_bytes(s->shards->row_dtype, layer->training.travels);
+            enum sl_dtype back = i < s->model->n_vertex_layers ? s->shards->row_dtype : SL_DTYPE_REAL;
+            sizes->row_gradient_bytes += n_ids * sl_dtype_bytes(back, layer->training.travels);
         }
     }
     sizes->feature_bytes += feature_bytes(s, p);

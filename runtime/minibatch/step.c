@@ -6,7 +6,7 @@
  *
  *   sampling phase, `depth` steps ahead
  *      3  permute   the training ids, once an epoch
- *         seed      each PE picks the seeds that it owns: frontier S^0
+ *         seed      each PE picks the seeds that it owns: frontier S^0. If seeds are links: the block of hop 0
  *      3  sample    for each hop l: draw the in-edges of S^l
  *      4  exchange  for each hop l: send the sources' ids to their owners, which merge the ids into S^(l+1)
  *         counts    send the sizes to other ranks
@@ -26,6 +26,7 @@
 
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
+#include "codelets/links.h"
 #include "codelets/nonzeros.h"
 #include "runtime/model/run.h"
 #include "runtime/objective/objective.h"
@@ -34,13 +35,14 @@
 
 /* ---- sampling phase ---- */
 
-/* Permute the training ids of an epoch. A ring uses the order of epoch 0 in all epochs. */
+/* Permute the training ids of an epoch: vertices, or numbers of links. A ring uses the order of epoch 0 in all epochs. */
 static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
     struct sl_task_args head = sl_step_head(s, epoch * s->plan->n_per_epoch, 0, 0);
     s->n_ordered = epoch + 1;
+    starpu_data_handle_t ids = s->shards->link_from == NULL ? s->shards->new_ids : s->shards->train_ids;
     return sl_permute_submit(&head, s->settings->seed, s->plan->ring ? 0 : epoch, s->shards->n_train,
-                             s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
+                             s->shards->train_ids, ids, s->keys, s->order_handle[epoch % 2]);
 }
 
 /* The factor of the step's loss. Vertices of unlike mass are counted on the host, which waits for the permutation. */
@@ -87,6 +89,49 @@ static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *sl
     return st;
 }
 
+/* The links of a slice of the permutation. */
+static struct sl_link_range links_of(const struct sl_steps *s, const struct sl_seeds *seeds)
+{
+    return (struct sl_link_range){.order = s->order_handle[seeds->epoch % 2],
+                                  .from = s->shards->link_from,
+                                  .to = s->shards->link_to,
+                                  .begin = seeds->first,
+                                  .end = seeds->first + seeds->n};
+}
+
+/* The same if the seeds are links. Each PE empties its frontier, and takes the links whose first end it owns: the block
+ * of hop 0, whose sources are the ends and the negatives. */
+static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
+{
+    const struct sl_link_rule rule = {
+        .n_negatives = s->settings->negatives,
+        .both_ways = !s->settings->directed,
+        .draw = {.seed = s->settings->seed, .step = step / s->plan->n_per_epoch, .purpose = SL_FOR_NEGATIVES}};
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_marks_handles marks = {
+            .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
+        struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
+        struct sl_link_range links = links_of(s, &seeds);
+        struct sl_task_args head = sl_step_head(s, step, p, 0);
+        SL_TRY(st, sl_seed_submit(&head, links.order, 0, 0, &frontier), done);
+        st = sl_link_seed_submit(&head, &sl_step_shard(s, p)->graph, &links, s->shards->new_ids, &rule, &marks,
+                                 &frontier, &slot->pe[p].block[0]);
+    }
+done:
+    return st;
+}
+
+/* List the edges that the step must not sample: the links of all groups, so that groups change no figure. */
+static enum sl_status exclude(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
+{
+    struct sl_seeds seeds = sl_plan_seeds(s->plan, step);
+    struct sl_link_range links = links_of(s, &seeds);
+    struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
+    return sl_exclude_submit(&head, &links, s->settings->link_exclude == SL_LINK_EXCLUDE_REVERSE, slot->excluded);
+}
+
 /* Draw the in-edges of each PE's frontier. The result is the block of this hop, with the list of its distinct sources
  * by owner: the PE's request. */
 static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
@@ -97,9 +142,10 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
         struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_marks_handles marks = {
             .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
+        struct sl_part_handles part = sl_step_shard(s, p)->graph;
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, &frontier, &marks,
-                              &slot->pe[p].block[hop]);
+        part.excluded = slot->excluded;
+        st = sl_sample_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].block[hop]);
     }
     return st;
 }
@@ -193,9 +239,18 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
         SL_TRY(st, permute(s, epoch), done);
     }
     SL_TRY(st, find_scale(s, step), done);
-    SL_TRY(st, seed(s, step, slot), done);
+    if (slot->excluded != NULL) {
+        SL_TRY(st, exclude(s, step, slot), done);
+    }
+    if (s->shards->link_from != NULL) {
+        SL_TRY(st, seed_links(s, step, slot), done);
+    } else {
+        SL_TRY(st, seed(s, step, slot), done);
+    }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
-        SL_TRY(st, sample(s, step, hop, slot), done);
+        if (hop > 0 || s->shards->link_from == NULL) {
+            SL_TRY(st, sample(s, step, hop, slot), done);
+        }
         SL_TRY(st, send_requests(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }

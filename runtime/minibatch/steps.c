@@ -6,7 +6,9 @@
 
 #include <string.h>
 
+#include "codelets/links.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/bundle.h"
 
 /* ---- rules ---- */
@@ -35,6 +37,9 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 
 enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *s, uint32_t i, uint32_t p)
 {
+    if (i >= s->model->n_vertex_layers) {
+        return SL_DTYPE_REAL; /* outputs are never rounded */
+    }
     return i == 0 && sl_step_in_place(s, p) ? s->shards->features.dtype : s->shards->row_dtype;
 }
 
@@ -201,11 +206,17 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;
+    if (s->shards->link_from != NULL) {
+        shape.link_rows = sl_settings_link_ends(s->settings);
+        if (s->settings->link_exclude != SL_LINK_EXCLUDE_NONE) {
+            shape.n_excluded = sl_excluded_entries(2 * sl_min_u64(s->plan->batch, s->shards->n_train));
+        }
+    }
     shape.lock = SL_SLOT_LOCK_NONE;
     if (s->run->has_cuda) {
         shape.lock = s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
     }
-    for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
+    for (uint32_t hop = s->plan->n_layers - s->settings->layers; hop < s->plan->n_layers; hop++) {
         shape.fanout[hop] = sl_step_rule(s, hop).fanout;
     }
     SL_TRY(st, sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot), done);
@@ -282,7 +293,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
     if (by_keys) {
-        for (uint32_t hop = 0; hop < plan->n_layers; hop++) {
+        for (uint32_t hop = 0; hop < work->settings->layers; hop++) {
             if (work->settings->fanout[hop] != SL_FANOUT_ALL && work->settings->fanout[hop] > out->max_fanout) {
                 out->max_fanout = work->settings->fanout[hop];
             }

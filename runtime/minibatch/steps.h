@@ -5,6 +5,9 @@
  *
  * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Aggregating layer i turns
  * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
+ *
+ * If links are trained, level 0 has the rows of the links' ends (codelets/links.h), which are no frontier. Level 1 has
+ * the distinct ends. Hop 0 and the layer `ends` lead from one to the other.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
 #define SL_RUNTIME_MINIBATCH_STEPS_H
@@ -111,10 +114,12 @@ static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uin
  * the same for all steps. */
 bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
-/* The dtype of the rows of layer i that PE p requests: of features, if the first layer reads them in place. */
+/* The dtype of the rows of layer i that PE p requests: of features, if the first layer reads them in place; of outputs,
+ * if they are the rows of links' ends. */
 enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i, uint32_t p);
 
-/* The sampling rule of a hop. Hop 0, at the seeds, uses the last entry of --fanout. */
+/* The sampling rule of a hop. The last entry of --fanout is for hop 0, at the seeds. If seeds are links, hop 0 leads
+ * from the links to their ends, and the entry is for hop 1. */
 struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
 
 /* PE p's part; PE p's buffers in the step's slot. */

@@ -112,7 +112,7 @@ static enum sl_status return_initial(const struct sl_layer_pass *lp, uint32_t p)
     const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    if (lp->level == 0) {
+    if (lp->pass->model->layer[lp->i + 1].last) {
         SL_TRY(st, open_initial(lp, p), done);
     }
     for (uint32_t c = 0; c < ga->split.n_chunks; c++) {

@@ -22,7 +22,7 @@ const struct sl_model_kind *sl_model_kind(int model)
 uint32_t sl_model_layers(const struct sl_settings *settings)
 {
     const struct sl_model_kind *kind = sl_model_kind(settings->model);
-    return settings->layers + (kind->first != NULL) + (kind->last != NULL);
+    return sl_settings_hops(settings) + (kind->first != NULL) + (kind->last != NULL);
 }
 
 bool sl_model_reads_factors(const struct sl_settings *settings)

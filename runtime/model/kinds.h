@@ -8,7 +8,7 @@
 
 #include "runtime/model/layer.h"
 
-/* Number of layers of the model that the settings describe. */
+/* Number of layers of the model that the settings describe, with the layer `ends` if it is trained on links. */
 uint32_t sl_model_layers(const struct sl_settings *settings);
 
 /* Whether the model's sums read vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
@@ -38,5 +38,8 @@ extern const struct sl_layer_kind sl_linear_in;
 extern const struct sl_layer_kind sl_activated_in;
 extern const struct sl_layer_kind sl_linear_out;
 extern const struct sl_layer_kind sl_normed_out;
+
+/* After the last layer, if links are trained: the rows of the links' ends. */
+extern const struct sl_layer_kind sl_ends;
 
 #endif

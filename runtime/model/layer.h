@@ -197,7 +197,8 @@ struct sl_model_kind {
 
 /* ---- layers ---- */
 
-#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* aggregating layers, a first and a last layer */
+/* Aggregating layers and `ends`, which are SL_MAX_LAYERS together, a first and a last layer. */
+#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2)
 
 /* The order in which a layer multiplies and sums. */
 struct sl_layer_order {
@@ -224,7 +225,7 @@ struct sl_layer {
     bool first;
     /* Ends in an activation. */
     bool hidden;
-    /* Computes the logits. */
+    /* Computes the outputs: of vertices, or of the ends of links. */
     bool last;
     /* enum sl_norm of the activation. */
     int norm;
@@ -259,6 +260,8 @@ struct sl_layer {
 
 struct sl_model {
     uint32_t n_layers;
+    /* Layers whose rows are vertices: all, but for `ends`. Evaluations run no other layer. */
+    uint32_t n_vertex_layers;
     /* enum sl_norm of the layers that --norm applies to. */
     int norm;
     /* One of several replicas (runtime/sync/replicas.h). Names of its tensors begin with "replica.N.", N being

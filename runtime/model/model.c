@@ -136,21 +136,26 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
 {
     const struct sl_model_kind *model = sl_model_kind(settings->model);
     uint32_t before = model->first != NULL; /* layers that do not aggregate */
-    uint32_t n_layers = sl_model_layers(settings);
+    uint32_t links = sl_settings_trains_links(settings);
+    uint32_t n_layers = sl_model_layers(settings) - links; /* without `ends` */
     bool aggregates = i >= before && i < before + settings->layers;
     layer->first = i == 0;
-    layer->last = i + 1 == n_layers;
+    layer->last = i + 1 >= n_layers;
     layer->kind = model->last;
     layer->number = i - before;
-    layer->from = settings->layers - layer->number;
+    layer->from = settings->layers - layer->number + links;
     layer->level = layer->from;
     if (i < before) {
         layer->kind = model->first;
         layer->number = 0;
-        layer->from = layer->level = settings->layers;
+        layer->from = layer->level = settings->layers + links;
     } else if (aggregates) {
         layer->kind = model->layer;
         layer->level = layer->from - 1;
+    } else if (i == n_layers) {
+        layer->kind = &sl_ends;
+        layer->from = 1;
+        layer->level = 0;
     }
     layer->n_in = i == 0 ? n_features : settings->hidden;
     layer->n_out = layer->last ? n_outputs : settings->hidden;
@@ -203,6 +208,7 @@ void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uin
                     struct sl_model *out)
 {
     *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
+    out->n_vertex_layers = out->n_layers - sl_settings_trains_links(settings);
     for (uint32_t i = 0; i < out->n_layers; i++) {
         shape_layer(settings, i, n_features, n_outputs, sparse, &out->layer[i]);
         shape_parameters(&out->layer[i]);
@@ -616,7 +622,7 @@ uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl
 {
     struct sl_model model;
     sl_model_shape(settings, 1, 1, false, &model);
-    const struct sl_layer *last = &model.layer[model.n_layers - 1];
+    const struct sl_layer *last = &model.layer[model.n_vertex_layers - 1];
     uint32_t k = 0;
     while (k + 1 < last->kind->n_parameters && !last->kind->parameter[k].is_output_bias) {
         k++;

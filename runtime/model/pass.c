@@ -37,13 +37,27 @@ struct sl_task_args sl_layer_pass_head(const struct sl_layer_pass *lp, uint32_t 
                                  .runs = pass->runs == NULL ? NULL : &pass->runs[p]};
 }
 
+/* The role that the input, or its gradient, has in the layer below. The outputs of a last layer are the input of
+ * `ends`. */
+static enum sl_role below(const struct sl_layer_pass *lp, enum sl_role role)
+{
+    bool last = lp->pass->model->layer[lp->i - 1].last;
+    if (role == SL_ROWS_INPUT) {
+        return last ? SL_ROWS_Z : SL_ROWS_H;
+    }
+    return last ? SL_ROWS_GZ : SL_ROWS_GH;
+}
+
 struct sl_rows *sl_layer_pass_rows(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
 {
     struct sl_pass_pe *pe = &lp->pass->pe[p];
-    if (role == SL_ROWS_INPUT) {
-        return lp->i == 0 ? &pe->features : &pe->layer[lp->i - 1][SL_ROWS_H];
+    if (role == SL_ROWS_INPUT && lp->i == 0) {
+        return &pe->features;
     }
-    return role == SL_ROWS_GINPUT ? &pe->layer[lp->i - 1][SL_ROWS_GH] : &pe->layer[lp->i][role];
+    if (role == SL_ROWS_INPUT || role == SL_ROWS_GINPUT) {
+        return &pe->layer[lp->i - 1][below(lp, role)];
+    }
+    return &pe->layer[lp->i][role];
 }
 
 struct sl_rows *sl_layer_pass_input_gradient(const struct sl_layer_pass *lp, uint32_t p)
@@ -79,8 +93,8 @@ const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint
 const struct sl_layer_row *sl_layer_pass_row(const struct sl_layer_pass *lp, enum sl_role role)
 {
     if (role == SL_ROWS_INPUT || role == SL_ROWS_GINPUT) {
-        const struct sl_layer_pass below = sl_pass_layer(lp->pass, lp->i - 1);
-        return sl_layer_pass_row(&below, role == SL_ROWS_INPUT ? SL_ROWS_H : SL_ROWS_GH);
+        const struct sl_layer_pass before = sl_pass_layer(lp->pass, lp->i - 1);
+        return sl_layer_pass_row(&before, below(lp, role));
     }
     return &sl_layer_pass_order(lp)->row[role];
 }

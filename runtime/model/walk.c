@@ -80,6 +80,11 @@ struct life {
 
 #define NEVER UINT32_MAX
 
+static uint32_t n_layers_of(const struct sl_walk *w)
+{
+    return w->training ? w->model->n_layers : w->model->n_vertex_layers;
+}
+
 static const struct sl_layer_order *order_of(const struct sl_walk *w, uint32_t i)
 {
     return w->training ? &w->model->layer[i].training : &w->model->layer[i].evaluation;
@@ -121,7 +126,7 @@ static void gradient_life(const struct sl_walk *w, uint32_t i, int role, struct 
 {
     const struct sl_layer *layer = &w->model->layer[i];
     const struct sl_layer_row *row = &layer->training.row[role];
-    const uint32_t n = w->model->n_layers;
+    const uint32_t n = n_layers_of(w);
     const bool by_chunk = row->end == SL_UNTIL_CHUNK;
     bool returns = sl_layer_aggregates(layer) && role == (w->rounds ? SL_ROWS_GBACK : (int)layer->training.returning);
     life->first = life->last = 2 * n - i;
@@ -147,12 +152,12 @@ static void gradient_life(const struct sl_walk *w, uint32_t i, int role, struct 
 static void evaluated_life(const struct sl_walk *w, uint32_t i, int role, struct life *life)
 {
     const struct sl_layer *layer = &w->model->layer[i];
-    const struct sl_layer *next = i + 1 < w->model->n_layers ? layer + 1 : NULL;
+    const struct sl_layer *next = i + 1 < n_layers_of(w) ? layer + 1 : NULL;
     bool whole = waits(w, i, role) || (layer->last && role == SL_ROWS_Z) || life->first < i;
     if (role == SL_ROWS_H && next != NULL) {
         bool read_again = i == 0 && next->kind->reads_first;
         whole = whole || waits(w, i + 1, SL_ROWS_INPUT) || next->activates_input || next->residual || read_again;
-        life->last = read_again ? w->model->n_layers : life->last;
+        life->last = read_again ? n_layers_of(w) : life->last;
     }
     life->share = whole ? 1 : in_hand(w, &layer->evaluation.row[role]);
 }
@@ -161,7 +166,7 @@ static void evaluated_life(const struct sl_walk *w, uint32_t i, int role, struct
  * first output if all layers read it. */
 static void trained_life(const struct sl_walk *w, uint32_t i, int role, struct life *life)
 {
-    const uint32_t n = w->model->n_layers;
+    const uint32_t n = n_layers_of(w);
     const bool output = role == SL_ROWS_H && i + 1 < n;
     const uint32_t dies = 2 * n - i - output;
     bool read_later = order_of(w, i)->row[role].end != SL_UNTIL_FORWARD;
@@ -189,7 +194,7 @@ static struct life life_of(const struct sl_walk *w, uint32_t i, int role)
     if (role == SL_ROWS_SUM && layer->kind->reads_first) {
         life.first = 0; /* start values from the first layer's output: free workers compute them early */
     }
-    life.last += role == SL_ROWS_H && i + 1 < w->model->n_layers;
+    life.last += role == SL_ROWS_H && i + 1 < n_layers_of(w);
     if (w->training) {
         trained_life(w, i, role, &life);
     } else {
@@ -212,7 +217,7 @@ static void add_role(const struct sl_walk *w, uint32_t i, int role, double share
 /* Add the rows of n slots at a time. */
 static void add_slots(const struct sl_walk *w, uint32_t time, double n, bool kept, struct sl_blocks *to)
 {
-    for (uint32_t i = 0; n > 0 && i < w->model->n_layers; i++) {
+    for (uint32_t i = 0; n > 0 && i < n_layers_of(w); i++) {
         for (int role = 0; role < (w->training ? SL_N_ROLES : SL_ROWS_GH); role++) {
             const struct life life = life_of(w, i, role);
             bool alive = (life.first <= time && time <= life.last) || (life.again <= time && time <= life.end);
@@ -235,7 +240,7 @@ static void add_ahead(const struct sl_walk *w, bool kept, double n, struct sl_bl
 
 static void add_packed(const struct sl_walk *w, struct sl_blocks *to)
 {
-    for (uint32_t i = 0; w->n_packed > 0 && i < w->model->n_layers; i++) {
+    for (uint32_t i = 0; w->n_packed > 0 && i < n_layers_of(w); i++) {
         const struct sl_layer *layer = &w->model->layer[i];
         double bytes = layer->training.travels * (double)sl_dtype_size(w->row_dtype);
         add_rows(w, layer->from, layer->from, sl_layer_aggregates(layer) ? bytes : 0, w->n_packed, false, to);
@@ -246,7 +251,7 @@ static void add_packed(const struct sl_walk *w, struct sl_blocks *to)
  * the slot before it by a layer, or by a segment. */
 void sl_walk(const struct sl_walk *w, struct sl_blocks *pool)
 {
-    const uint32_t n = w->model->n_layers;
+    const uint32_t n = n_layers_of(w);
     const uint32_t n_back = (uint32_t)fmin(w->n_back, w->n_slots);
     const uint32_t lag = sl_max_u32(1, w->segment);
     const uint32_t end = w->training ? 2 * n + (n_back - 1) * lag : n - 1;

@@ -59,6 +59,7 @@ static const struct sl_objective_kind *choose(const struct sl_settings *s, const
     case SL_OBJECTIVE_CLASS: return &sl_classify;
     case SL_OBJECTIVE_LABELS: return &sl_label_sets;
     case SL_OBJECTIVE_REGRESSION: return &sl_regression;
+    case SL_OBJECTIVE_LINK: return &sl_link_prediction;
     case SL_OBJECTIVE_AUTO: break;
     }
     if (targets->type == SL_TARGET_CLASS) {
@@ -95,7 +96,7 @@ static enum sl_status check_options(const struct sl_settings *s, const struct sl
     const char *needed = "class";
     if (kind != &sl_classify && s->label_smoothing > 0) {
         wrong = "label-smoothing";
-    } else if (kind == &sl_regression && s->class_weights != NULL) {
+    } else if (kind != &sl_classify && kind != &sl_label_sets && s->class_weights != NULL) {
         wrong = "class-weights";
         needed = "class or labels";
     } else if (kind != &sl_regression && s->loss != SL_LOSS_SQUARED) {
@@ -128,7 +129,7 @@ enum sl_status sl_objective_open(const struct sl_settings *settings, const struc
                                  .loss = settings->loss,
                                  .smoothing = settings->label_smoothing,
                                  .mass_each = 1};
-    if (settings->epochs == 0 && !some_known(&dataset->targets)) {
+    if (settings->epochs == 0 && settings->objective != SL_OBJECTIVE_LINK && !some_known(&dataset->targets)) {
         out->n_outputs = sl_targets_outputs(&dataset->targets);
         out->unknown = true;
         return SL_OK;
@@ -139,7 +140,7 @@ enum sl_status sl_objective_open(const struct sl_settings *settings, const struc
     if (out->weights != NULL) {
         out->sum = sl_checksum(0, out->weights, out->n_outputs * sizeof *out->weights);
     }
-    out->mass_all = out->mass_each * dataset->train.n;
+    out->mass_all = out->mass_each * sl_dataset_n_train(dataset);
     if (out->mass != NULL) {
         out->mass_all = 0;
         for (uint32_t i = 0; i < dataset->train.n; i++) {
@@ -170,6 +171,13 @@ enum sl_status sl_objective_place(struct sl_objective *o, const struct sl_partit
         sl_free(o->mass);
         o->mass = mass;
     }
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        struct sl_links *links = &o->links.list[list];
+        for (uint32_t i = 0; i < links->n; i++) {
+            links->from[i] = partition->new_ids[links->from[i]];
+            links->to[i] = partition->new_ids[links->to[i]];
+        }
+    }
     if (o->weights != NULL) {
         starpu_vector_data_register(&o->weights_handle, STARPU_MAIN_RAM, (uintptr_t)o->weights, o->n_outputs,
                                     sizeof *o->weights);
@@ -184,6 +192,7 @@ void sl_objective_close(struct sl_objective *o)
     sl_handle_close(o->weights_handle);
     sl_free(o->weights);
     sl_free(o->mass);
+    sl_link_split_free(&o->links);
     *o = (struct sl_objective){0};
 }
 

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * An objective: what a model is trained for. A table of its kind says what it needs of the dataset, its loss, and its
- * scores. One file for each kind: classify.c (one class a vertex), labels.c (a set of labels), regress.c (numbers).
+ * scores. One file for each kind: classify.c (one class a vertex), labels.c (a set of labels), regress.c (numbers),
+ * links.c (links).
  *
  * The loss of a step is a weighted mean over the seeds. The mass of a vertex is its share in the divisor: 1, the
  * weight of its class, or the number of its known targets.
@@ -20,7 +21,7 @@ struct sl_objective {
     const struct sl_objective_kind *kind;
     uint32_t n_outputs; /* width of the last layer */
     uint32_t best_by;   /* the score that selects the best epoch: an index of the list of scores */
-    int loss;           /* enum sl_loss_name */
+    int loss;           /* enum sl_loss_name, or enum sl_link_loss */
     double smoothing;
     double guess;     /* loss of the best answer that is the same for all training vertices */
     double mass_each; /* if `mass` is NULL: of every vertex */
@@ -31,6 +32,8 @@ struct sl_objective {
     uint64_t sum;     /* checksum of the weights; 0: none */
     bool unknown;     /* no target is known: the session only predicts */
     starpu_data_handle_t weights_handle;
+    struct sl_link_split links; /* link: the lists for scores; by new id after sl_objective_place */
+    uint32_t n_negatives;       /* link: k */
     uint32_t n_empty; /* outputs without a vertex: classes of no vertex, labels without a positive training vertex */
 };
 
@@ -88,7 +91,7 @@ struct sl_objective_kind {
 /* Print warnings about the targets for people: whole lines. */
 void sl_objective_warn(const struct sl_objective *objective, FILE *stream);
 
-extern const struct sl_objective_kind sl_classify, sl_label_sets, sl_regression;
+extern const struct sl_objective_kind sl_classify, sl_label_sets, sl_regression, sl_link_prediction;
 
 /* Choose the objective that the settings and the type of the targets ask for. With 0 epochs and no known target the
  * options of the objective are not checked: there are no scores. SL_EINVAL, SL_EFILE, SL_ENOMEM. On failure *out is

@@ -140,7 +140,7 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.rank = sl_rank();
     plan.first_pe = sl_plan_first_pe(&plan, plan.rank);
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
-    plan.n_layers = settings->layers;
+    plan.n_layers = sl_settings_hops(settings);
     plan.batch = whole_graph ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
     /* Inference alone may have no training vertices, and then no epoch either. */
     plan.n_per_epoch = n_train > 0 ? (uint32_t)((n_train + plan.batch - 1) / plan.batch) : 1;

@@ -36,8 +36,8 @@ struct sl_plan {
     /* full-graph training only: the crew that owns PE 0 of this plan. 0, except in a crew's own plan
      * (sl_plan_of_crew). */
     uint32_t first_crew;
-    uint32_t n_layers;    /* L: hops of a minibatch */
-    uint32_t n_train;     /* seeds of an epoch */
+    uint32_t n_layers;    /* L: hops of a minibatch (sl_settings_hops) */
+    uint32_t n_train;     /* seeds of an epoch: vertices or links */
     uint64_t batch;       /* seeds of a step: P B with minibatches, otherwise n_train */
     uint32_t n_per_epoch; /* steps of an epoch */
     uint64_t n_steps;     /* steps of the run */

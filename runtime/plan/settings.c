@@ -35,6 +35,8 @@ _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport"
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
 _Static_assert(SL_OBJECTIVE_AUTO == 0 && SL_OBJECTIVE_CLASS == 1 && SL_OBJECTIVE_LABELS == 2, "--objective");
 _Static_assert(SL_OBJECTIVE_REGRESSION == 3 && SL_LOSS_SQUARED == 0 && SL_LOSS_ABSOLUTE == 1, "--loss");
+_Static_assert(SL_OBJECTIVE_LINK == 4 && SL_LINK_LOSS_BINARY == 0 && SL_LINK_LOSS_SOFTMAX == 1, "--link-loss");
+_Static_assert(SL_LINK_EXCLUDE_REVERSE == 0 && SL_LINK_EXCLUDE_SELF == 1, "--link-exclude");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
 #define PREFIX "STARLING_" /* of environment variables */
@@ -43,6 +45,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */
 #define MAX_BATCH (1 << 24) /* seeds */
 #define MAX_PES 256
+#define MAX_NEGATIVES 4096
 
 #define FIELD(name) offsetof(struct sl_settings, name)
 
@@ -320,14 +323,29 @@ static const struct sl_option options[] = {
      .programs = COOP, .needs = "sync=dissemination,cube"},
 
     {.name = "objective", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(objective),
-     .choices = "auto,class,labels,regression", .initial = "auto",
+     .choices = "auto,class,labels,regression,link", .initial = "auto",
      .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
-             "regression: columns of numbers. auto: by the targets (raw/node-label). A single column of whole numbers "
+             "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). auto: by the targets (raw/node-label). A single column of whole numbers "
              "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
      .peers = "task,task-type,problem-type"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
      .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
+    {.name = "negatives", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(negatives), .initial = "1",
+     .min = 1, .max = MAX_NEGATIVES, .argument = "K", .unit = "vertices",
+     .help = "Negatives of a training link (link only). In a negative, a vertex drawn uniformly replaces one end",
+     .programs = COOP, .needs = "objective=link",
+     .peers = "num-negatives,n-negatives,num-negs,neg-ratio,num-train-negatives,negative-ratio,neg-sampling-ratio"},
+    {.name = "link-loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_loss),
+     .choices = "binary,softmax", .initial = "binary",
+     .help = "binary: cross entropy of links and negatives, each a yes or no. softmax: cross entropy of the link among "
+             "its negatives",
+     .programs = COOP, .needs = "objective=link"},
+    {.name = "link-exclude", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_exclude),
+     .choices = "reverse,self,none", .initial = "reverse",
+     .help = "Edges that a step does not sample, in any hop. reverse: the links it trains on, and their reverses. self: "
+             "the links alone. none: all edges may be sampled, so the model can read the answers",
+     .programs = COOP, .needs = "objective=link", .peers = "exclude,exclude-edges"},
     {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
      .argument = "balanced|FILE",
      .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
@@ -338,9 +356,9 @@ static const struct sl_option options[] = {
      .help = "Share of a vertex's target that is spread over all classes (class only)",
      .peers = "smoothing,smooth"},
     {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
-     .shown = "acc, ap or mse", .argument = "NAME",
+     .shown = "acc, ap, mse or auc", .argument = "NAME",
      .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
-             "ap, auc, f1_micro, f1. regression: mse, mae, r2",
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap",
      .peers = "monitor,metric,best-metric"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
@@ -713,6 +731,30 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     return SL_OK;
 }
 
+/* What links do not go together with. */
+static enum sl_status check_links(const struct sl_settings *s)
+{
+    if (!sl_settings_trains_links(s)) {
+        return SL_OK;
+    }
+    if (s->schedule == SL_SCHEDULE_PIPE) {
+        return sl_fail(SL_EINVAL, "--objective: found link, expected another one: pipe_gnn trains on vertices; "
+                                  "coop_sage trains on links");
+    }
+    if (s->layers >= SL_MAX_LAYERS) {
+        return sl_fail(SL_EINVAL, "--layers: found %u, expected at most %d with --objective link", s->layers,
+                       SL_MAX_LAYERS - 1);
+    }
+    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
+        return sl_fail(SL_EINVAL, "--edge-weights: expected none with --objective link: links have no weights");
+    }
+    if (s->predict != NULL) {
+        return sl_fail(SL_EINVAL, "--predict: expected none with --objective link; --embed writes the vectors whose "
+                                  "dot products are the scores");
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_precision(const struct sl_settings *s)
 {
     if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
@@ -766,7 +808,7 @@ static enum sl_status check_outputs(const struct sl_settings *s)
         return sl_fail(SL_EINVAL, "--patience: found %u with --eval-every 0, expected an evaluation every epoch or so",
                        s->patience);
     }
-    if (s->embed != NULL && s->layers == 1) {
+    if (s->embed != NULL && s->layers == 1 && !sl_settings_trains_links(s)) {
         return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
     }
     if (s->metrics_steps && s->metrics == NULL && !s->json) {
@@ -908,6 +950,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_edge_weights(settings), done);
+    SL_TRY(st, check_links(settings), done);
     SL_TRY(st, check_precision(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);

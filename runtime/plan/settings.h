@@ -33,7 +33,15 @@ enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_precision { SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32 };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
-enum sl_objective_name { SL_OBJECTIVE_AUTO, SL_OBJECTIVE_CLASS, SL_OBJECTIVE_LABELS, SL_OBJECTIVE_REGRESSION };
+enum sl_objective_name {
+    SL_OBJECTIVE_AUTO,
+    SL_OBJECTIVE_CLASS,
+    SL_OBJECTIVE_LABELS,
+    SL_OBJECTIVE_REGRESSION,
+    SL_OBJECTIVE_LINK
+};
+enum sl_link_loss { SL_LINK_LOSS_BINARY, SL_LINK_LOSS_SOFTMAX };
+enum sl_link_exclude { SL_LINK_EXCLUDE_REVERSE, SL_LINK_EXCLUDE_SELF, SL_LINK_EXCLUDE_NONE };
 enum sl_loss_name { SL_LOSS_SQUARED, SL_LOSS_ABSOLUTE };
 #define SL_WEIGHTS_BALANCED "balanced" /* of --class-weights */
 
@@ -101,6 +109,9 @@ struct sl_settings {
     /* training */
     int objective;          /* enum sl_objective_name */
     int loss;               /* enum sl_loss_name: of regression */
+    uint32_t negatives;     /* k of a link, >= 1 */
+    int link_loss;          /* enum sl_link_loss */
+    int link_exclude;       /* enum sl_link_exclude */
     char *class_weights;    /* SL_WEIGHTS_BALANCED or a file; NULL: all 1 */
     double label_smoothing; /* [0, 0.9999] */
     char *best_by;          /* a score's name; NULL: the objective's first score */
@@ -163,6 +174,21 @@ enum sl_status sl_settings_check(struct sl_settings *settings);
 static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *settings)
 {
     return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+}
+
+/* Hops of a minibatch: one for each layer and, if links are trained, a first hop from the links to their ends. */
+static inline bool sl_settings_trains_links(const struct sl_settings *settings)
+{
+    return settings->objective == SL_OBJECTIVE_LINK;
+}
+static inline uint32_t sl_settings_hops(const struct sl_settings *settings)
+{
+    return settings->layers + sl_settings_trains_links(settings);
+}
+/* Vertices of a link in a step: its two ends and its negatives. */
+static inline uint32_t sl_settings_link_ends(const struct sl_settings *settings)
+{
+    return settings->negatives + 2;
 }
 
 /* Read --trace-steps, counted from 0 over the whole run. True if the option was given and is valid. */

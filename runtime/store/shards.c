@@ -81,6 +81,20 @@ static void copy_targets(const struct sl_dataset *dataset, const struct sl_parti
     }
 }
 
+/* Number the training links and bring their ends into new ids. */
+static enum sl_status copy_links(const struct sl_dataset *dataset, const struct sl_partition *partition,
+                                 struct sl_shards *out)
+{
+    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
+    enum sl_status st = sl_links_copy(links, &out->links);
+    for (uint32_t i = 0; st == SL_OK && i < links->n; i++) {
+        out->links.from[i] = partition->new_ids[links->from[i]];
+        out->links.to[i] = partition->new_ids[links->to[i]];
+        out->train[i] = i;
+    }
+    return st;
+}
+
 static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   enum sl_feature_form form, const bool *held, struct sl_shards *out)
 {
@@ -100,8 +114,10 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
            done);
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
-    SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
-    if (dataset->train.n > 0) { /* ids may be NULL if n is 0 */
+    SL_TRY(st, sl_alloc((size_t)out->n_train + 1, sizeof *out->train, "training vertices", &out->train), done);
+    if (sl_dataset_has_links(dataset)) {
+        SL_TRY(st, copy_links(dataset, partition, out), done);
+    } else if (dataset->train.n > 0) { /* ids may be NULL if n is 0 */
         memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
     }
     for (uint32_t q = 0; q < out->n_parts; q++) {
@@ -217,9 +233,9 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->n_outputs = sl_targets_outputs(&dataset->targets);
     out->targets = dataset->targets;
     out->targets.data = NULL;
-    out->n_train = dataset->train.n;
-    out->n_valid = dataset->valid.n;
-    out->n_test = dataset->test.n;
+    out->n_train = sl_dataset_n_train(dataset);
+    out->n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n;
+    out->n_test = dataset->test.n + dataset->links.list[SL_LINKS_TEST].n;
     SL_TRY(st, copy_tables(dataset, partition, form, held, out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
     out->dataset_ids = readable(partition->dataset_ids, n, 4);
@@ -230,7 +246,11 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     for (uint32_t q = 0; q < out->n_parts; q++) {
         SL_TRY(st, register_part(out, q, holds(held, q)), undo);
     }
-    for (uint32_t i = 0; i < out->n_train; i++) {
+    if (out->links.n > 0) {
+        out->link_from = readable(out->links.from, out->n_train, 4);
+        out->link_to = readable(out->links.to, out->n_train, 4);
+    }
+    for (uint32_t i = 0; i < dataset->train.n; i++) {
         out->part[sl_partition_owner(partition->first, out->n_parts, partition->new_ids[out->train[i]])].n_train++;
     }
     return SL_OK;
@@ -393,6 +413,8 @@ void sl_shards_close(struct sl_shards *shards)
     sl_handle_close(shards->ids);
     sl_handle_close(shards->first);
     sl_handle_close(shards->train_ids);
+    sl_handle_close(shards->link_from);
+    sl_handle_close(shards->link_to);
     sl_handle_close(shards->factors);
     unpin(shards);
     sl_free(shards->part);
@@ -405,6 +427,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_free(shards->set_of);
     sl_free(shards->iota);
     sl_free(shards->train);
+    sl_links_free(&shards->links);
     sl_free(shards->factor_of);
     *shards = (struct sl_shards){0};
 }

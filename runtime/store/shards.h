@@ -49,8 +49,11 @@ struct sl_shards {
     starpu_data_handle_t ids;
     /* uint32 [G + 1]: first id of each part. */
     starpu_data_handle_t first;
-    /* uint32 [n_train]: dataset ids of the training vertices. */
+    /* uint32 [n_train]: dataset ids of the training vertices, or numbers of the training links. */
     starpu_data_handle_t train_ids;
+    /* uint32 [n_train]: new ids of the ends of the training links. NULL: vertices are trained. Then train_ids are the
+     * numbers of the links. */
+    starpu_data_handle_t link_from, link_to;
     /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
@@ -75,6 +78,7 @@ struct sl_shards {
     uint8_t *set_of;
     sl_vertex *iota;
     sl_vertex *train;
+    struct sl_links links;
     sl_real *factor_of;
     /* Tables that sl_shards_pin has locked. */
     bool pinned[SL_SHARD_TABLES];

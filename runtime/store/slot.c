@@ -84,6 +84,9 @@ done:
 /* Most rows of a part's frontier at a level. */
 static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
 {
+    if (level == 0 && shape->link_rows > 0) {
+        return (uint64_t)shape->n_seeds * shape->link_rows;
+    }
     return level == 0 ? sl_min_u64(shape->n_seeds, part->n_train) : part->end - part->first;
 }
 
@@ -92,6 +95,9 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
 {
     const uint64_t *offsets = shape->shards->partition->graph.offsets;
     uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    if (hop == 0 && shape->link_rows > 0) {
+        return most_rows(shape, part, 0);
+    }
     return shape->full ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
 
@@ -168,11 +174,17 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
                             .n_hops = shape->plan->n_layers,
                             .n_parts = shape->plan->n_parts,
                             .lock = shape->lock};
-    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 8);
+    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 8) + 1;
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
         SL_TRY(st, add_pe(out, shape, p), undo);
+    }
+    if (shape->n_excluded > 0) {
+        SL_TRY(st,
+               add_vector(out, shape->n_excluded, sizeof(uint64_t), "excluded edges", false, SL_SLOT_LOCK_ALL,
+                          &out->excluded),
+               undo);
     }
     return SL_OK;
 undo:
@@ -204,6 +216,7 @@ static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
 
 void sl_slot_close(struct sl_slot *slot)
 {
+    sl_handle_close(slot->excluded);
     if (slot->pe != NULL) {
         for (uint32_t p = 0; p < slot->n_pes; p++) {
             struct sl_slot_pe *pe = &slot->pe[p];

@@ -59,6 +59,8 @@ struct sl_slot {
     uint32_t n_parts;
     enum sl_slot_lock lock;
     struct sl_slot_pe *pe;
+    /* uint64: the table of the edges that the step does not sample (codelets/sample.h). NULL: it samples all. */
+    starpu_data_handle_t excluded;
     struct sl_slot_memory *memory;
     uint32_t n_memory;
     /* Bytes of all buffers. */
@@ -73,6 +75,10 @@ struct sl_slot_shape {
     const struct sl_shards *shards;
     /* Most seeds of a group in one step. */
     uint32_t n_seeds;
+    /* Rows of a seed at level 0, each with one edge in hop 0, if seeds are links (codelets/links.h). Otherwise 0. */
+    uint32_t link_rows;
+    /* Entries of the table of excluded edges; 0: no table. */
+    uint32_t n_excluded;
     /* Steps take all in-edges. */
     bool full;
     /* By hop; hop 0 is at the seeds. */

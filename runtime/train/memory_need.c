@@ -82,10 +82,10 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .n_edges = (double)dataset->graph.n_edges,
                       .edge = edge_bytes(has_weights && s->edge_weights != SL_EDGE_WEIGHTS_NONE),
                       .block_edge = edge_bytes(s->edge_weights == SL_EDGE_WEIGHTS_FACTOR),
-                      .n_per_epoch = ceil(dataset->train.n / ((double)s->batch_size * s->pes))};
+                      .n_per_epoch = ceil(sl_dataset_n_train(dataset) / ((double)s->batch_size * s->pes))};
     b.in_place =
         b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
-    uint32_t n_outputs = sl_targets_outputs(&dataset->targets);
+    uint32_t n_outputs = sl_settings_trains_links(s) ? s->hidden : sl_targets_outputs(&dataset->targets);
     sl_model_shape(s, dataset->features.n_columns, n_outputs, b.sparse, &b.model);
     if (b.sparse && b.model.layer[0].residual) {
         b.sparse = false;
@@ -142,8 +142,9 @@ static struct sl_walk walk_step(const struct basis *b)
     for (uint32_t level = 0; level <= first->from; level++) {
         double rows = b->run->reach.vertices[level] / s->group_size;
         double most = (s->group_size > 1 ? UNEVEN : 1) * rows;
-        struct sl_split fewer = sl_split_rows(whole(rows / UNEVEN), s->chunks, SL_MIN_CHUNK_SHIFT);
-        walk.split[level] = sl_split_rows(whole(most), s->chunks, SL_MIN_CHUNK_SHIFT);
+        uint32_t n_chunks = level == 0 && sl_settings_trains_links(s) ? 1 : s->chunks;
+        struct sl_split fewer = sl_split_rows(whole(rows / UNEVEN), n_chunks, SL_MIN_CHUNK_SHIFT);
+        walk.split[level] = sl_split_rows(whole(most), n_chunks, SL_MIN_CHUNK_SHIFT);
         if (fewer.shift != walk.split[level].shift && level > 0) {
             walk.fewer[level] = fewer;
         }
@@ -276,7 +277,7 @@ static double sample_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     double ids = b->run->reach.vertices[0] * 16;
-    for (uint32_t hop = 0; hop < s->layers; hop++) {
+    for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
         ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * 2 * b->block_edge;
     }
     return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2);
@@ -552,6 +553,7 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
     return (struct sl_dataset){
         .graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
         .train = {.n = shards->n_train},
+        .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}},
         .features = {.n_columns = shards->n_features,
                      .dense = {.dtype = shards->features.dtype, .data = shards->is_sparse ? NULL : &some}},
         .targets = shards->targets};

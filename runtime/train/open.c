@@ -39,9 +39,18 @@ static enum sl_target_choice target_choice(const struct sl_settings *s)
     case SL_OBJECTIVE_CLASS: return SL_TARGETS_CLASSES;
     case SL_OBJECTIVE_LABELS: return SL_TARGETS_NUMBERS;
     case SL_OBJECTIVE_REGRESSION: return SL_TARGETS_NUMBERS;
+    case SL_OBJECTIVE_LINK: return SL_TARGETS_ANY;
     case SL_OBJECTIVE_AUTO: break;
     }
     return SL_TARGETS_ANY;
+}
+
+static enum sl_raw_need need_of(const struct sl_settings *s)
+{
+    if (sl_settings_trains_links(s)) {
+        return SL_RAW_FOR_LINKS;
+    }
+    return s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE;
 }
 
 /* A split left open is the split that the run in the checkpoint began with. */
@@ -54,7 +63,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .features = s->features,
                                        .feature_seed = s->seed,
                                        .cache = s->cache,
-                                       .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
+                                       .need = need_of(s),
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .targets = target_choice(s),
@@ -89,6 +98,9 @@ done:
 static enum sl_status widen_targets(const struct sl_settings *s, struct sl_dataset *dataset)
 {
     uint32_t n;
+    if (sl_settings_trains_links(s)) {
+        return SL_OK;
+    }
     enum sl_status st = sl_outputs_count(s, &n);
     if (st == SL_OK) {
         sl_targets_widen(&dataset->targets, n);
@@ -135,9 +147,9 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .has_classes = dataset->targets.type == SL_TARGET_CLASS,
                                    .has_edge_weights = dataset->graph.weights.data != NULL,
                                    .synthetic = dataset->synthetic,
-                                   .n_train = dataset->train.n,
-                                   .n_valid = dataset->valid.n,
-                                   .n_test = dataset->test.n};
+                                   .n_train = sl_dataset_n_train(dataset),
+                                   .n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n,
+                                   .n_test = dataset->test.n + dataset->links.list[SL_LINKS_TEST].n};
     if (out->size == 0) {
         return sl_fail(SL_EINVAL, "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
     }
@@ -184,8 +196,9 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     SL_TRY(st, check_weights(t), done);
-    if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
-        st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
+    if (sl_dataset_n_train(t->dataset) == 0 && t->settings->epochs > 0) {
+        st = sl_fail(SL_EFILE, "%s: the split '%s' has no training %s", t->name, t->split,
+                     sl_settings_trains_links(t->settings) ? "links" : "vertices");
         goto done;
     }
     st = sl_objective_open(t->settings, t->dataset, &t->objective);
@@ -353,7 +366,7 @@ static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     enum sl_status st;
-    t->plan = sl_plan_make(s, t->dataset->train.n);
+    t->plan = sl_plan_make(s, sl_dataset_n_train(t->dataset));
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
@@ -498,6 +511,7 @@ static enum sl_status open_shards(struct sl_session *t)
         form = SL_FEATURES_WIDE;
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
+    t->shards.n_outputs = t->objective.n_outputs;
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
@@ -617,6 +631,15 @@ static enum sl_status check_watchdog(const struct sl_settings *s)
                    "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
 }
 
+/* Scores of links are computed by one process. */
+static enum sl_status check_links(const struct sl_settings *s)
+{
+    if (sl_settings_trains_links(s) && sl_n_ranks() > 1) {
+        return sl_fail(SL_EINVAL, "--objective: found link with %u processes, expected one process", sl_n_ranks());
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
     struct sl_session *t = NULL;
@@ -630,6 +653,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
+    SL_TRY(st, check_links(settings), done);
     SL_TRY(st, sl_ranks_match_settings(settings, dataset != NULL), done);
     if (sl_rank() == 0) {
         SL_TRY(st, open_files(t), done);

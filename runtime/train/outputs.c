@@ -317,7 +317,10 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     if (files.predict) {
         SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores), done);
     }
-    if (files.embed) {
+    const bool links = sl_settings_trains_links(s);
+    if (files.embed && links) {
+        SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "vectors", &wanted.scores), done);
+    } else if (files.embed) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
     }
     sl_watchdog_suspend(false);
@@ -327,7 +330,7 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
         SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
     }
     if (files.embed) {
-        SL_TRY(st, write_rows(t, s->embed, s->hidden, wanted.hidden), done);
+        SL_TRY(st, write_rows(t, s->embed, s->hidden, links ? wanted.scores : wanted.hidden), done);
     }
 done:
     sl_free(wanted.scores);

@@ -15,12 +15,12 @@
 
 static double fanout_of(const struct sl_settings *s, uint32_t hop)
 {
-    return s->sampler == SL_SAMPLER_FULL ? INFINITY : s->fanout[s->layers - 1 - hop];
+    return s->sampler == SL_SAMPLER_FULL ? INFINITY : s->fanout[sl_settings_hops(s) - 1 - hop];
 }
 
 static double seeds_of(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
-    return fmin((double)s->batch_size * s->group_size, dataset->train.n);
+    return fmin((double)s->batch_size * s->group_size, sl_dataset_n_train(dataset));
 }
 
 struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
@@ -29,7 +29,14 @@ struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_data
     double n = dataset->graph.n_vertices;
     double n_edges = (double)dataset->graph.n_edges;
     b.vertices[0] = seeds_of(s, dataset);
-    for (uint32_t hop = 0; hop < s->layers; hop++) {
+    uint32_t hop = 0;
+    if (sl_settings_trains_links(s)) {
+        b.vertices[0] *= sl_settings_link_ends(s);
+        b.edges[0] = b.vertices[0];
+        b.vertices[1] = fmin(n, b.vertices[0]);
+        hop = 1;
+    }
+    for (; hop < sl_settings_hops(s); hop++) {
         b.edges[hop] = fmin(n_edges, b.vertices[hop] * fanout_of(s, hop));
         b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
     }
@@ -94,6 +101,22 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
     return fanout;
 }
 
+/* Take evenly spaced training links: their ends, and as many vertices as they have negatives. */
+static void draw_links(struct trial *t, const struct sl_links *links, double n_seeds)
+{
+    double first = uniform(t, 0, t->settings->layers);
+    double n_drawn = n_seeds * t->settings->negatives;
+    for (double k = 0; k < n_seeds; k++) {
+        uint64_t link = place(k, first, links->n, n_seeds);
+        reach(t, links->from[link]);
+        reach(t, links->to[link]);
+    }
+    for (double k = 0; k < n_drawn; k++) {
+        double u = uniform(t, (sl_vertex)fmin(k, UINT32_MAX), t->settings->layers + 1);
+        reach(t, (sl_vertex)(u * t->graph->n_vertices));
+    }
+}
+
 /* Take evenly spaced training vertices as seeds. */
 static void draw_seeds(struct trial *t, const struct sl_ids *train, double n_seeds)
 {
@@ -108,12 +131,22 @@ static void take_most(double *most, double here, double bound)
     *most = fmax(*most, fmin(bound, here + DEVIATIONS * sqrt(here)));
 }
 
-static void draw_step(struct trial *t, const struct sl_ids *train, const struct sl_reach *bound, struct sl_reach *out)
+static void draw_step(struct trial *t, const struct sl_dataset *dataset, const struct sl_reach *bound,
+                      struct sl_reach *out)
 {
+    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
+    uint32_t hop = 0;
     t->n = 0;
     memset(t->present, 0, t->graph->n_vertices);
-    draw_seeds(t, train, bound->vertices[0]);
-    for (uint32_t hop = 0; hop < t->settings->layers; hop++) {
+    if (links->n > 0) {
+        draw_links(t, links, seeds_of(t->settings, dataset));
+        out->edges[0] = bound->edges[0];
+        take_most(&out->vertices[1], t->n, bound->vertices[1]);
+        hop = 1;
+    } else {
+        draw_seeds(t, &dataset->train, bound->vertices[0]);
+    }
+    for (; hop < sl_settings_hops(t->settings); hop++) {
         double n_edges = 0;
         for (uint32_t i = 0, n = t->n; i < n; i++) {
             n_edges += draw(t, t->ids[i], hop);
@@ -132,7 +165,7 @@ enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_data
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present), done);
     *out = (struct sl_reach){.vertices = {bound.vertices[0]}};
     for (t.key = 0; t.key < N_TRIES; t.key++) {
-        draw_step(&t, &dataset->train, &bound, out);
+        draw_step(&t, dataset, &bound, out);
     }
 done:
     sl_free(t.ids);

@@ -101,6 +101,12 @@ template <typename T> static inline T atomicOr(T *at, T x)
     *at = old | x;
     return old;
 }
+template <typename T> static inline T atomicCAS(T *at, T expected, T x)
+{
+    T old = *at;
+    *at = old == expected ? x : old;
+    return old;
+}
 template <typename T> static inline T atomicMax(T *at, T x)
 {
     T old = *at;

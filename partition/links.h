@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Links: a split that lists pairs of vertices, for --objective link.
+ *
+ *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one link per line: source,destination
+ *   split/NAME/valid_neg.csv.gz, test_neg.csv.gz           pairs that are no links; may be missing
+ *
+ * Each file may also be .csv, or .npy of shape (2, n) or (n, 2). The training links are the graph: the edges of raw/
+ * are not read, since they may contain the links to find.
+ */
+#ifndef SL_PARTITION_LINKS_H
+#define SL_PARTITION_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/real.h"
+#include "support/status.h"
+
+/* n pairs from[i] -> to[i], in the order of the file. */
+struct sl_links {
+    uint32_t n;
+    sl_vertex *from, *to;
+};
+
+enum sl_link_list {
+    SL_LINKS_TRAIN,
+    SL_LINKS_VALID,
+    SL_LINKS_TEST,
+    SL_LINKS_VALID_NEGATIVE,
+    SL_LINKS_TEST_NEGATIVE,
+    SL_N_LINK_LISTS
+};
+
+/* The lists of a split. No link: the split lists vertices. */
+struct sl_link_split {
+    struct sl_links list[SL_N_LINK_LISTS];
+};
+
+/* The name of a list's file, "train". */
+const char *sl_links_name(enum sl_link_list list);
+
+/* Copy a list. SL_ENOMEM. */
+enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out);
+
+/* Check that no validation or test link is in another list of links, and that no negative is a link. Without `directed`
+ * a pair is the same in both directions. A training link may be listed twice. `where` starts the messages. SL_EFILE,
+ * SL_ENOMEM. */
+enum sl_status sl_links_check(const struct sl_link_split *split, bool directed, const char *where);
+
+/* Draw a pair of distinct vertices, without a link in any list, for each link of a list. The pairs depend on the links
+ * alone. SL_EINVAL: hardly any pair has no link. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
+                                       bool directed, struct sl_links *out);
+
+/* A checksum of all lists. */
+uint64_t sl_links_hash(const struct sl_link_split *split);
+
+void sl_links_free(struct sl_links *links);
+void sl_link_split_free(struct sl_link_split *split);
+
+#endif

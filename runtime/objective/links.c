@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Links: is there an edge between two vertices? The score of a pair is the dot product of the vertices' outputs.
+ * Training compares each link with its negatives (codelets/pairs.h). AUC and AP compare the links to find with the
+ * negatives of the dataset, or with as many drawn ones. */
+#include <math.h>
+#include <string.h>
+
+#include "codelets/pairs.h"
+#include "runtime/objective/collect.h"
+#include "support/memory.h"
+#include "tasks/rows.h"
+
+_Static_assert((int)SL_PAIRS_BINARY == SL_LINK_LOSS_BINARY && (int)SL_PAIRS_SOFTMAX == SL_LINK_LOSS_SOFTMAX,
+               "--link-loss");
+
+/* ---- the data ---- */
+
+/* Take a list of negatives over, or draw one for each link. */
+static enum sl_status take_negatives(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                     enum sl_link_list links, enum sl_link_list negatives, struct sl_objective *out)
+{
+    const struct sl_links *given = &dataset->links.list[negatives];
+    if (given->n > 0 || dataset->links.list[links].n == 0) {
+        return sl_links_copy(given, &out->links.list[negatives]);
+    }
+    return sl_links_draw_negatives(&dataset->links, links, dataset->graph.n_vertices, settings->directed,
+                                   &out->links.list[negatives]);
+}
+
+static enum sl_status open_links(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                 struct sl_objective *out)
+{
+    const double n = settings->negatives + 1;
+    enum sl_status st;
+    if (!sl_dataset_has_links(dataset)) {
+        return sl_fail(SL_EINVAL,
+                       "--objective: found link, expected a split that lists links, a pair of vertices a line; the "
+                       "split '%s' of %s lists none",
+                       dataset->split, dataset->name);
+    }
+    out->n_outputs = settings->hidden;
+    out->n_negatives = settings->negatives;
+    out->loss = settings->link_loss;
+    if (out->loss == SL_LINK_LOSS_BINARY) {
+        out->mass_each = n; /* the loss is a mean over pairs */
+        out->guess = (log(n) + (n - 1) * log(n / (n - 1))) / n;
+    } else {
+        out->guess = log(n);
+    }
+    SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_VALID], &out->links.list[SL_LINKS_VALID]), done);
+    SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]), done);
+    SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out), done);
+    st = take_negatives(settings, dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out);
+done:
+    return st;
+}
+
+/* ---- loss ---- */
+
+static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
+                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
+                           starpu_data_handle_t loss)
+{
+    return sl_pairs_submit(head, rows->z, o->n_negatives, (enum sl_pairs_loss)o->loss, scale, gz, loss);
+}
+
+/* ---- scores ---- */
+
+static void list(uint32_t n_outputs, struct sl_scores *out)
+{
+    (void)n_outputs;
+    sl_scores_add(out, "auc", true, true);
+    sl_scores_add(out, "ap", true, true);
+}
+
+/* The outputs of the vertices that scores need. */
+struct wanted {
+    uint32_t n_columns;
+    uint32_t n;
+    uint32_t *row_of; /* by id; SL_NONE: not wanted */
+    sl_real *rows;    /* [n x n_columns] */
+};
+
+static void want(struct wanted *w, sl_vertex id)
+{
+    if (w->row_of[id] == SL_NONE) {
+        w->row_of[id] = w->n++;
+    }
+}
+
+static void take_chunk(const struct sl_output_chunk *chunk, sl_vertex first, struct wanted *w)
+{
+    const sl_real *z = starpu_data_get_local_ptr(chunk->z);
+    for (uint32_t i = 0; i < chunk->n; i++) {
+        uint32_t row = w->row_of[first + i];
+        if (row != SL_NONE) {
+            memcpy(w->rows + (size_t)row * w->n_columns, z + (size_t)i * w->n_columns, w->n_columns * sizeof *z);
+        }
+    }
+}
+
+static enum sl_status take_rows(const struct sl_objective *o, const struct sl_outputs *outputs, struct wanted *w)
+{
+    const struct sl_shards *shards = outputs->shards;
+    enum sl_status st;
+    *w = (struct wanted){.n_columns = o->n_outputs};
+    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *w->row_of, "ends of links", &w->row_of), done);
+    memset(w->row_of, 0xff, shards->n_vertices * sizeof *w->row_of);
+    for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
+        for (uint32_t i = 0; i < o->links.list[list].n; i++) {
+            want(w, o->links.list[list].from[i]);
+            want(w, o->links.list[list].to[i]);
+        }
+    }
+    SL_TRY(st, sl_alloc((size_t)w->n * w->n_columns, sizeof *w->rows, "outputs of links' ends", &w->rows), done);
+    for (uint32_t k = 0; k < outputs->n_chunks; k++) {
+        const struct sl_output_chunk *chunk = &outputs->chunk[k];
+        SL_TRY(st, sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R), done);
+        take_chunk(chunk, shards->part[chunk->part].first + chunk->row, w);
+        starpu_data_release(chunk->z);
+    }
+done:
+    return st;
+}
+
+/* The score of each pair of a list. Returns the sum of the pairs' losses. */
+static double score_list(const struct wanted *w, const struct sl_links *links, bool is_link, struct sl_pair *out)
+{
+    double loss = 0;
+    for (uint32_t i = 0; i < links->n; i++) {
+        const sl_real *from = w->rows + (size_t)w->row_of[links->from[i]] * w->n_columns;
+        const sl_real *to = w->rows + (size_t)w->row_of[links->to[i]] * w->n_columns;
+        double score = sl_pairs_score(w->n_columns, from, to);
+        loss += sl_pairs_loss_of(score, is_link);
+        out[i] = (struct sl_pair){(sl_real)score, is_link};
+    }
+    return loss;
+}
+
+/* AUC, AP and mean loss of a list of links and its negatives. */
+struct link_scores {
+    double auc, ap, loss;
+};
+
+static enum sl_status score_set(const struct sl_objective *o, const struct wanted *w, enum sl_link_list links,
+                                enum sl_link_list negatives, struct link_scores *out)
+{
+    const struct sl_links *lists = o->links.list;
+    const size_t n = (size_t)lists[links].n + lists[negatives].n;
+    struct sl_pair *pairs;
+    enum sl_status st = sl_alloc(n, sizeof *pairs, "scores of links", &pairs);
+    *out = (struct link_scores){NAN, NAN, NAN};
+    if (st == SL_OK && n > 0) {
+        double loss = score_list(w, &lists[links], true, pairs);
+        loss += score_list(w, &lists[negatives], false, pairs + lists[links].n);
+        out->loss = loss / (double)n;
+        out->auc = sl_pairs_area(pairs, n);
+        out->ap = sl_pairs_precision(pairs, n);
+    }
+    sl_free(pairs);
+    return st;
+}
+
+static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
+{
+    struct sl_score *auc = sl_scores_find(out, "auc");
+    struct sl_score *ap = sl_scores_find(out, "ap");
+    struct link_scores valid;
+    struct link_scores test;
+    struct wanted w = {0};
+    enum sl_status st;
+    SL_TRY(st, take_rows(o, outputs, &w), done);
+    SL_TRY(st, score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid), done);
+    SL_TRY(st, score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test), done);
+    out->valid_loss = valid.loss;
+    auc->valid = valid.auc;
+    auc->test = test.auc;
+    ap->valid = valid.ap;
+    ap->test = test.ap;
+done:
+    sl_free(w.row_of);
+    sl_free(w.rows);
+    return st;
+}
+
+const struct sl_objective_kind sl_link_prediction = {.name = "link",
+                                                     .output = "output",
+                                                     .outputs = "outputs",
+                                                     .open = open_links,
+                                                     .list = list,
+                                                     .lose = lose,
+                                                     .score = score};

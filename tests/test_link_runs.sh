@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# --objective link: random links cannot be predicted, scores on Cora and CiteSeer, the edges of raw/ count nothing, workers and
+# partitions change no loss, a resumed run continues to the bit, and bad input is refused in one line. tests/test_links.c checks the
+# numbers.
+
+set -u
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+
+# make_links NAME N TRAIN VALID TEST: a dataset of distinct random pairs of N vertices, with half as many negatives as links to find.
+make_links()
+{
+    mkdir -p "$1/raw" "$1/split/only" || exit 99
+    echo "$2" >"$1/raw/num-node-list.csv"
+    awk -v n="$2" -v train="$3" -v valid="$4" -v test="$5" -v to="$1/split/only/" 'BEGIN {
+        srand(11)
+        n_of["train"] = train; n_of["valid"] = valid; n_of["test"] = test; n_of["valid_neg"] = int(valid / 2)
+        split("train valid test valid_neg", lists, " ")
+        for (l = 1; l <= 4; l++) {
+            for (i = 0; i < n_of[lists[l]];) {
+                u = int(n * rand()); v = int(n * rand())
+                if (u < v && !((u, v) in seen)) { seen[u, v] = 1; i++; print u "," v >(to lists[l] ".csv") }
+            }
+        }
+    }'
+}
+
+# link DATASET OPTION...: a run whose losses and scores go to `numbers`, with all their digits.
+link()
+{
+    local dataset=$1
+    shift
+    "$coop_sage" --dataset "./$dataset" --objective link --cache none --cpus 2 --hidden 16 --layers 2 --seed 5 --quiet \
+        --metrics run.json "$@" >stdout 2>stderr || complain "$dataset $*: $(cat stderr)"
+    grep '"event":"epoch"' run.json | grep -oE '"(train_loss|valid_loss|test_auc|test_ap)":[^,]*' >numbers
+}
+
+# last NAME: the last value of a number in `numbers`.
+last()
+{
+    grep "\"$1\"" numbers | tail -n 1 | cut -d: -f2
+}
+
+# holds FORMULA: complain unless the formula is true.
+holds()
+{
+    awk "BEGIN { exit !($1) }" || complain "expected $1"
+}
+
+# ---- random links ----
+
+make_links random 1500 5000 400 3000
+link random --features random:16 --fanout 10,10 --pes 2 --batch-size 250 --epochs 6 --lr 0.01 --dropout 0
+holds "$(last test_auc) > 0.48 && $(last test_auc) < 0.52"
+holds "$(last test_ap) > 0.47 && $(last test_ap) < 0.53"
+honest=$(last train_loss)
+# A model that sees the links it is asked for does better in training, on links that nobody can predict.
+link random --features random:16 --fanout 10,10 --pes 2 --batch-size 250 --epochs 6 --lr 0.01 --dropout 0 --link-exclude none
+holds "$(last train_loss) < $honest - 0.02"
+
+# ---- what changes nothing, and what does ----
+
+# same WHAT, near WHAT: `numbers` equals `wanted`; or each number does up to 1e-5 of its size.
+same()
+{
+    [[ -s wanted ]] && cmp -s wanted numbers || complain "$1: expected $(tr '\n' ' ' <wanted), found $(tr '\n' ' ' <numbers)"
+}
+near()
+{
+    [[ -s wanted ]] && paste -d: wanted numbers |
+        awk -F: '{ d = $2 - $4; d = d < 0 ? -d : d; if (d > 1e-4 * ($2 < 0 ? -$2 : $2)) exit 1 }' ||
+        complain "$1: expected $(tr '\n' ' ' <wanted), found $(tr '\n' ' ' <numbers)"
+}
+
+make_links small 200 600 50 50
+few=(--features random:8 --fanout 4,4 --epochs 3 --negatives 2 --chunks 2)
+link small "${few[@]}" --pes 2 --batch-size 60
+cp numbers wanted
+link small "${few[@]}" --pes 2 --batch-size 60 --cpus 1 --depth 3
+same "one worker, three slots"
+printf '0,1\n1,2\n' >small/raw/edge.csv
+link small "${few[@]}" --pes 2 --batch-size 60
+same "edges in raw/"
+rm small/raw/edge.csv
+link small "${few[@]}" --pes 1 --batch-size 120 --chunks 1
+near "one PE"
+link small "${few[@]}" --pes 4 --group-size 2 --batch-size 30 --partition random
+near "two groups of two PEs"
+link small "${few[@]}" --pes 2 --batch-size 60 --seed 6
+! cmp -s wanted numbers || complain "another seed: expected other numbers"
+link small "${few[@]}" --pes 2 --batch-size 60 --precision bf16
+link small "${few[@]}" --pes 2 --batch-size 60 --sync dissemination --gossip-ring
+link small "${few[@]}" --pes 2 --batch-size 60 --epochs 2 --checkpoint state
+link small "${few[@]}" --pes 2 --batch-size 60 --checkpoint state --resume --embed vectors.npy --save model.safetensors
+same "a resumed run"
+[[ $(head -c 128 vectors.npy | tr -d '\0') == *"(200, 16)"* ]] || complain "vectors.npy: expected 200 rows of 16 numbers"
+grep '"event":"summary"' run.json | grep -oE '"test_auc_at_best":[^,]*' | cut -d: -f2 >best
+link small --features random:8 --epochs 0 --load model.safetensors
+[[ $(last test_auc) == $(cat best) ]] || complain "a saved model: expected the AUC $(cat best), found $(last test_auc)"
+
+# ---- what is refused ----
+
+# refused WORDS OPTION...: the run fails with one line that has the words.
+refused()
+{
+    local words=$1
+    shift
+    ! "$coop_sage" --objective link --cache none --quiet --features random:4 --epochs 1 "$@" >stdout 2>stderr ||
+        complain "$*: expected a failure"
+    [[ $(wc -l <stderr) == 1 && $(cat stderr) == *"$words"* ]] || complain "$*: expected a line with '$words', found $(cat stderr)"
+}
+
+# change LIST LINE: the dataset `bad` is `small` with another line in a list.
+change()
+{
+    rm -rf bad && cp -r small bad && printf '%s\n' "$2" >>"bad/split/only/$1.csv"
+}
+link=$(head -n 1 small/split/only/train.csv)
+change test 3,200
+refused "below 200" --dataset ./bad
+change test 7
+refused "test.csv" --dataset ./bad
+change test "$link"
+refused "is in train, too" --dataset ./bad
+change valid_neg "${link#*,},${link%,*}"
+refused "is a link of train" --dataset ./bad
+rm bad/raw/num-node-list.csv
+refused "num-node-list" --dataset ./bad
+generate vertices --vertices 100 --edges 300 --features 4 --classes 2
+refused "train" --dataset ./vertices
+refused "expected a split that lists links" --dataset arxiv-synthetic
+refused "--predict" --dataset ./small --predict p.npy
+refused "--edge-weights" --dataset ./small --edge-weights factor
+refused "--class-weights" --dataset ./small --class-weights balanced
+refused "--best-by" --dataset ./small --best-by acc
+refused "--loss" --dataset ./small --loss absolute
+! "$coop_sage" --dataset ./vertices --negatives 3 --quiet --epochs 1 >stdout 2>stderr && grep -q "objective" stderr ||
+    complain "--negatives without links: expected a failure, found $(cat stderr)"
+! "$pipe_gnn" --dataset ./small --objective link --quiet >stdout 2>stderr && grep -q "coop_sage" stderr ||
+    complain "pipe_gnn: expected a failure, found $(cat stderr)"
+
+# ---- scores ----
+
+# scored NAME AUC AP: a run on the dataset's links reaches the scores.
+scored()
+{
+    local place places
+    IFS=: read -ra places <<<"$data"
+    for place in ${places[@]+"${places[@]}"}; do
+        if [[ -d $place/$1/raw && -d $place/$1-links/split ]]; then
+            mkdir -p "$1" && ln -sfn "$place/$1/raw" "$1/raw" && ln -sfn "$place/$1-links/split" "$1/split"
+            "$coop_sage" --dataset "./$1" --objective link --cache none --cpus 2 --model gcn --layers 2 --hidden 64 --sampler full \
+                --pes 2 --batch-size 256 --negatives 8 --link-loss softmax --epochs 10 --lr 0.003 --dropout 0 --quiet --metrics run.json \
+                >stdout 2>stderr || complain "$1: $(cat stderr)"
+            grep '"event":"summary"' run.json | grep -oE '"test_(auc|ap)_at_best":[^,}]*' | sed 's/_at_best//' >numbers
+            holds "$(last test_auc) > $2 && $(last test_ap) > $3"
+            echo "$1: AUC $(last test_auc), AP $(last test_ap)"
+            return
+        fi
+    done
+    skip "no $1 and $1-links in \$STARLING_DATA"
+}
+scored cora 0.905 0.91
+scored citeseer 0.885 0.89
+exit $failed

@@ -1,0 +1,985 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Training on links: blocks of links and their negatives, edges that a step does not sample, the loss of pairs, whole
+ * steps against numpy (tests/reference/links.py) and for every number of PEs, and lists of links that are refused. */
+#include "tests/reference_fixture.h"
+
+#include "codelets/links.h"
+#include "codelets/pairs.h"
+#include "tests/group_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
+
+#define SEED 99
+
+static const struct graph_shape shape_of_links = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 6, .hub_degree = 120, .seed = 41};
+
+/* ---- a dataset of links ---- */
+
+/* Each pair of opposite edges is a training link. Every link to find is a pair of vertices far apart. */
+static void add_links(struct sl_dataset *dataset)
+{
+    struct sl_links *links = dataset->links.list;
+    uint64_t n;
+    expect_ok(sl_graph_list_edges(&dataset->graph, true, &n, &links[SL_LINKS_TRAIN].from, &links[SL_LINKS_TRAIN].to));
+    links[SL_LINKS_TRAIN].n = (uint32_t)n;
+    for (int list = SL_LINKS_VALID; list <= SL_LINKS_TEST; list++) {
+        links[list] = (struct sl_links){10, need_owned(10, sizeof(sl_vertex)), need_owned(10, sizeof(sl_vertex))};
+        for (uint32_t i = 0; i < 10; i++) {
+            links[list].from[i] = i;
+            links[list].to[i] = dataset->graph.n_vertices - 1;
+        }
+    }
+    sl_free(dataset->train.ids);
+    sl_free(dataset->valid.ids);
+    sl_free(dataset->test.ids);
+    dataset->train = dataset->valid = dataset->test = (struct sl_ids){0};
+}
+
+static void make_links(const struct graph_shape *shape, struct sl_dataset *out)
+{
+    make_dataset(shape, out);
+    add_links(out);
+}
+
+/* The links in new ids; free() both arrays. */
+static struct sl_step_links renumbered(const struct sl_dataset *dataset, const struct sl_partition *partition)
+{
+    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
+    sl_vertex *from = need(links->n, sizeof *from);
+    sl_vertex *to = need(links->n, sizeof *to);
+    for (uint32_t i = 0; i < links->n; i++) {
+        from[i] = partition->new_ids[links->from[i]];
+        to[i] = partition->new_ids[links->to[i]];
+    }
+    return (struct sl_step_links){.from = from, .to = to, .new_ids = partition->new_ids};
+}
+
+static void free_links(struct sl_step_links *links)
+{
+    free((void *)(uintptr_t)links->from);
+    free((void *)(uintptr_t)links->to);
+}
+
+/* ---- blocks ---- */
+
+static struct sl_link_rule rule_of(uint32_t n_negatives, bool both_ways, uint64_t epoch)
+{
+    return (struct sl_link_rule){n_negatives, both_ways, {.seed = SEED, .step = epoch, .purpose = SL_FOR_NEGATIVES}};
+}
+
+/* The dataset ids of a link's rows, by the definition. */
+static void rows_by_hand(const struct sl_dataset *dataset, const struct sl_link_rule *rule, uint32_t link,
+                         sl_vertex *out)
+{
+    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
+    uint32_t bits[4];
+    sl_random4(&rule->draw, link, 0, bits);
+    bool turned = rule->both_ways && bits[0] % 2 == 1;
+    out[0] = turned ? links->to[link] : links->from[link];
+    out[1] = turned ? links->from[link] : links->to[link];
+    for (uint32_t j = 0; j < rule->n_negatives; j++) {
+        sl_random4(&rule->draw, link, 1 + j / 4, bits);
+        out[2 + j] = (sl_vertex)((double)bits[j % 4] * 0x1p-32 * dataset->graph.n_vertices);
+    }
+}
+
+static void open_block(uint32_t n_rows, uint32_t n_parts, struct group_block *out)
+{
+    *out = (struct group_block){.edge_offsets = need((size_t)n_rows + 1, 4),
+                                .edge_sources = need(n_rows, 4),
+                                .back_offsets = need((size_t)n_rows + 1, 4),
+                                .back_rows = need(n_rows, 4),
+                                .n_parts = n_parts,
+                                .request = need((size_t)n_parts + 1 + n_rows, 4)};
+}
+
+static struct sl_sample_block arrays_of(const struct group_block *b, uint32_t max_rows)
+{
+    return (struct sl_sample_block){.edge_offsets = b->edge_offsets,
+                                    .edge_sources = b->edge_sources,
+                                    .back_offsets = b->back_offsets,
+                                    .back_rows = b->back_rows,
+                                    .request = b->request,
+                                    .max_rows = max_rows};
+}
+
+/* Sources ascend, each once, and have the owners of the list; the transposed block has each edge once. */
+static void check_layout(const struct sl_partition *partition, const struct group_block *b, uint32_t n_rows)
+{
+    uint32_t n_sources = b->request[b->n_parts];
+    const sl_vertex *ids = b->request + b->n_parts + 1;
+    for (uint32_t t = 0; t < n_sources; t++) {
+        uint32_t owner = sl_partition_owner(partition->first, b->n_parts, ids[t]);
+        assert_true(t == 0 || ids[t] > ids[t - 1]);
+        assert_true(t >= b->request[owner] && t < b->request[owner + 1]);
+        assert_true(b->back_offsets[t + 1] > b->back_offsets[t]);
+        for (uint32_t e = b->back_offsets[t]; e < b->back_offsets[t + 1]; e++) {
+            assert_int_equal(b->edge_sources[b->back_rows[e]], t);
+            assert_true(e == b->back_offsets[t] || b->back_rows[e] > b->back_rows[e - 1]);
+        }
+    }
+    for (uint32_t d = 0; d <= n_rows; d++) {
+        assert_int_equal(b->edge_offsets[d], d);
+    }
+    assert_int_equal(b->back_offsets[n_sources], n_rows);
+}
+
+#ifdef SL_CUDA
+/* The launcher writes the same words. */
+static void check_seed_launcher(const struct sl_sample_part *part, const struct sl_step_links *links, uint32_t n_links,
+                                const struct sl_link_rule *rule, const struct group_block *wanted, uint32_t n_rows)
+{
+    enum { HOPS = 2 };
+    const uint32_t n_vertices = part->first[part->n_parts];
+    const uint32_t max_rows = links->n * sl_link_rows(rule);
+    const size_t n_words = ((size_t)n_vertices + 63) / 64;
+    const uint32_t n_sources = wanted->request[part->n_parts];
+    uint32_t n_counts = sl_counts_size(HOPS, part->n_parts);
+    struct sl_sample_part there = {
+        .first = on_device(part->first, ((size_t)part->n_parts + 1) * 4), .n_parts = part->n_parts, .part = part->part};
+    struct sl_step_links table = {.n = links->n,
+                                  .order = on_device(links->order, links->n * 4),
+                                  .from = on_device(links->from, n_links * 4),
+                                  .to = on_device(links->to, n_links * 4),
+                                  .new_ids = on_device(links->new_ids, n_vertices * 4)};
+    struct sl_sample_marks marks = {
+        .n_vertices = n_vertices, .words = device_room(n_words * 8), .ranks = device_room(n_words * 4)};
+    struct sl_sample_block block = {.edge_offsets = device_room(((size_t)max_rows + 1) * 4),
+                                    .edge_sources = device_room(max_rows * 4),
+                                    .back_offsets = device_room(((size_t)max_rows + 1) * 4),
+                                    .back_rows = device_room(max_rows * 4),
+                                    .request = device_room(((size_t)part->n_parts + 1 + max_rows) * 4),
+                                    .max_rows = max_rows};
+    uint32_t *counts = device_room(n_counts * 4);
+    uint32_t *got = need(n_counts, 4);
+    assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
+    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block));
+    from_device(got, counts, n_counts * 4);
+    assert_int_equal(got[sl_counts_edges(HOPS, 0)], n_rows);
+    expect_same("positions", part->n_parts + 1, 4, got + sl_counts_request(HOPS, part->n_parts, 0), wanted->request);
+    expect_on_device("offsets", block.edge_offsets, n_rows + 1, 4, wanted->edge_offsets);
+    expect_on_device("sources", block.edge_sources, n_rows, 4, wanted->edge_sources);
+    expect_on_device("back offsets", block.back_offsets, n_sources + 1, 4, wanted->back_offsets);
+    expect_on_device("back rows", block.back_rows, n_rows, 4, wanted->back_rows);
+    expect_on_device("request", block.request, part->n_parts + 1 + n_sources, 4, wanted->request);
+    uint64_t *zero = need(n_words, 8);
+    expect_on_device("marks", marks.words, n_words, 8, zero);
+    cudaFree((void *)(uintptr_t)there.first);
+    cudaFree((void *)(uintptr_t)table.order);
+    cudaFree((void *)(uintptr_t)table.from);
+    cudaFree((void *)(uintptr_t)table.to);
+    cudaFree((void *)(uintptr_t)table.new_ids);
+    cudaFree(marks.ranks);
+    free(zero);
+    free(got);
+}
+#endif
+
+/* The blocks of all parts hold each link's rows once, at the owner of the first end, in the order of the links. */
+static void check_blocks(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t n,
+                         const uint32_t *order, const struct sl_link_rule *rule)
+{
+    const uint32_t n_each = sl_link_rows(rule);
+    const uint32_t n_vertices = dataset->graph.n_vertices;
+    struct sl_step_links links = renumbered(dataset, partition);
+    sl_vertex *wanted = need(n_each, sizeof *wanted);
+    uint32_t n_found = 0;
+    links.n = n;
+    links.order = order;
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        struct sl_sample_part part = part_of(partition, q);
+        struct sl_sample_marks marks = make_marks(n_vertices, 0);
+        struct group_block block;
+        uint32_t row = 0;
+        open_block(n * n_each, partition->n_parts, &block);
+        struct sl_sample_block arrays = arrays_of(&block, n * n_each);
+        uint32_t n_rows = sl_link_seed_cpu(&part, &links, rule, &marks, &arrays);
+        check_layout(partition, &block, n_rows);
+        for (uint32_t i = 0; i < n; i++) {
+            rows_by_hand(dataset, rule, order[i], wanted);
+            if (sl_partition_owner(partition->first, partition->n_parts, partition->new_ids[wanted[0]]) == q) {
+                for (uint32_t j = 0; j < n_each; j++, row++) {
+                    assert_int_equal(partition->dataset_ids[source_id(&block, block.edge_sources[row])], wanted[j]);
+                }
+                n_found++;
+            }
+        }
+        assert_int_equal(row, n_rows);
+#ifdef SL_CUDA
+        check_seed_launcher(&part, &links, dataset->links.list[SL_LINKS_TRAIN].n, rule, &block, n_rows);
+#endif
+        free_block(&block);
+        free_marks(&marks, n_vertices);
+    }
+    assert_int_equal(n_found, n);
+    free(wanted);
+    free_links(&links);
+}
+
+static void test_blocks(void **state)
+{
+    static const uint32_t part_counts[] = {1, 2, 5, 8};
+    struct sl_dataset dataset;
+    (void)state;
+#ifdef SL_CUDA
+    need_device();
+#endif
+    make_links(&shape_of_links, &dataset);
+    uint32_t n = dataset.links.list[SL_LINKS_TRAIN].n;
+    uint32_t *order = need(n, sizeof *order);
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = (i * 7 + 3) % n; /* 7 does not divide n */
+    }
+    assert_true(n % 7 != 0);
+    for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k++) {
+        struct sl_partition partition;
+        make_uneven_partition(&dataset.graph, part_counts[k], 3, 5, &partition); /* part 2 is empty */
+        struct sl_link_rule rules[] = {rule_of(1, true, 0), rule_of(9, true, 3), rule_of(4, false, 1)};
+        for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+            check_blocks(&dataset, &partition, 60, order, &rules[r]);
+            check_blocks(&dataset, &partition, n, order, &rules[r]);
+            check_blocks(&dataset, &partition, 0, order, &rules[r]);
+        }
+        sl_partition_free(&partition);
+    }
+    free(order);
+    sl_dataset_free(&dataset);
+}
+
+/* Negatives are uniform, and both ends are replaced equally often. */
+static void test_negatives_are_uniform(void **state)
+{
+    enum { BINS = 20, N = 40000 };
+    uint32_t counts[BINS] = {0};
+    uint32_t n_turned = 0;
+    double chi = 0;
+    (void)state;
+    for (uint32_t link = 0; link < N / 8; link++) {
+        struct sl_link_rule rule = rule_of(8, true, link % 3);
+        n_turned += sl_link_turns(&rule, link);
+        for (uint32_t j = 0; j < 8; j++) {
+            counts[sl_link_negative(&rule, link, j, BINS)]++;
+        }
+    }
+    for (int i = 0; i < BINS; i++) {
+        chi += (counts[i] - (double)N / BINS) * (counts[i] - (double)N / BINS) / ((double)N / BINS);
+    }
+    assert_true(chi > 2.3 && chi < 62); /* 19 degrees of freedom: one in a million on either side */
+    expect_near("ends that change places", n_turned, N / 16.0, 5 * sqrt(N / 32.0));
+}
+
+/* ---- excluded edges ---- */
+
+static void check_table(const struct sl_step_links *links, bool reverse, const uint64_t *table, uint32_t n_entries,
+                        uint32_t n_vertices)
+{
+    const struct sl_excluded excluded = {table, n_entries - 1};
+    for (sl_vertex u = 0; u < n_vertices; u++) {
+        for (sl_vertex v = 0; v < n_vertices; v++) {
+            bool wanted = false;
+            for (uint32_t i = 0; i < links->n; i++) {
+                uint32_t link = links->order[i];
+                wanted |= links->from[link] == u && links->to[link] == v;
+                wanted |= reverse && links->from[link] == v && links->to[link] == u;
+            }
+            assert_true(sl_is_excluded(&excluded, u, v) == wanted);
+        }
+    }
+}
+
+/* 40 links among 23 vertices, some twice, one from a vertex to itself. */
+static void test_table(void **state)
+{
+    enum { N = 40, VERTICES = 23 };
+    sl_vertex from[N], to[N];
+    uint32_t order[N];
+    (void)state;
+    for (uint32_t i = 0; i < N; i++) {
+        from[i] = i * 5 % VERTICES;
+        to[i] = i * 11 % 13;
+        order[i] = (i + 6) % N;
+    }
+    for (uint32_t n = 0; n <= N; n += 20) {
+        for (int reverse = 0; reverse < 2; reverse++) {
+            struct sl_step_links links = {.n = n, .order = order, .from = from, .to = to};
+            uint32_t n_entries = sl_excluded_entries((uint64_t)n * (reverse ? 2 : 1));
+            uint64_t *table = need(n_entries, sizeof *table);
+            sl_exclude_cpu(&links, reverse, n_entries, table);
+            check_table(&links, reverse, table, n_entries, VERTICES);
+#ifdef SL_CUDA
+            need_device();
+            struct sl_step_links there = {.n = n,
+                                          .order = on_device(order, sizeof order),
+                                          .from = on_device(from, sizeof from),
+                                          .to = on_device(to, sizeof to)};
+            uint64_t *room = device_room(n_entries * sizeof *room);
+            expect_launched(sl_exclude_cuda(NULL, &there, reverse, n_entries, room));
+            from_device(table, room, n_entries * sizeof *table);
+            check_table(&links, reverse, table, n_entries, VERTICES);
+            cudaFree((void *)(uintptr_t)there.order);
+            cudaFree((void *)(uintptr_t)there.from);
+            cudaFree((void *)(uintptr_t)there.to);
+#endif
+            free(table);
+        }
+    }
+}
+
+/* A block with excluded edges is the block without them, less these edges. */
+static void expect_less(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                        const struct sl_excluded *excluded, uint32_t n_rows, const sl_vertex *frontier)
+{
+    struct sl_sample_part less = *part;
+    struct group_block all;
+    struct group_block some;
+    uint32_t n = 0;
+    less.excluded = *excluded;
+    sample_block(part, rule, SEED, 3, 1, n_rows, frontier, &all);
+    sample_block(&less, rule, SEED, 3, 1, n_rows, frontier, &some);
+    for (uint32_t d = 0; d < n_rows; d++) {
+        assert_int_equal(some.edge_offsets[d], n);
+        for (uint32_t e = all.edge_offsets[d]; e < all.edge_offsets[d + 1]; e++) {
+            sl_vertex source = source_id(&all, all.edge_sources[e]);
+            if (!sl_is_excluded(excluded, source, frontier[d])) {
+                assert_int_equal(source_id(&some, some.edge_sources[n]), source);
+                assert_true(all.edge_weights == NULL || all.edge_weights[e] == some.edge_weights[n]);
+                n++;
+            }
+        }
+    }
+    assert_true(some.n_edges == n && some.edge_offsets[n_rows] == n);
+    assert_true(n_rows == 0 || n < all.n_edges);
+    for (uint32_t t = 0; t < some.n_sources; t++) { /* no source is without an edge */
+        assert_true(some.back_offsets[t + 1] > some.back_offsets[t]);
+        for (uint32_t i = some.back_offsets[t]; i < some.back_offsets[t + 1]; i++) {
+            uint32_t d = some.back_rows[i];
+            bool found = false;
+            for (uint32_t e = some.edge_offsets[d]; e < some.edge_offsets[d + 1]; e++) {
+                found |= some.edge_sources[e] == t &&
+                         (some.edge_weights == NULL || some.edge_weights[e] == some.back_weights[i]);
+            }
+            assert_true(found);
+        }
+    }
+    free_block(&all);
+    free_block(&some);
+}
+
+#ifdef SL_CUDA
+/* The launcher makes the CPU's block. */
+static void check_sample_launcher(const struct sl_partition *partition, const struct sl_sample_rule *rule,
+                                  const struct sl_excluded *excluded)
+{
+    enum { HOPS = 2, HOP = 1 };
+    const struct sl_graph *graph = &partition->graph;
+    const uint32_t n = graph->n_vertices;
+    const size_t n_words = ((size_t)n + 63) / 64;
+    struct sl_sample_part part = part_of(partition, 0);
+    struct group_block wanted;
+    const struct sl_draw draw = {.seed = SEED, .purpose = SL_FOR_SAMPLING, .step = 3, .hop = HOP};
+    part.excluded = *excluded;
+    sl_vertex *frontier = need(n, sizeof *frontier);
+    for (uint32_t v = 0; v < n; v++) {
+        frontier[v] = n - 1 - v;
+    }
+    sample_block(&part, rule, SEED, 3, HOP, n, frontier, &wanted);
+    uint32_t n_counts = sl_counts_size(HOPS, 1);
+    uint32_t *counts = need(n_counts, 4);
+    counts[sl_counts_rows(HOP)] = n;
+    const size_t n_edges = graph->n_edges;
+    struct sl_sample_part there = {
+        .offsets = on_device(part.offsets, ((size_t)n + 1) * 8),
+        .sources = on_device(part.sources, n_edges * 4),
+        .dataset_ids = on_device(part.dataset_ids, n * 4),
+        .first = on_device(part.first, 2 * 4),
+        .n_parts = 1,
+        .weights = on_device(part.weights, n_edges * 4),
+        .excluded = {on_device(excluded->table, ((size_t)excluded->mask + 1) * 8), excluded->mask}};
+    struct sl_sample_marks marks = {
+        .n_vertices = n, .words = device_room(n_words * 8), .ranks = device_room(n_words * 4)};
+    struct sl_sample_block block = {.edge_offsets = device_room(((size_t)n + 1) * 4),
+                                    .edge_sources = device_room(n_edges * 4),
+                                    .back_offsets = device_room(((size_t)n + 1) * 4),
+                                    .back_rows = device_room(n_edges * 4),
+                                    .request = device_room((2 + (size_t)n) * 4),
+                                    .max_rows = n,
+                                    .edge_weights = device_room(n_edges * 4),
+                                    .back_weights = device_room(n_edges * 4)};
+    uint32_t *counts_there = on_device(counts, n_counts * 4);
+    sl_vertex *frontier_there = on_device(frontier, n * 4);
+    assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
+    expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, frontier_there, &marks, HOPS, counts_there, &block));
+    from_device(counts, counts_there, n_counts * 4);
+    assert_int_equal(counts[sl_counts_edges(HOPS, HOP)], wanted.n_edges);
+    expect_on_device("offsets", block.edge_offsets, n + 1, 4, wanted.edge_offsets);
+    expect_on_device("sources", block.edge_sources, wanted.n_edges, 4, wanted.edge_sources);
+    expect_on_device("back offsets", block.back_offsets, wanted.n_sources + 1, 4, wanted.back_offsets);
+    expect_on_device("back rows", block.back_rows, wanted.n_edges, 4, wanted.back_rows);
+    expect_on_device("request", block.request, 2 + wanted.n_sources, 4, wanted.request);
+    expect_on_device("weights", block.edge_weights, wanted.n_edges, 4, wanted.edge_weights);
+    expect_on_device("back weights", block.back_weights, wanted.n_edges, 4, wanted.back_weights);
+    const void *rest[] = {there.offsets, there.sources,        there.dataset_ids, there.first,   there.weights,
+                          marks.words,   there.excluded.table, marks.ranks,       frontier_there};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        cudaFree((void *)(uintptr_t)rest[i]);
+    }
+    free(counts);
+    free(frontier);
+    free_block(&wanted);
+}
+#endif
+
+/* Every third in-edge of each vertex is excluded, and all of some. */
+static void check_exclusion(const struct sl_partition *partition, enum sl_sample_method method, uint32_t fanout)
+{
+    const struct sl_graph *graph = &partition->graph;
+    struct sl_sample_rule rule = {.method = method, .fanout = fanout, .kappa = 1};
+    uint32_t n_links = 0;
+    sl_vertex *from = need(graph->n_edges, sizeof *from);
+    sl_vertex *to = need(graph->n_edges, sizeof *to);
+    uint32_t *order = need(graph->n_edges, sizeof *order);
+    for (sl_vertex v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (e % 3 == 0 || v % 5 == 1) {
+                from[n_links] = graph->sources[e];
+                to[n_links] = v;
+                order[n_links] = n_links;
+                n_links++;
+            }
+        }
+    }
+    struct sl_step_links links = {.n = n_links, .order = order, .from = from, .to = to};
+    uint32_t n_entries = sl_excluded_entries(n_links);
+    uint64_t *table = need(n_entries, sizeof *table);
+    sl_exclude_cpu(&links, false, n_entries, table);
+    const struct sl_excluded excluded = {table, n_entries - 1};
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        struct sl_sample_part part = part_of(partition, q);
+        uint32_t n_rows = partition->first[q + 1] - partition->first[q];
+        sl_vertex *frontier = need(n_rows, sizeof *frontier);
+        for (uint32_t i = 0; i < n_rows; i++) {
+            frontier[i] = partition->first[q + 1] - 1 - i;
+        }
+        expect_less(&part, &rule, &excluded, n_rows, frontier);
+        expect_less(&part, &rule, &excluded, 0, frontier);
+        free(frontier);
+    }
+#ifdef SL_CUDA
+    if (partition->n_parts == 1) {
+        need_device();
+        check_sample_launcher(partition, &rule, &excluded);
+    }
+#endif
+    free(from);
+    free(to);
+    free(order);
+    free(table);
+}
+
+/* Every sampler; a vertex with 13,000 in-neighbours; parts without a vertex. */
+static void test_exclusion(void **state)
+{
+    static const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL,
+                                                    SL_SAMPLE_WEIGHTED};
+    struct graph_shape shape = shape_of_links;
+    (void)state;
+    shape.weighted = true;
+    for (int large = 0; large < 2; large++) {
+        struct sl_dataset dataset;
+        shape.n_vertices = large ? 13100 : 301;
+        shape.hub_degree = large ? 13000 : 120;
+        make_dataset(&shape, &dataset);
+        for (uint32_t n_parts = 1; n_parts <= (large ? 1U : 4U); n_parts += 3) {
+            struct sl_partition partition;
+            make_uneven_partition(&dataset.graph, n_parts, 0, 5, &partition);
+            for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+                check_exclusion(&partition, methods[m], 7);
+            }
+            sl_partition_free(&partition);
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
+/* ---- the loss of pairs ---- */
+
+/* The loss of n_links links, in long double; slopes by score. */
+static long double loss_by_hand(const struct sl_pairs *p, const sl_real *z, long double *slopes)
+{
+    const uint32_t n = p->n_negatives + 1;
+    long double loss = 0;
+    for (uint32_t i = 0; i < p->n_links; i++) {
+        const sl_real *a = z + (size_t)i * (n + 1) * p->n_columns;
+        long double *s = slopes + (size_t)i * n;
+        long double sum = 0;
+        for (uint32_t j = 0; j < n; j++) {
+            s[j] = 0;
+            for (uint32_t c = 0; c < p->n_columns; c++) {
+                s[j] += (long double)a[c] * (long double)a[(size_t)(j + 1) * p->n_columns + c];
+            }
+            sum += expl(s[j]);
+        }
+        loss += p->loss == SL_PAIRS_SOFTMAX ? logl(sum) - s[0] : 0;
+        for (uint32_t j = 0; j < n; j++) {
+            if (p->loss == SL_PAIRS_SOFTMAX) {
+                s[j] = expl(s[j]) / sum - (j == 0);
+            } else {
+                loss += log1pl(expl(j == 0 ? -s[j] : s[j]));
+                s[j] = 1 / (1 + expl(-s[j])) - (j == 0);
+            }
+        }
+    }
+    return loss;
+}
+
+static void check_pairs(const struct sl_pairs *p)
+{
+    const uint32_t n = p->n_negatives + 1;
+    const size_t n_entries = (size_t)p->n_links * (n + 1) * p->n_columns;
+    const double scale = 1.0 / 7;
+    const double tolerance = 64 * EPSILON * n;
+    sl_real *z = noisy(n_entries, 3);
+    sl_real *gz = poisoned(n_entries);
+    long double *slopes = need((size_t)p->n_links * n, sizeof *slopes);
+    double loss = -1;
+    double wanted = scale * (double)loss_by_hand(p, z, slopes);
+    sl_pairs_cpu(p, z, scale, gz, &loss);
+    expect_near("loss", loss, wanted, 1e-12 * (1 + fabs(wanted)));
+    for (uint32_t i = 0; i < p->n_links; i++) {
+        size_t first = (size_t)i * (n + 1) * p->n_columns;
+        for (uint32_t c = 0; c < p->n_columns; c++) {
+            double sum = 0;
+            for (uint32_t j = 0; j < n; j++) {
+                double slope = scale * (double)slopes[(size_t)i * n + j];
+                size_t at = first + (size_t)(j + 1) * p->n_columns + c;
+                sum += slope * (double)z[at];
+                expect_near_at("GB", at, (double)gz[at], slope * (double)z[first + c], tolerance);
+            }
+            expect_near_at("GA", first + c, (double)gz[first + c], sum, tolerance);
+        }
+    }
+#ifdef SL_CUDA
+    need_device();
+    double loss_there;
+    sl_real *got = need(n_entries, sizeof *got);
+    sl_real *z_device = on_device(z, n_entries * sizeof *z);
+    sl_real *gz_device = device_room(n_entries * sizeof *z);
+    double *loss_device = device_room(sizeof loss);
+    expect_launched(sl_pairs_cuda(NULL, p, z_device, scale, gz_device, loss_device));
+    from_device(got, gz_device, n_entries * sizeof *got);
+    from_device(&loss_there, loss_device, sizeof loss);
+    expect_near("loss", loss_there, loss, 1e-12 * (1 + fabs(loss)));
+    expect_agreement("GZ", n_entries, got, gz, 4 * EPSILON * n);
+    cudaFree(z_device);
+    free(got);
+#endif
+    free(z);
+    free(gz);
+    free(slopes);
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    for (int loss = SL_PAIRS_BINARY; loss <= SL_PAIRS_SOFTMAX; loss++) {
+        const struct sl_pairs cases[] = {{0, 1, 4, (enum sl_pairs_loss)loss},
+                                         {1, 1, 1, (enum sl_pairs_loss)loss},
+                                         {9, 1, 33, (enum sl_pairs_loss)loss},
+                                         {20, 5, 16, (enum sl_pairs_loss)loss},
+                                         {2, SL_MAX_NEGATIVES, 3, (enum sl_pairs_loss)loss}};
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            check_pairs(&cases[k]);
+        }
+    }
+}
+
+/* Scores whose exponential overflows, and a row that is no number. */
+static void test_extreme_pairs(void **state)
+{
+    const sl_real z[] = {200, -200, 200}; /* the link has the score -40000, its negative 40000 */
+    sl_real gz[3];
+    double loss;
+    (void)state;
+    struct sl_pairs pairs = {1, 1, 1, SL_PAIRS_BINARY};
+    sl_pairs_cpu(&pairs, z, 1, gz, &loss);
+    expect_near("binary", loss, 80000, 1e-6);
+    assert_true(gz[0] == 400 && gz[1] == -200 && gz[2] == 200);
+    pairs.loss = SL_PAIRS_SOFTMAX;
+    sl_pairs_cpu(&pairs, z, 1, gz, &loss);
+    expect_near("softmax", loss, 80000, 1e-6);
+    assert_true(gz[0] == 400 && gz[1] == -200 && gz[2] == 200);
+    for (int kind = SL_PAIRS_BINARY; kind <= SL_PAIRS_SOFTMAX; kind++) {
+        const sl_real bad[] = {1, NAN, 1};
+        pairs.loss = (enum sl_pairs_loss)kind;
+        sl_pairs_cpu(&pairs, bad, 1, gz, &loss);
+        assert_true(isnan(loss));
+    }
+    expect_near("a link", sl_pairs_loss_of(2, true), log1p(exp(-2)), 1e-15);
+    expect_near("no link", sl_pairs_loss_of(2, false), log1p(exp(2)), 1e-15);
+}
+
+/* ---- whole steps ---- */
+
+static void options_of(const char *const *options, struct sl_settings *out)
+{
+    expect_ok(sl_settings_init(out));
+    expect_ok(sl_option_set(sl_settings_table_of(out), "objective", "link", out));
+    for (; options != NULL && options[0] != NULL; options += 2) {
+        expect_ok(sl_option_set(sl_settings_table_of(out), options[0], options[1], out));
+    }
+}
+
+/* Open a world with its objective. */
+static void open_world(const struct sl_dataset *dataset, struct sl_settings *settings, uint32_t n_steps,
+                       struct world *w, struct sl_objective *objective)
+{
+    world_open(dataset, settings, n_steps, w);
+    expect_ok(sl_objective_open(settings, dataset, objective));
+    expect_ok(sl_objective_place(objective, w->partition));
+    w->shards.objective = objective;
+}
+
+static void close_world(struct world *w, struct sl_objective *objective)
+{
+    world_close(w);
+    sl_objective_close(objective);
+}
+
+static json_t *matrix_of_case(json_t *tensors, const struct sl_model *model, uint32_t i, int k)
+{
+    static const char *const names[] = {"self", "neigh", "bias"};
+    char key[32];
+    snprintf(key, sizeof key, "%u.%s", model->layer[i].number, names[k]);
+    return member(tensors, key);
+}
+
+static double entry_of_case(json_t *array, size_t e, uint32_t n_columns)
+{
+    json_t *row = json_array_get(array, e / n_columns);
+    return json_is_array(row) ? number(row, e % n_columns) : number(array, e);
+}
+
+static void put_case(json_t *root, struct world *w)
+{
+    expect_ok(sl_model_acquire(&w->model, STARPU_RW));
+    for (uint32_t i = 0; i < w->model.n_vertex_layers; i++) {
+        for (int k = 0; k < 3; k++) {
+            struct sl_parameter *p = &w->model.layer[i].parameter[k];
+            json_t *from = matrix_of_case(member(root, "parameters"), &w->model, i, k);
+            for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
+                p->value[e] = (sl_real)entry_of_case(from, e, p->n_columns);
+            }
+        }
+    }
+    sl_model_release(&w->model);
+}
+
+static void expect_gradients(json_t *wanted, struct world *w)
+{
+    expect_ok(sl_model_acquire(&w->model, STARPU_R));
+    for (uint32_t i = 0; i < w->model.n_vertex_layers; i++) {
+        for (int k = 0; k < 3; k++) {
+            const struct sl_parameter *p = &w->model.layer[i].parameter[k];
+            json_t *array = matrix_of_case(wanted, &w->model, i, k);
+            for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
+                expect_near_at("gradient", e, (double)p->gradient[e], entry_of_case(array, e, p->n_columns),
+                               TOLERANCE * largest(array));
+            }
+        }
+    }
+    sl_model_release(&w->model);
+}
+
+static void dataset_of_case(json_t *root, struct sl_dataset *out)
+{
+    json_t *pairs = member(root, "links");
+    uint32_t n = (uint32_t)json_integer_value(member(root, "vertices"));
+    uint32_t n_links = (uint32_t)json_array_size(pairs);
+    uint32_t n_columns = (uint32_t)json_array_size(json_array_get(member(root, "features"), 0));
+    float *x = need_owned((size_t)n * n_columns, sizeof *x);
+    struct sl_links *links = out->links.list;
+    *out = (struct sl_dataset){.name = "links", .split = "all", .features = {.n_rows = n, .n_columns = n_columns}};
+    links[SL_LINKS_TRAIN] = (struct sl_links){n_links, need_owned(n_links, 4), need_owned(n_links, 4)};
+    for (uint32_t i = 0; i < n_links; i++) {
+        links[SL_LINKS_TRAIN].from[i] = (sl_vertex)number(json_array_get(pairs, i), 0);
+        links[SL_LINKS_TRAIN].to[i] = (sl_vertex)number(json_array_get(pairs, i), 1);
+    }
+    expect_ok(sl_graph_build(n, n_links, links[SL_LINKS_TRAIN].from, links[SL_LINKS_TRAIN].to, true, &out->graph));
+    for (size_t e = 0; e < (size_t)n * n_columns; e++) {
+        x[e] = (float)entry_of_case(member(root, "features"), e, n_columns);
+    }
+    out->features.dense = sl_column_take(SL_DTYPE_F32, n, n_columns, x);
+    expect_ok(sl_targets_make_unknown(n, &out->targets));
+}
+
+/* The gradients of step 0; then the losses of the steps, at a rate of 0. */
+static void check_case(json_t *root, const struct sl_dataset *dataset, uint32_t pes, int loss)
+{
+    static const char *const losses[] = {"binary", "softmax"};
+    json_t *wanted = member(member(root, "cases"), losses[loss]);
+    uint32_t n_steps = (uint32_t)json_array_size(member(wanted, "losses"));
+    struct sl_settings settings;
+    struct sl_objective objective;
+    struct outcome outcome;
+    struct world w;
+    options_of(NULL, &settings);
+    settings.layers = 2;
+    settings.hidden = (uint32_t)json_integer_value(member(root, "hidden"));
+    settings.sampler = SL_SAMPLER_FULL;
+    settings.dropout = 0;
+    settings.lr = 0;
+    settings.link_loss = loss;
+    settings.negatives = (uint32_t)json_integer_value(member(root, "negatives"));
+    settings.seed = (uint64_t)json_integer_value(member(root, "seed"));
+    settings.pes = pes;
+    settings.batch_size = (uint32_t)json_integer_value(member(root, "batch")) / pes;
+    settings.partition = pes == 3 ? SL_PARTITION_RANDOM : SL_PARTITION_METIS;
+    settings.chunks = 2;
+    for (int all = 0; all < 2; all++) {
+        open_world(dataset, &settings, all ? n_steps : 1, &w, &objective);
+        put_case(root, &w);
+        world_run(&w, all ? n_steps : 1, &outcome);
+        for (uint32_t i = 0; i < (all ? n_steps : 1); i++) {
+            double should = number(member(wanted, "losses"), i);
+            expect_near_at("loss", i, outcome.loss[i], should, TOLERANCE * should);
+        }
+        if (!all) {
+            expect_gradients(member(wanted, "gradients"), &w);
+        }
+        outcome_free(&outcome);
+        close_world(&w, &objective);
+    }
+    sl_settings_free(&settings);
+}
+
+static void test_reference(void **state)
+{
+    static const uint32_t pes[] = {1, 2, 3, 8};
+    json_t *root = case_of("links");
+    struct sl_dataset dataset;
+    (void)state;
+    dataset_of_case(root, &dataset);
+    for (size_t k = 0; k < sizeof pes / sizeof *pes; k++) {
+        check_case(root, &dataset, pes[k], SL_LINK_LOSS_BINARY);
+        check_case(root, &dataset, pes[k], SL_LINK_LOSS_SOFTMAX);
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
+    json_decref(root);
+}
+
+/* How the work is divided. */
+struct division {
+    uint32_t pes, group_size, chunks, depth;
+    int partition;
+};
+
+#define N_STEPS 4
+
+static void run_divided(const struct sl_dataset *dataset, struct sl_settings *settings, const struct division *d,
+                        struct outcome *out)
+{
+    struct sl_objective objective;
+    struct world w;
+    settings->pes = d->pes;
+    settings->group_size = d->group_size;
+    settings->chunks = d->chunks;
+    settings->depth = d->depth;
+    settings->partition = d->partition;
+    settings->batch_size = 96 / d->pes;
+    open_world(dataset, settings, N_STEPS, &w, &objective);
+    scramble_model(&w.model);
+    world_run(&w, N_STEPS, out);
+    close_world(&w, &objective);
+}
+
+/* Losses and final weights are the same for PEs, groups, chunks, partitions and depths: in double to 1e-9. */
+static void check_divisions(const struct sl_dataset *dataset, const char *const *options)
+{
+    static const struct division divisions[] = {{1, 1, 1, 1, SL_PARTITION_NONE},   {2, 2, 1, 2, SL_PARTITION_METIS},
+                                                {3, 3, 2, 2, SL_PARTITION_RANDOM}, {4, 2, 3, 3, SL_PARTITION_METIS},
+                                                {4, 1, 1, 2, SL_PARTITION_NONE},   {8, 8, 2, 1, SL_PARTITION_RANDOM}};
+    const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 2e-4;
+    struct outcome first;
+    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++) {
+        struct sl_settings settings;
+        struct outcome outcome;
+        options_of(options, &settings);
+        settings.lr = 0.01;
+        settings.hidden = 8;
+        settings.negatives = 3;
+        run_divided(dataset, &settings, &divisions[k], k == 0 ? &first : &outcome);
+        sl_settings_free(&settings);
+        if (k == 0) {
+            continue;
+        }
+        for (uint32_t i = 0; i < N_STEPS; i++) {
+            expect_near_at("loss", i, outcome.loss[i], first.loss[i], tolerance * fabs(first.loss[i]));
+        }
+        for (size_t e = 0; sizeof(sl_real) == sizeof(double) && e < first.n_entries; e++) {
+            expect_near_at("weight", e, (double)outcome.parameters[e], (double)first.parameters[e], 1e-7);
+        }
+        outcome_free(&outcome);
+    }
+    outcome_free(&first);
+}
+
+static void test_divisions(void **state)
+{
+    static const char *const cases[][9] = {
+        {"model", "sage", "fanout", "3,4", NULL},
+        {"model", "gcn", "fanout", "4,3", "sampler", "labor", NULL},
+        {"model", "gat", "fanout", "3,3", "heads", "2", NULL},
+        {"model", "gcnii", "fanout", "3,3", NULL},
+        {"model", "resgcn", "fanout", "3,3", "link-loss", "softmax", NULL},
+        {"model", "gin", "fanout", "3,3", "norm", "layer", NULL},
+        {"model", "sage", "fanout", "3", "link-exclude", "self", NULL},
+        {"model", "sage", "sampler", "full", "layers", "2", "link-loss", "softmax", NULL},
+    };
+    struct sl_dataset dataset;
+    (void)state;
+    make_links(&shape_of_links, &dataset);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        check_divisions(&dataset, cases[k]);
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
+}
+
+/* No hop of a step has an edge of the step's links, nor a reverse; with --link-exclude none some hop has one. */
+static uint32_t count_leaks(struct world *w, const struct sl_dataset *dataset, uint64_t step)
+{
+    struct sl_seeds seeds = sl_plan_seeds(&w->plan, step);
+    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
+    const uint32_t *order = w->steps->order[seeds.epoch % 2] + seeds.first;
+    uint32_t n_leaks = 0;
+    for (uint32_t p = 0; p < w->plan.n_pes; p++) {
+        for (uint32_t hop = 1; hop < w->plan.n_layers; hop++) {
+            const struct sl_block *block = &sl_step_slot(w->steps, step, p)->block[hop];
+            starpu_data_handle_t handles[] = {block->edge_offsets, block->edge_sources, block->request,
+                                              w->steps->order_handle[seeds.epoch % 2]};
+            uint32_t n_rows;
+            sl_vertex *rows = frontier_of(w, step, p, hop, &n_rows);
+            bring_home(4, handles);
+            const uint32_t *offsets = starpu_data_get_local_ptr(handles[0]);
+            const uint32_t *sources = starpu_data_get_local_ptr(handles[1]);
+            const uint32_t *request = starpu_data_get_local_ptr(handles[2]);
+            for (uint32_t d = 0; d < n_rows; d++) {
+                for (uint32_t e = offsets[d]; e < offsets[d + 1]; e++) {
+                    sl_vertex source = w->partition->dataset_ids[request[w->plan.n_parts + 1 + sources[e]]];
+                    for (uint32_t i = 0; i < seeds.n; i++) {
+                        sl_vertex u = links->from[order[i]];
+                        sl_vertex v = links->to[order[i]];
+                        n_leaks += (u == source && v == rows[d]) || (v == source && u == rows[d]);
+                    }
+                }
+            }
+            free(rows);
+        }
+    }
+    return n_leaks;
+}
+
+static void test_no_leak(void **state)
+{
+    struct sl_dataset dataset;
+    (void)state;
+    make_links(&shape_of_links, &dataset);
+    for (int exclude = SL_LINK_EXCLUDE_REVERSE; exclude <= SL_LINK_EXCLUDE_NONE; exclude++) {
+        uint32_t n_leaks = 0;
+        struct sl_settings settings;
+        struct sl_objective objective;
+        struct world w;
+        options_of(NULL, &settings);
+        settings.layers = 3;
+        settings.hidden = 4;
+        settings.sampler = SL_SAMPLER_FULL;
+        settings.pes = 4;
+        settings.group_size = 2;
+        settings.batch_size = 20;
+        settings.link_exclude = exclude;
+        open_world(&dataset, &settings, 4, &w, &objective);
+        for (uint64_t step = 0; step < 4; step++) {
+            expect_ok(sl_step_sample(w.steps, step));
+            starpu_task_wait_for_all();
+            world_healthy(&w);
+            n_leaks += count_leaks(&w, &dataset, step);
+        }
+        assert_true((n_leaks == 0) == (exclude == SL_LINK_EXCLUDE_REVERSE));
+        close_world(&w, &objective);
+        sl_settings_free(&settings);
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
+}
+
+/* ---- lists of links ---- */
+
+static void set_list(struct sl_link_split *split, enum sl_link_list list, uint32_t n, const sl_vertex *pairs)
+{
+    split->list[list] = (struct sl_links){n, need_owned(n, 4), need_owned(n, 4)};
+    for (uint32_t i = 0; i < n; i++) {
+        split->list[list].from[i] = pairs[2 * i];
+        split->list[list].to[i] = pairs[2 * i + 1];
+    }
+}
+
+static void expect_wrong(const struct sl_link_split *split, bool directed, const char *part)
+{
+    assert_int_equal(sl_links_check(split, directed, "d"), part == NULL ? SL_OK : SL_EFILE);
+    if (part != NULL) {
+        expect_message(sl_message(), "d: ", part);
+    }
+}
+
+static void test_lists(void **state)
+{
+    const sl_vertex train[] = {0, 1, 1, 2, 0, 1};
+    struct sl_link_split split = {0};
+    struct sl_links drawn;
+    (void)state;
+    set_list(&split, SL_LINKS_TRAIN, 3, train);
+    set_list(&split, SL_LINKS_TEST, 1, (const sl_vertex[]){2, 1});
+    expect_wrong(&split, false, "test has the link 2,1 (line 1), which is in train");
+    expect_wrong(&split, true, NULL);
+    sl_links_free(&split.list[SL_LINKS_TEST]);
+    set_list(&split, SL_LINKS_TEST, 2, (const sl_vertex[]){3, 1, 3, 1});
+    expect_wrong(&split, false, "in test, too");
+    sl_links_free(&split.list[SL_LINKS_TEST]);
+    set_list(&split, SL_LINKS_VALID, 1, (const sl_vertex[]){3, 1});
+    set_list(&split, SL_LINKS_VALID_NEGATIVE, 2, (const sl_vertex[]){3, 0, 1, 0});
+    expect_wrong(&split, false, "valid_neg has the pair 1,0 (line 2), which is a link of train");
+    sl_links_free(&split.list[SL_LINKS_VALID_NEGATIVE]);
+    set_list(&split, SL_LINKS_VALID_NEGATIVE, 3, (const sl_vertex[]){3, 0, 2, 0, 2, 0});
+    expect_wrong(&split, false, NULL);
+    /* Of four vertices only 0 - 2, 0 - 3 and 2 - 3 are no links. */
+    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, 4, false, &drawn));
+    assert_true(drawn.n == 1 && drawn.from[0] != drawn.to[0] && drawn.from[0] != 1 && drawn.to[0] != 1);
+    sl_links_free(&drawn);
+    assert_int_equal(sl_links_draw_negatives(&split, SL_LINKS_VALID, 1, false, &drawn), SL_EINVAL);
+    uint64_t hash = sl_links_hash(&split);
+    split.list[SL_LINKS_VALID_NEGATIVE].to[1] = 3;
+    assert_true(hash != sl_links_hash(&split));
+    sl_link_split_free(&split);
+}
+
+int main(void)
+{
+    const struct CMUnitTest kernels[] = {
+        cmocka_unit_test(test_blocks), cmocka_unit_test(test_negatives_are_uniform),
+        cmocka_unit_test(test_table),  cmocka_unit_test(test_exclusion),
+        cmocka_unit_test(test_pairs),  cmocka_unit_test(test_extreme_pairs),
+        cmocka_unit_test(test_lists),
+    };
+    const struct CMUnitTest steps[] = {
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_divisions),
+        cmocka_unit_test(test_no_leak),
+    };
+    int failed = cmocka_run_group_tests_name("kernels", kernels, NULL, NULL);
+    return cmocka_run_group_tests_name("steps", steps, group_up, group_down) + failed;
+}
