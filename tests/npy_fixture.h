@@ -5,6 +5,10 @@
 #ifndef SL_TESTS_NPY_FIXTURE_H
 #define SL_TESTS_NPY_FIXTURE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
 /* A .npy file with that dictionary and those items; returns its length. */
 __attribute__((unused)) static size_t make_npy(unsigned char *out, int version, const char *dictionary,
                                                const void *items, size_t bytes)
