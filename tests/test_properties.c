@@ -145,11 +145,21 @@ static void run_variant(const struct variant *v, const struct spread *spread, st
 
 /* ---- property 1: the partition is invisible ---- */
 
+#define GPU "GPU"
+
+/* How far the loss of a step may be off. A GPU's libraries add products in another order than a CPU's. Adam takes steps
+ * of the same size for gradients of any size, so the rounding of a tiny gradient shows from the second step on. */
+static double tolerance_of(const struct variant *v, const char *where, uint32_t step)
+{
+    bool other_sums = strstr(where, GPU) != NULL && step > 0;
+    return v->norm == SL_NORM_BATCH || other_sums ? 1e-4 : 1e-5;
+}
+
 static void expect_losses(const struct variant *v, const struct spread *spread, const char *sched,
                           const struct outcome *got, const struct outcome *wanted)
 {
-    double tolerance = v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
     for (uint32_t i = 0; i < steps_of_a_run(); i++) {
+        double tolerance = tolerance_of(v, sched, i);
         if (!(fabs(got->loss[i] - wanted->loss[i]) <= tolerance * fabs(wanted->loss[i]))) {
             fail_msg("%s, %s, P = %u, G = %u, %u chunks, partition %d, depth %u, scheduler %s: loss of step %u is "
                      "%.9g, with "
@@ -349,7 +359,7 @@ static void test_devices(void **state)
     const struct {
         const char *name;
         uint32_t n_cpus, n_gpus;
-    } machines[] = {{"a GPU", 0, 1}, {"two CPUs and a GPU", 2, 1}, {"all GPUs", 0, sl_gpus_count()}};
+    } machines[] = {{"a " GPU, 0, 1}, {"two CPUs and a " GPU, 2, 1}, {"all " GPU "s", 0, sl_gpus_count()}};
     const size_t n_machines = sizeof machines / sizeof machines[0];
     (void)state;
     if (sl_gpus_count() == 0) {

@@ -184,7 +184,8 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     if (given == NULL) {
         SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
     }
-    if (given == NULL && sl_targets_outputs(&t->loaded.targets) == 0) {
+    bool labelled = !sl_settings_trains_links(t->settings);
+    if (given == NULL && labelled && sl_targets_outputs(&t->loaded.targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      t->loaded.name);
         goto done;
