@@ -148,11 +148,14 @@ static void run_variant(const struct variant *v, const struct spread *spread, st
 #define GPU "GPU"
 
 /* How far the loss of a step may be off. A GPU's libraries add products in another order than a CPU's. Adam takes steps
- * of the same size for gradients of any size, so the rounding of a tiny gradient shows from the second step on. */
+ * of the same size for gradients of any size, so the rounding of a tiny gradient shows from the second step on. Seen on
+ * an H100: 1.9e-4 in one of all variants, below 1e-4 in the others. */
 static double tolerance_of(const struct variant *v, const char *where, uint32_t step)
 {
-    bool other_sums = strstr(where, GPU) != NULL && step > 0;
-    return v->norm == SL_NORM_BATCH || other_sums ? 1e-4 : 1e-5;
+    if (strstr(where, GPU) != NULL && step > 0) {
+        return 5e-4;
+    }
+    return v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
 }
 
 static void expect_losses(const struct variant *v, const struct spread *spread, const char *sched,
@@ -377,13 +380,17 @@ static void test_devices(void **state)
                 continue;
             }
             const struct spread spreads[] = {one_pe, {4, 4, 3, SL_PARTITION_METIS, 2}};
+            struct outcome got[2];
             for (size_t j = 0; j < 2; j++) {
-                struct outcome got;
-                run_variant(&variants[i], &spreads[j], &got);
-                expect_losses(&variants[i], &spreads[j], machines[m].name, &got, &on_cpus[i]);
-                expect_sizes(&spreads[j], &got, &on_cpus[i]);
-                outcome_free(&got);
+                run_variant(&variants[i], &spreads[j], &got[j]);
+                expect_losses(&variants[i], &spreads[j], machines[m].name, &got[j], &on_cpus[i]);
+                expect_sizes(&spreads[j], &got[j], &on_cpus[i]);
             }
+            if (machines[m].n_cpus == 0) { /* which of CPU and GPU has a task changes the sums */
+                expect_losses(&variants[i], &spreads[1], "that of one device", &got[1], &got[0]);
+            }
+            outcome_free(&got[0]);
+            outcome_free(&got[1]);
         }
         machine_down();
     }
