@@ -29,6 +29,7 @@ at_exit()
     ((${#groups[@]})) && rmdir "${groups[@]}"
 }
 long=${SL_LONG:-}
+unset OPENBLAS_NUM_THREADS # as users run programs: OpenBLAS would start a thread for each core
 
 # 400 vertices of 4 classes that features tell, 1600 edges.
 mkdir -p d/raw d/split/s
