@@ -62,6 +62,7 @@ differ()
         pattern="rank 1: --$name: found '.*', expected '.*' as rank 0 has"
         case $name in
         transport | trace | trace-steps) pattern+="|transport|FxT|trace" ;; # a build that has none of it
+        negatives | link-loss | link-exclude) pattern+="|--objective: found link with 2 processes" ;;
         esac
         case $value in
         yes) two "$program" "$both" "$program" "$both --$name" ;;
