@@ -289,6 +289,18 @@ if mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
     grep -Eq '^coop_sage: (tiny/out: found .* free on the disk|--trace: .*FxT)' stderr || complain "--trace, full disk: $(cat stderr)"
 fi
 
+# StarPU's folder on a full disk: a warning, and a run without it; with some room, a run as ever. StarPU aborts at files cut short.
+# shellcheck disable=SC2086
+if mount -t tmpfs -o size=64k tmpfs tiny 2>/dev/null; then
+    head -c 100000 /dev/zero >tiny/fill 2>/dev/null
+    STARPU_HOME=$folder/tiny XDG_CACHE_HOME=$folder/tiny TMPDIR=$folder \
+        expect 0 "^warning +StarPU's folder .*/tiny cannot be written" $run --epochs 1
+    rm tiny/fill
+    STARPU_HOME=$folder/tiny XDG_CACHE_HOME=$folder/tiny TMPDIR=$folder expect 0 '^epoch' $run --epochs 1
+    count 0 "StarPU's folder"
+    umount tiny
+fi
+
 # ---- standard output that cannot be written -------------------------------------------------------------------------------------
 
 # unwritable STATUS COMMAND...: with a full disk and without any standard output.
