@@ -368,6 +368,8 @@ class _Training:
             return self.job.callback(function, value) is True
         except BaseException as error:
             self.job.raises = False
+            if isinstance(error, KeyboardInterrupt) and self.job.n_interrupts > 1:
+                raise
             self.error = error
             return True
 

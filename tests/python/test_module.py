@@ -817,10 +817,13 @@ class Interrupts(unittest.TestCase):
 
     def test_in_a_step(self):
         in_python(self.interrupt_soon + """
-        soon()
-        started = time.monotonic()
-        run = sl.train(graph(), **{**SMALL, "epochs": 10**6})
-        assert run.interrupted and time.monotonic() - started < 20
+        def first(record):
+            if record.epoch == 1:
+                started.append(time.monotonic())
+                soon()
+        started = []
+        run = sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_epoch=first)
+        assert run.interrupted and time.monotonic() - started[0] < 20
         assert len(run.records) > 0 and run.predict().shape == (N, K)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         run = sl.train(graph(), **SMALL)
@@ -849,7 +852,7 @@ class Interrupts(unittest.TestCase):
         soon(0.3)
         started = time.monotonic()
         try:
-            sl.train(big, layers=1, fanout=[2], hidden=4, epochs=1, progress=False)
+            sl.train(big, layers=1, fanout=[2], hidden=4, epochs=1, progress=False, cache="none")
             raise SystemExit(3)
         except KeyboardInterrupt:
             print("took", time.monotonic() - started)
@@ -861,16 +864,19 @@ class Interrupts(unittest.TestCase):
 
     def test_twice(self):
         in_python(self.interrupt_soon + """
-        def wait(record):
-            while True:
+        def swallow(record):
+            if record.epoch == 1:
+                soon()
                 try:
                     time.sleep(50)
                 except KeyboardInterrupt:
-                    pass
-                return
-        soon()
-        run = sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_step=lambda record: None)
-        assert run.interrupted
+                    soon()
+        try:
+            sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_epoch=swallow)
+            raise SystemExit(3)
+        except KeyboardInterrupt:
+            pass
+        assert len(sl.train(graph(), **SMALL).records) == 4
         """)
 
     def test_handler_of_the_user(self):
