@@ -355,24 +355,60 @@ class Data(unittest.TestCase):
             delimiter=",",
             dtype=kind,
         )
-        made = sl.Graph(
-            read(folder, "raw", "edge").T,
-            read(folder, "raw", "node-feat", kind=np.float32),
-            read(folder, "raw", "node-label"),
-            *(read(path, name) for name in ("train", "valid", "test")),
-            name="cora",
-        )
-        options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
+        edges, x = read(folder, "raw", "edge").T, read(folder, "raw", "node-feat", kind=np.float32)
+        y = read(folder, "raw", "node-label")
+        sets = {name: read(path, name) for name in ("train", "valid", "test")}
         files = sl.load("cora", data_path=DATA, cache="none")
-        runs = [sl.train(made, **options), sl.train(files, **options)]
-        self.assertEqual(losses(runs[0]), losses(runs[1]))
-        weights = [run.state_dict() for run in runs]
-        for name in weights[0]:
-            np.testing.assert_array_equal(weights[0][name], weights[1][name])
-        np.testing.assert_array_equal(runs[0].predict(), runs[1].predict())
-        self.assertEqual(
-            (files.n_vertices, files.n_edges, files.n_outputs), (made.n_vertices, made.n_edges, made.n_outputs)
-        )
+        sizes = lambda graph: (graph.n_vertices, graph.n_edges, graph.n_features, graph.n_outputs)  # noqa: E731
+        options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
+        expected = sl.train(files, **options)
+        weights, logits = expected.state_dict(), expected.predict()
+        with tempfile.TemporaryDirectory() as temporary:
+            for form, made in forms(edges, x, y, sets, temporary):
+                with self.subTest(form):
+                    run = sl.train(made, **options)
+                    self.assertEqual(sizes(made), sizes(files))
+                    self.assertEqual(losses(run), losses(expected))
+                    for name, array in run.state_dict().items():
+                        np.testing.assert_array_equal(array, weights[name])
+                    np.testing.assert_array_equal(run.predict(), logits)
+
+
+def forms(edges, x, y, sets, folder):
+    """Pairs of a name and the same graph, made of what libraries that are there have."""
+    yield "numpy", sl.Graph(edges, x, y, **sets)
+    n = len(y)
+    if has("scipy"):
+        import scipy.sparse as sparse
+
+        matrix = sparse.coo_matrix((np.ones(edges.shape[1]), tuple(edges)), shape=(n, n)).tocsr()
+        yield "scipy", sl.Graph(matrix, sparse.csr_matrix(x), y, **sets)
+    if not has("torch"):
+        return
+    import torch
+
+    edge_index = torch.from_numpy(np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1))
+    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+    masks = {name: torch.zeros(n, dtype=torch.bool) for name in names.values()}
+    for name, ids in sets.items():
+        masks[names[name]][torch.from_numpy(ids)] = True
+    if has("torch_geometric"):
+        from torch_geometric.data import Data
+
+        data = Data(x=torch.from_numpy(x), edge_index=edge_index, y=torch.from_numpy(y), **masks)
+        yield "PyG", sl.Graph.from_pyg(data)
+        if has("safetensors"):
+            from safetensors.torch import save_file
+
+            path = os.path.join(folder, "mine.safetensors")
+            save_file({name: array.contiguous() for name, array in data.to_dict().items()}, path)
+            yield "safetensors", sl.load(path, cache="none")
+    if has("dgl"):
+        import dgl
+
+        graph = dgl.graph(tuple(edge_index), num_nodes=n)
+        graph.ndata.update(feat=torch.from_numpy(x), label=torch.from_numpy(y), **masks)
+        yield "DGL", sl.Graph.from_dgl(graph)
 
 
 class Training(unittest.TestCase):
