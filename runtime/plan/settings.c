@@ -1062,10 +1062,11 @@ const char *sl_version(void)
 
 extern char **environ;
 
-/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
-static const char *const other_variables[] = {"STARLING_DATA",        "STARLING_LOG",   "STARLING_OUT",
-                                              "STARLING_TO",          "STARLING_PARTS", "STARLING_METHOD",
-                                              "STARLING_DATA_PROGRAM"};
+/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, of the Python package, and of
+ * the tests. */
+static const char *const other_variables[] = {"STARLING_DATA",         "STARLING_LOG",    "STARLING_OUT",
+                                              "STARLING_TO",           "STARLING_PARTS",  "STARLING_METHOD",
+                                              "STARLING_DATA_PROGRAM", "STARLING_LIBRARY"};
 
 /* Keep `known` in `near` if it is nearer to `typed` than *distance. Only equal names have distance 0. */
 static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)
