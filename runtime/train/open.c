@@ -672,6 +672,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_outputs_read_pairs(t), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
@@ -718,6 +719,7 @@ void sl_session_close(struct sl_session *t)
     sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
     sl_objective_close(&t->objective);
+    sl_links_free(&t->pairs);
     sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {
