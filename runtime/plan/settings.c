@@ -201,7 +201,7 @@ static const struct sl_option options[] = {
      .programs = COOP},
     {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size),
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
-     .help = "Seed vertices per PE and step",
+     .help = "Seed vertices or links per PE and step",
      .programs = COOP, .common = true, .peers = "bs,train-batch-size,mini-batch-size,minibatch-size"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
