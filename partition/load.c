@@ -22,6 +22,7 @@
 #include "support/text.h"
 
 #define DEFAULT_DATASET "arxiv"
+#define LEAST_CACHED 16384 /* vertices: METIS cuts smaller graphs at once */
 
 /* ---- Finding the folder ------------------------------------------------------------------------------------------ */
 
@@ -520,18 +521,18 @@ static enum sl_status users_cache(char **out)
     return SL_OK;
 }
 
-/* The folder for cache files; *out stays NULL if there is to be no cache. */
-static enum sl_status cache_folder(const struct sl_dataset_options *options, const struct origin *origin, char **out)
+/* The folder for cache files, `given` or beside the data at `path` (NULL: none); *out stays NULL if there is to be no
+ * cache. */
+static enum sl_status cache_folder(const char *given, const char *path, char **out)
 {
-    const char *given = options->cache;
     if (given != NULL && strcmp(given, "none") == 0) {
         return SL_OK;
     }
     if (given != NULL && given[0] != '\0') {
         return sl_strdup(given, out);
     }
-    if (origin->path != NULL && sl_folder_writable(origin->path)) {
-        return sl_path_join(origin->path, "starling-cache", out);
+    if (path != NULL && sl_folder_writable(path)) {
+        return sl_path_join(path, "starling-cache", out);
     }
     return users_cache(out);
 }
@@ -541,7 +542,7 @@ static enum sl_status cache_file(const struct sl_dataset_options *options, const
                                  const char *stem, char **out)
 {
     char *folder = NULL;
-    enum sl_status st = cache_folder(options, origin, &folder);
+    enum sl_status st = cache_folder(options->cache, origin->path, &folder);
     if (st == SL_OK && folder != NULL) {
         st = sl_format(out, "%s/%s-%016llx%s", folder, origin->name, (unsigned long long)origin->identity, stem);
     }
@@ -564,6 +565,23 @@ enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, c
         sl_free(tail);
     }
     free_origin(&origin);
+    return st;
+}
+
+enum sl_status sl_dataset_cache_file_of_arrays(const char *cache, uint64_t key, uint32_t n_vertices, const char *stem,
+                                               char **out)
+{
+    char *folder = NULL;
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    if (sl_text_or(cache, "")[0] != '\0' || n_vertices >= LEAST_CACHED) {
+        SL_TRY(st, cache_folder(cache, NULL, &folder), done);
+    }
+    if (folder != NULL) {
+        st = sl_format(out, "%s/arrays-%016llx-%s.slc", folder, (unsigned long long)key, stem);
+    }
+done:
+    sl_free(folder);
     return st;
 }
 

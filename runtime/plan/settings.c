@@ -325,8 +325,9 @@ static const struct sl_option options[] = {
     {.name = "objective", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(objective),
      .choices = "auto,class,labels,regression,link", .initial = "auto",
      .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
-             "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). auto: by the targets (raw/node-label). A single column of whole numbers "
-             "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
+             "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). "
+             "auto: by the targets (raw/node-label). A single column of whole numbers has classes. Numbers 0 and 1 in "
+             "several columns are labels. Unknown entries (nan) are left out",
      .peers = "task,task-type,problem-type"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
@@ -343,8 +344,8 @@ static const struct sl_option options[] = {
      .programs = COOP, .needs = "objective=link"},
     {.name = "link-exclude", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_exclude),
      .choices = "reverse,self,none", .initial = "reverse",
-     .help = "Edges that a step does not sample, in any hop. reverse: the links it trains on, and their reverses. self: "
-             "the links alone. none: all edges may be sampled, so the model can read the answers",
+     .help = "Edges that a step does not sample, in any hop. reverse: the links it trains on, and their reverses. "
+             "self: the links alone. none: all edges may be sampled, so the model can read the answers",
      .programs = COOP, .needs = "objective=link", .peers = "exclude,exclude-edges"},
     {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
      .argument = "balanced|FILE",
@@ -358,7 +359,8 @@ static const struct sl_option options[] = {
     {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
      .shown = "acc, ap, mse or auc", .argument = "NAME",
      .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
-             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap",
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap, mrr, hits1, hits3, "
+             "hits10",
      .peers = "monitor,metric,best-metric"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
@@ -403,10 +405,14 @@ static const struct sl_option options[] = {
      .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
      .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers. "
-             "They are of the best epoch",
+             "With --objective link: the scores of --pairs. They are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
      .brief = "Write the outputs of all vertices, as .npy",
      .peers = "predictions,save-predictions,save-pred,pred-file"},
+    {.name = "pairs", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(pairs), .argument = "FILE",
+     .help = "The pairs of vertices that --predict scores (link only): .csv, .csv.gz or .npy, as the lists of "
+             "the split",
+     .programs = COOP, .change = FREELY, .spread = PATH, .needs = "objective=link"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
      .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .peers = "embedding,embeddings,save-embeddings,save-embed"},
@@ -748,9 +754,11 @@ static enum sl_status check_links(const struct sl_settings *s)
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
         return sl_fail(SL_EINVAL, "--edge-weights: expected none with --objective link: links have no weights");
     }
-    if (s->predict != NULL) {
-        return sl_fail(SL_EINVAL, "--predict: expected none with --objective link; --embed writes the vectors whose "
-                                  "dot products are the scores");
+    if (s->predict != NULL && s->pairs == NULL) {
+        return sl_fail(SL_EINVAL, "--predict: expected --pairs, too, with --objective link: which scores to write");
+    }
+    if (s->pairs != NULL && s->predict == NULL) {
+        return sl_fail(SL_EINVAL, "--pairs: expected --predict, too: where to write the scores");
     }
     return SL_OK;
 }
@@ -1062,10 +1070,11 @@ const char *sl_version(void)
 
 extern char **environ;
 
-/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
-static const char *const other_variables[] = {"STARLING_DATA",        "STARLING_LOG",   "STARLING_OUT",
-                                              "STARLING_TO",          "STARLING_PARTS", "STARLING_METHOD",
-                                              "STARLING_DATA_PROGRAM"};
+/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, of the Python package, and
+ * of the tests. */
+static const char *const other_variables[] = {"STARLING_DATA",         "STARLING_LOG",    "STARLING_OUT",
+                                              "STARLING_TO",           "STARLING_PARTS",  "STARLING_METHOD",
+                                              "STARLING_DATA_PROGRAM", "STARLING_LIBRARY"};
 
 /* Keep `known` in `near` if it is nearer to `typed` than *distance. Only equal names have distance 0. */
 static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)

@@ -129,6 +129,7 @@ struct sl_settings {
     char *save;
     int save_names; /* enum sl_names */
     char *predict;
+    char *pairs; /* of --objective link: the pairs that `predict` scores */
     char *embed;
     char *checkpoint;
     int resume;        /* enum sl_resume */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
+#include "partition/cache.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
@@ -71,7 +72,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .low_memory = sl_n_ranks() > 1};
 }
 
-/* With the caller's dataset, options for selecting a dataset must be unset. `cache` none is allowed. */
+/* With the caller's dataset, options for selecting a dataset must be unset. `cache` is for the partition. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
@@ -80,12 +81,12 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         const struct sl_option *option = &table->options[i];
         char now[256];
         bool unset;
-        if (!option->of_data) {
+        if (!option->of_data || strcmp(option->name, "cache") == 0) {
             continue;
         }
         SL_TRY(st, sl_settings_get(settings, option->name, now, sizeof now), done);
         SL_TRY(st, sl_option_is_default(option, settings, &unset), done);
-        if (!unset && now[0] != '\0' && (strcmp(option->name, "cache") != 0 || strcmp(now, "none") != 0)) {
+        if (!unset && now[0] != '\0') {
             st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
                          option->name, now, given->name);
         }
@@ -184,7 +185,8 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     if (given == NULL) {
         SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
     }
-    if (given == NULL && sl_targets_outputs(&t->loaded.targets) == 0) {
+    bool labelled = !sl_settings_trains_links(t->settings);
+    if (given == NULL && labelled && sl_targets_outputs(&t->loaded.targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      t->loaded.name);
         goto done;
@@ -248,6 +250,9 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
+    } else if (method == SL_PARTITION_METIS && n > 1) {
+        uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
+        SL_TRY(st, sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file), done);
     }
     if (whole) {
         st = sl_partition_make_of_pieces(dataset, method, s->group_size, s->seed, file, held, &t->partition);
@@ -667,6 +672,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_outputs_read_pairs(t), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
@@ -713,6 +719,7 @@ void sl_session_close(struct sl_session *t)
     sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
     sl_objective_close(&t->objective);
+    sl_links_free(&t->pairs);
     sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {
