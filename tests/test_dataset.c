@@ -64,6 +64,8 @@ static void loads_the_small_one(void **state)
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){0, 1, 3, 4}), 4 * sizeof(sl_vertex));
     assert_true(sl_features_floats(&d.features)[0] == (float)(1.0 / 3) && sl_features_floats(&d.features)[8] == 0 &&
                 sl_features_floats(&d.features)[10] == -2);
+    /* A row of both signs, whose sum is not above 1, stays as it is. */
+    assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[3] == -1);
     sl_dataset_free(&d);
 }
 
