@@ -33,7 +33,9 @@ struct sl_arrays {
     uint32_t n_features;
     /* n_vertices x n_features numbers of feature_dtype, row-major, finite. NULL: features are CSR. */
     const void *features;
-    const char *feature_dtype; /* "float32" (NULL), "float16", "bfloat16" or "int8" */
+    /* "float32" (NULL), "float16", "bfloat16" or "int8"; or "float64", "uint8", "int32", "uint32", "int64", "uint64"
+     * or "bool", which are converted to float32 */
+    const char *feature_dtype;
     float feature_scale;       /* int8: a feature is scale * entry. 0: 1 */
     /* CSR features: row v has the entries feature_offsets[v] .. feature_offsets[v + 1] - 1. Columns ascend in a row.
      * Values are finite. */
@@ -59,7 +61,7 @@ struct sl_arrays {
 struct sl_dataset;
 
 /* Check the arrays and make a dataset of them. The dataset borrows the feature arrays until sl_dataset_delete, and
- * never writes to them. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense
+ * never writes to them. Features that it has to convert are copied. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense
  * table of CSR features if more are. All remaining arrays are copied: without duplicate edges, with the split
  * sorted. A dataset serves any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry).
  * SL_ENOMEM. On failure *out is NULL. */

@@ -51,7 +51,9 @@ static const struct kind {
     {NULL, 0, NULL, ".csv", "a table of text", BY_TABLES},
     {NULL, 0, NULL, ".txt", "a table of text", BY_TABLES},
     {NULL, 0, NULL, ".tsv", "a table of text", BY_TABLES},
-    {NULL, 0, NULL, NULL, "a file", BY_TABLES},
+    {NULL, 0, NULL, NULL, "a file",
+     "starling-data(5) says which folders and files are datasets; if another one of this name is meant, give its path, "
+     "or --data-path"},
 };
 
 static bool ends_in(const char *path, const char *ending)

@@ -612,6 +612,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->valid = raw->valid;
     out->test = raw->test;
     out->links = raw->links;
+    sl_free(raw->names);
     *raw = (struct sl_raw){0};
     out->range = range;
 done:
@@ -649,11 +650,36 @@ done:
     return st;
 }
 
+/* Save the ids of the file beside the cache. A failed write is no failure. */
+static enum sl_status save_names(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const struct sl_raw *raw)
+{
+    struct sl_writer writer;
+    char *path = NULL;
+    enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
+    if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
+        sl_writer_open(path, &writer) == SL_OK) {
+        bool put = sl_writer_put(&writer, raw->names, raw->names_bytes) == SL_OK;
+        if (sl_writer_close(&writer) == SL_OK && put) {
+            sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
+                      origin->name, raw->n_vertices, path);
+        }
+    }
+    sl_free(path);
+    return st;
+}
+
 static enum sl_status load_uncached(const struct sl_dataset_options *options, const struct origin *origin,
                                     bool *whole_out, struct sl_dataset *out)
 {
     struct sl_raw raw;
     enum sl_status st = read_or_generate(origin, &raw);
+    if (st == SL_OK && raw.names != NULL) {
+        st = save_names(options, origin, &raw);
+        if (st != SL_OK) {
+            sl_raw_free(&raw);
+        }
+    }
     if (st != SL_OK) {
         return st;
     }

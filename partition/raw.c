@@ -707,5 +707,6 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->valid.ids);
     sl_free(raw->test.ids);
     sl_link_split_free(&raw->links);
+    sl_free(raw->names);
     *raw = (struct sl_raw){0};
 }

@@ -38,6 +38,9 @@ struct sl_raw {
     struct sl_ids train, valid, test;
     struct sl_link_split links; /* SL_RAW_FOR_LINKS: train, valid and test are empty */
     uint32_t n_dropped;         /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+    /* A nodes.csv of the ids in the file, if the reader has numbered them: the header `id`, then an id a line. Or NULL */
+    char *names;
+    size_t names_bytes;
 };
 
 /* What a command needs of a dataset. */

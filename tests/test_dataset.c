@@ -257,6 +257,30 @@ static void says_what_a_file_is(void **state)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "found processed");
 }
 
+/* A stray file on the data path: refused, unless a later folder of the path has the dataset. */
+static void files_named_as_datasets(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    char both[2 * 4096];
+    struct sl_dataset_options options = small_options();
+    put_text("stray/small", "not a dataset\n");
+    put_text("stray/ogbn-arxiv", "");
+    put_small_dataset("data/small");
+    options.data_path = in_folder("stray");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE,
+                   "stray/small: a file, expected a dataset: starling-data(5)");
+    options.dataset = "arxiv"; /* not made up */
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "stray/ogbn-arxiv: a file");
+    size_t n = (size_t)snprintf(both, sizeof both, "%s:", in_folder("stray"));
+    snprintf(both + n, sizeof both - n, "%s", in_folder("data"));
+    options.data_path = both;
+    options.dataset = "small";
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_vertices, 6);
+    sl_dataset_free(&d);
+}
+
 static void assert_like_small(const struct sl_dataset_options *options)
 {
     struct sl_dataset d;
@@ -852,17 +876,29 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(makes_nothing_up),     with_folder(says_what_is_synthetic),
-        with_folder(says_what_a_file_is),  with_folder(counts_by_itself),
-        with_folder(serves_inference),     with_folder(says_what_is_unused),
-        with_folder(refuses_bad_weights),  with_folder(refuses_what_no_memory_holds),
-        with_folder(loads_the_small_one),  with_folder(survives_no_memory),
-        with_folder(says_where_it_looked), with_folder(chooses_the_split),
-        with_folder(chooses_the_features), with_folder(refuses_bad_files),
-        with_folder(caches_what_it_read),  with_folder(damages_cure),
-        with_folder(places_the_cache),     with_folder(writes_what_it_reads),
-        with_folder(writes_datasets),      with_folder(reads_weights),
-        cmocka_unit_test(real_datasets),   with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
+        with_folder(makes_nothing_up),
+        with_folder(files_named_as_datasets),
+        with_folder(says_what_is_synthetic),
+        with_folder(says_what_a_file_is),
+        with_folder(counts_by_itself),
+        with_folder(serves_inference),
+        with_folder(says_what_is_unused),
+        with_folder(refuses_bad_weights),
+        with_folder(refuses_what_no_memory_holds),
+        with_folder(loads_the_small_one),
+        with_folder(survives_no_memory),
+        with_folder(says_where_it_looked),
+        with_folder(chooses_the_split),
+        with_folder(chooses_the_features),
+        with_folder(refuses_bad_files),
+        with_folder(caches_what_it_read),
+        with_folder(damages_cure),
+        with_folder(places_the_cache),
+        with_folder(writes_what_it_reads),
+        with_folder(writes_datasets),
+        with_folder(reads_weights),
+        cmocka_unit_test(real_datasets),
+        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

@@ -419,6 +419,41 @@ static sl_vertex find_name(const struct names *names, struct cell id)
     return names->n > 0 ? names->slots[slot_of(names, id)] : SL_NONE;
 }
 
+static bool needs_quotes(struct cell id)
+{
+    return id.n == 0 || id.p[0] == ' ' || id.p[id.n - 1] == ' ' || memchr(id.p, ',', id.n) != NULL ||
+           memchr(id.p, '\t', id.n) != NULL || memchr(id.p, '"', id.n) != NULL;
+}
+
+/* List the ids as a nodes.csv. */
+static enum sl_status list_names(const struct names *names, struct sl_raw *out)
+{
+    size_t room = strlen("id\n");
+    for (uint32_t v = 0; v < names->n; v++) {
+        room += names->ids[v].n + strlen("\"\"\n");
+    }
+    enum sl_status st = sl_alloc(room, 1, "vertex ids", &out->names);
+    if (st != SL_OK) {
+        return st;
+    }
+    char *p = stpcpy(out->names, "id");
+    *p++ = '\n';
+    for (uint32_t v = 0; v < names->n; v++) {
+        struct cell id = names->ids[v];
+        bool quoted = needs_quotes(id);
+        if (quoted) {
+            *p++ = '"';
+        }
+        p = (char *)memcpy(p, id.p, id.n) + id.n;
+        if (quoted) {
+            *p++ = '"';
+        }
+        *p++ = '\n';
+    }
+    out->names_bytes = (size_t)(p - out->names);
+    return SL_OK;
+}
+
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 /* A table being read, behind its header. */
@@ -723,6 +758,7 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text 
     if (!has_nodes) {
         out->n_vertices = names.n;
         SL_TRY(st, sl_targets_make_unknown(names.n, &out->targets), done);
+        SL_TRY(st, list_names(&names, out), done);
     }
     st = sl_raw_settle(files, nodes.path, out);
 done:
