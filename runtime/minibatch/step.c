@@ -26,11 +26,13 @@
 
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
+#include "codelets/importance.h"
 #include "codelets/links.h"
 #include "codelets/nonzeros.h"
 #include "runtime/model/run.h"
 #include "runtime/objective/objective.h"
 #include "runtime/sync/update.h"
+#include "support/minmax.h"
 #include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */
@@ -150,20 +152,137 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     return st;
 }
 
-/* Send each PE's request to all ranks of its group. The PEs of the group are the owners of the sources. */
-static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
+/* Send a buffer of each PE to all ranks of its group. The PEs of the group are the owners of the sources. Only requests
+ * have a buffer for each hop. */
+static enum sl_status share_in_group(struct sl_steps *s, uint64_t step, uint32_t hop, enum sl_topic topic,
+                                     starpu_data_handle_t (*handle_of)(const struct sl_slot_pe *pe, uint32_t hop),
+                                     const struct sl_slot *slot)
 {
-    uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
-        struct sl_task_args head = sl_step_head(s, step, p, hop);
-        struct sl_shared request = {.topic = SL_TOPIC_REQUEST,
-                                    .of_slot = true,
-                                    .from = p,
-                                    .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
-                                    .handle = slot->pe[p].block[hop].request};
-        st = sl_transport_share(s->transport, &head, &request);
+        struct sl_task_args head = sl_step_head(s, step, p, topic == SL_TOPIC_REQUEST ? hop : 0);
+        struct sl_shared shared = {.topic = topic,
+                                   .of_slot = true,
+                                   .from = p,
+                                   .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), s->plan->n_parts),
+                                   .handle = handle_of(&slot->pe[p], hop)};
+        st = sl_transport_share(s->transport, &head, &shared);
     }
+    return st;
+}
+
+static starpu_data_handle_t request_of(const struct sl_slot_pe *pe, uint32_t hop)
+{
+    return pe->block[hop].request;
+}
+
+static starpu_data_handle_t candidates_of(const struct sl_slot_pe *pe, uint32_t hop)
+{
+    (void)hop;
+    return pe->importance.list;
+}
+
+static starpu_data_handle_t bounds_of(const struct sl_slot_pe *pe, uint32_t hop)
+{
+    (void)hop;
+    return pe->importance.most;
+}
+
+/* ---- LABOR-1 and further (codelets/importance.h) ---- */
+
+/* Each PE solves for the bounds of its destinations. */
+static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, bool last,
+                            struct sl_slot *slot)
+{
+    const struct sl_solve_rule rule = {.fanout = sl_step_rule(s, hop).fanout,
+                                       .begins = round == 0,
+                                       .checks = round > 1 && s->settings->labor_iterations == SL_LABOR_CONVERGE};
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        starpu_data_handle_t costs[SL_MAX_PES];
+        for (uint32_t peer = 0; peer < s->plan->n_parts; peer++) {
+            costs[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].importance.costs;
+        }
+        st =
+            sl_solve_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &rule, last, costs, &slot->pe[p].importance);
+    }
+    return st;
+}
+
+/* The costs of all owners in the groups of this rank. Each rank of a group computes the same costs from the lists of
+ * all PEs, so that costs need not travel. */
+static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, struct sl_slot *slot)
+{
+    const uint32_t n_parts = s->plan->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+        const uint32_t first = sl_plan_peer(s->plan, p, 0);
+        if (first >= s->plan->end_pe || first + n_parts <= s->plan->first_pe) {
+            continue;
+        }
+        const struct sl_shard *part = sl_step_shard(s, p);
+        const struct sl_raising raising = {.n_parts = n_parts,
+                                           .owner = sl_plan_part(s->plan, p),
+                                           .first = part->first,
+                                           .n_part = part->end - part->first,
+                                           .begins = round == 0};
+        const bool here = sl_plan_here(s->plan, p);
+        struct sl_task_args head = sl_step_head(s, step, here ? p : s->plan->first_pe, hop);
+        starpu_data_handle_t list[SL_MAX_PES];
+        starpu_data_handle_t most[SL_MAX_PES];
+        for (uint32_t peer = 0; peer < n_parts; peer++) {
+            const struct sl_importance_handles *other = &slot->pe[sl_plan_peer(s->plan, p, peer)].importance;
+            list[peer] = other->list;
+            most[peer] = other->most;
+        }
+        st = sl_raise_submit(&head, &raising, list, most, &slot->pe[p].importance);
+    }
+    return st;
+}
+
+/* Draw the edges and close the blocks. */
+static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+{
+    const struct sl_poisson_rule rule = {.sample = sl_step_rule(s, hop), .normalised = sl_step_normalises(s, hop)};
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_marks_handles marks = {
+            .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
+        struct sl_part_handles part = sl_step_shard(s, p)->graph;
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        part.excluded = slot->excluded;
+        if (!s->shards->weighs_edges) {
+            part.weights = NULL;
+        }
+        st = sl_poisson_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].importance,
+                               &slot->pe[p].block[hop]);
+    }
+    return st;
+}
+
+/* Sample a hop by importance. */
+static enum sl_status sample_important(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+{
+    const bool whole = sl_step_rule(s, hop).method == SL_SAMPLE_FULL;
+    const uint32_t n_rounds = whole ? 0 : sl_min_u32(s->settings->labor_iterations, SL_IMPORTANCE_ROUNDS);
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        SL_TRY(st, sl_candidates_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &slot->pe[p].importance), done);
+    }
+    SL_TRY(st, share_in_group(s, step, hop, SL_TOPIC_CANDIDATES, candidates_of, slot), done);
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        SL_TRY(st, solve(s, step, hop, round, false, slot), done);
+        SL_TRY(st, share_in_group(s, step, hop, SL_TOPIC_BOUNDS, bounds_of, slot), done);
+        SL_TRY(st, raise(s, step, hop, round, slot), done);
+    }
+    SL_TRY(st, solve(s, step, hop, n_rounds, true, slot), done);
+    st = draw(s, step, hop, slot);
+done:
     return st;
 }
 
@@ -249,9 +368,9 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         if (hop > 0 || s->shards->link_from == NULL) {
-            SL_TRY(st, sample(s, step, hop, slot), done);
+            SL_TRY(st, sl_step_important(s) ? sample_important(s, step, hop, slot) : sample(s, step, hop, slot), done);
         }
-        SL_TRY(st, send_requests(s, step, hop, slot), done);
+        SL_TRY(st, share_in_group(s, step, hop, SL_TOPIC_REQUEST, request_of, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
     if (s->shards->is_sparse) {
