@@ -3,8 +3,9 @@
  *
  * Candidates, bounds and Poisson sampling: one warp per destination. Maxima and counts are atomics on integers, so their
  * order is free. */
-#include "codelets/importance.h"
 #include "codelets/marks.cuh"
+
+#include "codelets/importance.h"
 
 #define MOST_STEPS 64
 

@@ -395,6 +395,38 @@ static void test_more_rounds_fewer_vertices(void **state)
     }
 }
 
+/* 4,000 vertices, and 400 seeds with fanout 10: neighbor, LABOR-0, LABOR-1, LABOR-2, LABOR-*. The figures were measured
+ * with another implementation on another graph with skewed degrees, so they agree only roughly. */
+static void test_toy_figures(void **state)
+{
+    enum { N = 4000, EDGES = 160000 };
+    static const double vertices[5] = {2040, 1156, 914, 882, 821};
+    static const double n_edges[5] = {3924, 3806, 5837, 6892, 8642};
+    const struct graph_shape shape = {.seed = 3};
+    struct edge_list edges = {.n_vertices = N};
+    struct sl_graph graph;
+    struct sizes sizes[5];
+    (void)state;
+    for (uint32_t i = 0; i < EDGES; i++) { /* an end is vertex v with a probability of about (v + 1)^-0.8 */
+        sl_vertex ends[2];
+        for (uint32_t j = 0; j < 2; j++) {
+            double root = 1 + graph_unit(&shape, 1, i, j) * (pow(N + 1, 0.2) - 1);
+            ends[j] = (sl_vertex)fmin(pow(root, 5) - 1, N - 1);
+        }
+        add_edge(&edges, ends[0], ends[1]);
+    }
+    expect_ok(sl_graph_build(N, edges.n, edges.from, edges.to, true, &graph));
+    list_sizes(&graph, 10, 10, sizes);
+    for (int i = 0; i < 5; i++) {
+        expect_near_at("distinct vertices", (size_t)i, sizes[i].vertices, vertices[i], 0.25 * vertices[i]);
+        expect_near_at("edges", (size_t)i, sizes[i].edges, n_edges[i], 0.25 * n_edges[i]);
+        assert_true(i == 0 || sizes[i].vertices < sizes[i - 1].vertices);
+        assert_true(i < 2 || sizes[i].edges > sizes[i - 1].edges);
+    }
+    sl_graph_free(&graph);
+    free_edges(&edges);
+}
+
 /* ---- the partition is invisible ---- */
 
 /* An edge with its weight, by dataset ids. */
@@ -1094,6 +1126,7 @@ int main(void)
         cmocka_unit_test(test_sums_are_unbiased),
         cmocka_unit_test(test_equal_lists_share),
         cmocka_unit_test(test_more_rounds_fewer_vertices),
+        cmocka_unit_test(test_toy_figures),
         cmocka_unit_test(test_partition_is_invisible),
         cmocka_unit_test(test_excluded),
         cmocka_unit_test(test_adjoint),
