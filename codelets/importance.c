@@ -219,7 +219,7 @@ void sl_raise_cpu(const struct sl_raising *r, uint32_t *room, struct sl_costs *c
 {
     uint64_t now = 0;
     uint64_t n = 0;
-    for (uint32_t p = 0; p < r->n_parts; p++) {
+    for (uint32_t p = 0; p < r->n_lists; p++) {
         const uint32_t *ids = sl_list_of(r->list[p], r->n_parts, r->owner);
         const uint32_t *most = sl_list_of(r->most[p], r->n_parts, r->owner);
         for (uint32_t i = 0; i < sl_list_count(r->most[p], r->owner); i++) {
@@ -227,7 +227,7 @@ void sl_raise_cpu(const struct sl_raising *r, uint32_t *room, struct sl_costs *c
             n++;
         }
     }
-    for (uint32_t p = 0; p < r->n_parts; p++) {
+    for (uint32_t p = 0; p < r->n_lists; p++) {
         const uint32_t *ids = sl_list_of(r->list[p], r->n_parts, r->owner);
         for (uint32_t i = 0; i < sl_list_count(r->most[p], r->owner); i++) {
             const uint32_t local = ids[i] - r->first;
@@ -322,6 +322,7 @@ struct importance_args {
 
 struct raise_args {
     struct sl_task_args head;
+    uint32_t n_lists;
     uint32_t n_parts, owner;
     uint32_t first, n_part;
     bool begins;
@@ -392,14 +393,15 @@ static uint32_t *task_owners(void *buffers[], const struct importance_args *args
 
 static struct sl_raising task_raising(void *buffers[], const struct raise_args *args)
 {
-    struct sl_raising raising = {.n_parts = args->n_parts,
+    struct sl_raising raising = {.n_lists = args->n_lists,
+                                 .n_parts = args->n_parts,
                                  .owner = args->owner,
                                  .first = args->first,
                                  .n_part = args->n_part,
                                  .begins = args->begins};
-    for (uint32_t p = 0; p < args->n_parts; p++) {
+    for (uint32_t p = 0; p < args->n_lists; p++) {
         raising.list[p] = sl_buffer_data(buffers[RAISE_LIST + p]);
-        raising.most[p] = sl_buffer_data(buffers[RAISE_LIST + args->n_parts + p]);
+        raising.most[p] = sl_buffer_data(buffers[RAISE_LIST + args->n_lists + p]);
     }
     return raising;
 }
@@ -663,25 +665,27 @@ enum sl_status sl_raise_submit(const struct sl_task_args *head, const struct sl_
                                const struct sl_importance_handles *own)
 {
     struct raise_args args = {.head = *head,
+                              .n_lists = raising->n_lists,
                               .n_parts = raising->n_parts,
                               .owner = raising->owner,
                               .first = raising->first,
                               .n_part = raising->n_part,
                               .begins = raising->begins};
     struct sl_task task;
-    if (args.n_parts > SL_MAX_PES || args.owner >= args.n_parts ||
+    if (args.n_lists > SL_MAX_PES || args.owner >= args.n_parts ||
         starpu_vector_get_nx(own->costs) < sl_costs_bytes(args.n_part) ||
         starpu_vector_get_nx(own->room) < args.n_part) {
-        return sl_fail(SL_EINVAL, "sl_raise: PE %u of %u (at most %d), %u vertices, costs of %u bytes, room for %u",
-                       args.owner, args.n_parts, SL_MAX_PES, args.n_part, starpu_vector_get_nx(own->costs),
-                       starpu_vector_get_nx(own->room));
+        return sl_fail(SL_EINVAL,
+                       "sl_raise: PE %u of %u, %u lists (at most %d), %u vertices, costs of %u bytes, room for %u",
+                       args.owner, args.n_parts, args.n_lists, SL_MAX_PES, args.n_part,
+                       starpu_vector_get_nx(own->costs), starpu_vector_get_nx(own->room));
     }
     args.head.work = 16 * (uint64_t)args.n_part;
     sl_task_begin(&task, &raise_op);
     sl_task_add(&task, RAISE_COSTS, own->costs, STARPU_RW);
     sl_task_add(&task, RAISE_ROOM, own->room, STARPU_RW);
-    sl_task_add_each(&task, RAISE_LIST, args.n_parts, list, STARPU_R);
-    sl_task_add_each(&task, RAISE_MOST, args.n_parts, most, STARPU_R);
+    sl_task_add_each(&task, RAISE_LIST, args.n_lists, list, STARPU_R);
+    sl_task_add_each(&task, RAISE_MOST, args.n_lists, most, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 

@@ -20,12 +20,14 @@
  *   candidates  each PE lists the distinct in-neighbours of its destinations, by owner
  *   solve       each PE takes the costs of its candidates from their owners, solves for the c_s of its destinations,
  *               and writes the largest c_s of each candidate
- *   raise       each owner takes the largest c_s of its vertices over all PEs, and updates their costs
+ *   raise       each owner takes the largest c_s of its vertices over all PEs, also of other groups, and updates their
+ *               costs
  *   ..          solve, and raise again: once for each round; at the end a last solve
  *   poisson     each PE draws its edges, and closes the block (codelets/sample.h)
  *
  * Everything that PEs exchange is a maximum, or a sum of integers. The sum over a list of in-neighbours has a fixed
- * order. So all partitions and processors sample the same edges.
+ * order. So all partitions, groups and processors sample the same edges. Each group has costs of its own, which are
+ * equal.
  *
  * A cost is 1 / pi_t, so that sums need no divisions: 1 / p = max(1, cost / c).
  *
@@ -151,8 +153,10 @@ void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candida
 void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                   const struct sl_costs *const *costs, const struct sl_candidates *candidates, uint32_t *most_out);
 
-/* An owner, and the lists of all PEs: their candidates, and the largest bounds of these. */
+/* An owner, and the lists of n_lists PEs: their candidates, and the largest bounds of these. The PEs may belong to
+ * several groups. */
 struct sl_raising {
+    uint32_t n_lists;
     uint32_t n_parts, owner;
     uint32_t first, n_part; /* ids of the owner: first .. first + n_part - 1 */
     bool begins;            /* the costs so far are 1 */
@@ -217,7 +221,7 @@ enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_
                                const struct sl_frontier_handles *frontier, const struct sl_solve_rule *rule, bool last,
                                const starpu_data_handle_t *costs, const struct sl_importance_handles *own);
 
-/* list, most: of the group's PEs. raising: without its lists. own: of the owner. */
+/* list, most: n_lists handles each. raising: without its lists. own: of the owner. */
 enum sl_status sl_raise_submit(const struct sl_task_args *head, const struct sl_raising *raising,
                                const starpu_data_handle_t *list, const starpu_data_handle_t *most,
                                const struct sl_importance_handles *own);

@@ -230,7 +230,7 @@ enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *r, ui
     enum sl_status st;
     SL_TRY(st, moved.take(sizeof(uint32_t), name), done);
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(moved.as<uint32_t>(), 0, sizeof(uint32_t), stream), name), done);
-    for (uint32_t p = 0; p < r->n_parts; p++) {
+    for (uint32_t p = 0; p < r->n_lists; p++) {
         SL_TRY(
             st,
             sl_start(name, stream, n_blocks, take_most, r->n_parts, r->owner, r->first, r->list[p], r->most[p], room),
@@ -238,7 +238,7 @@ enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *r, ui
         SL_TRY(st, sl_start(name, stream, 1, begin_round, r->owner, r->most[p], r->begins, moved.as<uint32_t>(), costs),
                done);
     }
-    for (uint32_t p = 0; p < r->n_parts; p++) {
+    for (uint32_t p = 0; p < r->n_lists; p++) {
         SL_TRY(st,
                sl_start(name, stream, n_blocks, raise_costs, r->n_parts, r->owner, r->first, r->list[p], r->most[p],
                         r->begins, room, costs),

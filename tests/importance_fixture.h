@@ -58,7 +58,8 @@ static MAYBE_UNUSED struct sl_destinations destinations_of(const struct hop *hop
 
 static MAYBE_UNUSED struct sl_raising raising_of(const struct hop *hop, uint32_t owner, bool begins)
 {
-    struct sl_raising raising = {.n_parts = hop->n_parts,
+    struct sl_raising raising = {.n_lists = hop->n_parts,
+                                 .n_parts = hop->n_parts,
                                  .owner = owner,
                                  .first = hop->partition->first[owner],
                                  .n_part = hop->pe[owner].n_part,

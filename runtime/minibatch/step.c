@@ -152,43 +152,40 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     return st;
 }
 
-/* Send a buffer of each PE to all ranks of its group. The PEs of the group are the owners of the sources. Only requests
- * have a buffer for each hop. */
-static enum sl_status share_in_group(struct sl_steps *s, uint64_t step, uint32_t hop, enum sl_topic topic,
-                                     starpu_data_handle_t (*handle_of)(const struct sl_slot_pe *pe, uint32_t hop),
-                                     const struct sl_slot *slot)
+/* Send each PE's request to all ranks of its group. The PEs of the group are the owners of the sources. */
+static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
 {
+    uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
-        struct sl_task_args head = sl_step_head(s, step, p, topic == SL_TOPIC_REQUEST ? hop : 0);
-        struct sl_shared shared = {.topic = topic,
-                                   .of_slot = true,
-                                   .from = p,
-                                   .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), s->plan->n_parts),
-                                   .handle = handle_of(&slot->pe[p], hop)};
-        st = sl_transport_share(s->transport, &head, &shared);
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        struct sl_shared request = {.topic = SL_TOPIC_REQUEST,
+                                    .of_slot = true,
+                                    .from = p,
+                                    .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
+                                    .handle = slot->pe[p].block[hop].request};
+        st = sl_transport_share(s->transport, &head, &request);
     }
     return st;
 }
 
-static starpu_data_handle_t request_of(const struct sl_slot_pe *pe, uint32_t hop)
-{
-    return pe->block[hop].request;
-}
-
-static starpu_data_handle_t candidates_of(const struct sl_slot_pe *pe, uint32_t hop)
-{
-    (void)hop;
-    return pe->importance.list;
-}
-
-static starpu_data_handle_t bounds_of(const struct sl_slot_pe *pe, uint32_t hop)
-{
-    (void)hop;
-    return pe->importance.most;
-}
-
 /* ---- LABOR-1 and further (codelets/importance.h) ---- */
+
+/* Send each PE's list, its candidates or their largest bounds, to the ranks that train its replica. All hops use the
+ * same handles, so messages have hop 0. */
+static enum sl_status send_lists(struct sl_steps *s, uint64_t step, enum sl_topic topic, const struct sl_slot *slot)
+{
+    struct sl_shared list = {.topic = topic, .of_slot = true};
+    struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
+    enum sl_status st = SL_OK;
+    for (list.from = 0; st == SL_OK && list.from < s->plan->n_pes; list.from++) {
+        const struct sl_importance_handles *own = &slot->pe[list.from].importance;
+        list.handle = topic == SL_TOPIC_CANDIDATES ? own->list : own->most;
+        list.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, list.from));
+        st = sl_transport_share(s->transport, &head, &list);
+    }
+    return st;
+}
 
 /* Each PE solves for the bounds of its destinations. */
 static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, bool last,
@@ -211,19 +208,21 @@ static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uin
     return st;
 }
 
-/* The costs of all owners in the groups of this rank. Each rank of a group computes the same costs from the lists of
- * all PEs, so that costs need not travel. */
+/* The costs of all owners in the groups of this rank, from the lists of all PEs that train the same replica. So groups
+ * change no figure. Each rank of a group computes the same costs, which need not travel. */
 static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, struct sl_slot *slot)
 {
     const uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
         const uint32_t first = sl_plan_peer(s->plan, p, 0);
+        const uint32_t begin = sl_plan_first_of(s->plan, sl_plan_replica(s->plan, p));
         if (first >= s->plan->end_pe || first + n_parts <= s->plan->first_pe) {
             continue;
         }
         const struct sl_shard *part = sl_step_shard(s, p);
-        const struct sl_raising raising = {.n_parts = n_parts,
+        const struct sl_raising raising = {.n_lists = sl_plan_replica_pes(s->plan),
+                                           .n_parts = n_parts,
                                            .owner = sl_plan_part(s->plan, p),
                                            .first = part->first,
                                            .n_part = part->end - part->first,
@@ -232,10 +231,9 @@ static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uin
         struct sl_task_args head = sl_step_head(s, step, here ? p : s->plan->first_pe, hop);
         starpu_data_handle_t list[SL_MAX_PES];
         starpu_data_handle_t most[SL_MAX_PES];
-        for (uint32_t peer = 0; peer < n_parts; peer++) {
-            const struct sl_importance_handles *other = &slot->pe[sl_plan_peer(s->plan, p, peer)].importance;
-            list[peer] = other->list;
-            most[peer] = other->most;
+        for (uint32_t i = 0; i < raising.n_lists; i++) {
+            list[i] = slot->pe[begin + i].importance.list;
+            most[i] = slot->pe[begin + i].importance.most;
         }
         st = sl_raise_submit(&head, &raising, list, most, &slot->pe[p].importance);
     }
@@ -274,10 +272,10 @@ static enum sl_status sample_important(struct sl_steps *s, uint64_t step, uint32
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         SL_TRY(st, sl_candidates_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &slot->pe[p].importance), done);
     }
-    SL_TRY(st, share_in_group(s, step, hop, SL_TOPIC_CANDIDATES, candidates_of, slot), done);
+    SL_TRY(st, send_lists(s, step, SL_TOPIC_CANDIDATES, slot), done);
     for (uint32_t round = 0; round < n_rounds; round++) {
         SL_TRY(st, solve(s, step, hop, round, false, slot), done);
-        SL_TRY(st, share_in_group(s, step, hop, SL_TOPIC_BOUNDS, bounds_of, slot), done);
+        SL_TRY(st, send_lists(s, step, SL_TOPIC_BOUNDS, slot), done);
         SL_TRY(st, raise(s, step, hop, round, slot), done);
     }
     SL_TRY(st, solve(s, step, hop, n_rounds, true, slot), done);
@@ -370,7 +368,7 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
         if (hop > 0 || s->shards->link_from == NULL) {
             SL_TRY(st, sl_step_important(s) ? sample_important(s, step, hop, slot) : sample(s, step, hop, slot), done);
         }
-        SL_TRY(st, share_in_group(s, step, hop, SL_TOPIC_REQUEST, request_of, slot), done);
+        SL_TRY(st, send_requests(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
     if (s->shards->is_sparse) {
