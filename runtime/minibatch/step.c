@@ -8,6 +8,7 @@
  *      3  permute   the training ids, once an epoch
  *         seed      each PE picks the seeds that it owns: frontier S^0. If seeds are links: the block of hop 0
  *      3  sample    for each hop l: draw the in-edges of S^l
+ *                   LABOR-1 and further: rounds of solve and raise between the PEs come first (codelets/importance.h)
  *      4  exchange  for each hop l: send the sources' ids to their owners, which merge the ids into S^(l+1)
  *         counts    send the sizes to other ranks
  *   compute phase
