@@ -11,6 +11,7 @@
  *             the smallest r_t, ties by id. r_t depends on (step, hop, t) only, so destinations share their picks, also
  *             across PEs. layer_dependency: r_t is the same for all hops. kappa: r_t changes slowly over kappa steps
  *             (sl_labor_turn)
+ *             LABOR-1 and further: codelets/importance.h
  *   full      all in-neighbours
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
  *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)

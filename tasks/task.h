@@ -211,7 +211,7 @@ enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *h
 #define SL_REPEATED (1u << 29)
 #define SL_OR_RW (1u << 30)
 
-#define SL_MAX_ROLES 16
+#define SL_MAX_ROLES 20
 
 /* A buffer of an operation. */
 struct sl_buffer_role {

@@ -51,6 +51,9 @@ struct variant {
     bool residual, sparse, dependent;
 };
 
+/* A sampler: LABOR with n rounds (--labor-iterations). gat takes none. */
+#define LABOR_ROUNDS(n) (SL_SAMPLER_LABOR | (int)(n) << 8)
+
 static const struct variant variants[] = {
     {"neighbor", 6, 3, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 1, 1, SL_PARTITION_NONE, 0.3, 0, false, false, false},
     {"widening", 12, 4, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0.2, false, false, false},
@@ -69,6 +72,8 @@ static const struct variant variants[] = {
     {"sparse", 6, 1, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0.2, false, true, false},
     {"sparse, narrower than the model", 44, 4, SL_SAMPLER_LABOR, SL_NORM_LAYER, 2, 1, 2, SL_PARTITION_NONE, 0.3, 0,
      true, true, true},
+    {"labor, two rounds", 6, 1, LABOR_ROUNDS(2), SL_NORM_NONE, 3, 3, 2, SL_PARTITION_RANDOM, 0.3, 0, false, false,
+     false},
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
 
@@ -95,7 +100,8 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
     out->layers = 3;
     out->hidden = v->hidden;
-    out->sampler = v->sampler;
+    out->sampler = v->sampler & 0xff;
+    out->labor_iterations = model == SL_MODEL_GAT ? 0 : (uint32_t)v->sampler >> 8;
     out->norm = takes(model, v->norm, false) ? v->norm : SL_NORM_NONE;
     out->residual = v->residual && takes(model, SL_NORM_NONE, true);
     out->kappa = v->dependent ? 8 : 1;

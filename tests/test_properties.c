@@ -36,6 +36,9 @@ struct variant {
     int model; /* enum sl_model_name */
 };
 
+/* A sampler: LABOR with n rounds (--labor-iterations). gat takes none. */
+#define LABOR_ROUNDS(n) (SL_SAMPLER_LABOR | (int)(n) << 8)
+
 /* Of GraphSAGE: all that the models have in common. */
 static const struct variant common[] = {
     {"neighbor", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 16, 0, 0, false, false, false, SL_MODEL_SAGE},
@@ -59,6 +62,8 @@ static const struct variant common[] = {
     {"sparse, input dropout, layer norm", SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 1, 96, 0.5, 0.3, false, true, true,
      SL_MODEL_SAGE},
     {"sparse, labor, batch norm", SL_SAMPLER_LABOR, SL_NORM_BATCH, 8, 16, 0.3, 0.1, false, true, true, SL_MODEL_SAGE},
+    {"labor, one round", LABOR_ROUNDS(1), SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false, SL_MODEL_SAGE},
+    {"labor, 20 rounds, kappa 8", LABOR_ROUNDS(20), SL_NORM_LAYER, 8, 24, 0, 0.2, true, false, true, SL_MODEL_SAGE},
 };
 #define N_COMMON (sizeof common / sizeof common[0])
 
@@ -68,6 +73,7 @@ static const struct variant recipes[] = {
     {"neighbor, widening, residual", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 24, 0.3, 0.2, false, true, false, 0},
     {"neighbor, dropout", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false, 0},
     {"labor, layer dependency, kappa 8", SL_SAMPLER_LABOR, SL_NORM_NONE, 8, 24, 0.5, 0, true, false, false, 0},
+    {"labor, two rounds", LABOR_ROUNDS(2), SL_NORM_NONE, 1, 24, 0.5, 0, false, false, false, 0},
     {"full", SL_SAMPLER_FULL, SL_NORM_NONE, 1, 16, 0.5, 0.1, false, false, false, 0},
     {"sparse, labor, batch norm", SL_SAMPLER_LABOR, SL_NORM_BATCH, 8, 16, 0.3, 0.1, false, false, true, 0},
     {"sparse, full", SL_SAMPLER_FULL, SL_NORM_NONE, 1, 16, 0.3, 0.1, false, false, true, 0},
@@ -112,7 +118,8 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
     out->model = v->model;
     out->layers = 3;
     out->hidden = v->hidden;
-    out->sampler = v->sampler;
+    out->sampler = v->sampler & 0xff;
+    out->labor_iterations = v->model == SL_MODEL_GAT ? 0 : (uint32_t)v->sampler >> 8;
     out->norm = v->norm;
     out->kappa = v->kappa;
     out->dropout = v->dropout;

@@ -48,6 +48,8 @@ struct sl_parcel {
 /* Kinds of shared buffers. */
 enum sl_topic {
     SL_TOPIC_REQUEST,
+    SL_TOPIC_CANDIDATES,
+    SL_TOPIC_BOUNDS,
     SL_TOPIC_COUNTS,
     SL_TOPIC_MOMENTS,
     SL_TOPIC_SUMS,

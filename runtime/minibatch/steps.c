@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/links.h"
+#include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/bundle.h"
@@ -27,6 +28,15 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
                                    .fanout = fanout,
                                    .layer_dependency = s->settings->layer_dependency,
                                    .kappa = s->settings->kappa};
+}
+
+bool sl_step_normalises(const struct sl_steps *s, uint32_t hop)
+{
+    const struct sl_layer *layer = s->model->layer;
+    while (layer->level != hop || layer->from == hop) {
+        layer++;
+    }
+    return layer->kind->sum->factor == NULL;
 }
 
 bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
@@ -206,6 +216,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;
+    shape.importance = sl_step_important(s);
     if (s->shards->link_from != NULL) {
         shape.link_rows = sl_settings_link_ends(s->settings);
         if (s->settings->link_exclude != SL_LINK_EXCLUDE_NONE) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/attend.h"
+#include "codelets/importance.h"
 #include "config.h"
 #include "partition/load.h"
 #include "partition/number.h"
@@ -227,6 +228,11 @@ static const struct sl_option options[] = {
      .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all "
              "steps",
      .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "batch-dependency"},
+    {.name = "labor-iterations", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(labor_iterations),
+     .initial = "0", .max = SL_IMPORTANCE_ROUNDS, .word = "converge", .argument = "N|converge",
+     .help = "Rounds that make sources likelier which many destinations share (labor only): fewer vertices, more edges. "
+             "0: LABOR-0. converge: LABOR-*, at most 20 rounds",
+     .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "importance-sampling"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
      .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended",
@@ -737,6 +743,14 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     return SL_OK;
 }
 
+static enum sl_status check_iterations(const struct sl_settings *s)
+{
+    if (s->labor_iterations > 0 && s->model == SL_MODEL_GAT) {
+        return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model gat: attention has weights of its own");
+    }
+    return SL_OK;
+}
+
 /* What links do not go together with. */
 static enum sl_status check_links(const struct sl_settings *s)
 {
@@ -958,6 +972,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_edge_weights(settings), done);
+    SL_TRY(st, check_iterations(settings), done);
     SL_TRY(st, check_links(settings), done);
     SL_TRY(st, check_precision(settings), done);
     SL_TRY(st, check_groups(settings), done);

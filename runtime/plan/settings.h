@@ -14,6 +14,7 @@
 
 #define SL_MAX_LAYERS 256
 #define SL_FANOUT_ALL UINT32_MAX
+#define SL_LABOR_CONVERGE UINT32_MAX
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 #define SL_WATCHDOG_AUTO UINT32_MAX
@@ -83,12 +84,13 @@ struct sl_settings {
     uint32_t n_fanout;              /* 0: 10 per layer */
     int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
-    uint32_t kappa;           /* 0: the variates never change */
-    uint32_t depth;           /* ring slots: minibatches in flight, >= 1 */
-    uint32_t chunks;          /* of a PE's frontier; 0 until sl_session_open decides */
-    int partition;            /* enum sl_partition_method */
-    uint32_t feature_cache;   /* rows per PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_session_open decides */
-    int feature_cache_policy; /* enum sl_feature_cache_policy */
+    uint32_t kappa;            /* 0: the variates never change */
+    uint32_t labor_iterations; /* rounds of codelets/importance.h; SL_LABOR_CONVERGE: until they end */
+    uint32_t depth;            /* ring slots: minibatches in flight, >= 1 */
+    uint32_t chunks;           /* of a PE's frontier; 0 until sl_session_open decides */
+    int partition;             /* enum sl_partition_method */
+    uint32_t feature_cache;    /* rows per PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_session_open decides */
+    int feature_cache_policy;  /* enum sl_feature_cache_policy */
     /* gradients */
     int sync;                      /* enum sl_sync: all-reduce, or a kind of gossip (runtime/sync/replicas.h) */
     int gossip_what;               /* enum sl_gossip_what */

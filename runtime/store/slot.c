@@ -98,7 +98,8 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
     if (hop == 0 && shape->link_rows > 0) {
         return most_rows(shape, part, 0);
     }
-    return shape->full ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
+    bool any = shape->full || shape->importance;
+    return any ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
 
 /* Most ids that a group requests from a part. */
@@ -126,12 +127,37 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
     SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
-    if (shards->weighs_edges) {
+    if (shards->weighs_edges || (shape->importance && (hop > 0 || shape->link_rows == 0))) {
         SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights), done);
         SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights), done);
     }
     SL_TRY(st, add_list(slot, head + n_sources, "requested ids", &block->request), done);
     SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
+done:
+    return st;
+}
+
+/* A PE's candidates are in-neighbours of its part. */
+static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
+{
+    const struct sl_shards *shards = shape->shards;
+    const struct sl_shard *part = &shards->part[sl_plan_part(shape->plan, p)];
+    const uint64_t *offsets = shards->partition->graph.offsets;
+    struct sl_importance_handles *own = &slot->pe[p].importance;
+    const uint32_t n_part = part->end - part->first;
+    const uint64_t n = sl_min_u64(offsets[part->end] - offsets[part->first], shards->n_vertices);
+    const uint64_t head = (uint64_t)slot->n_parts + 1;
+    enum sl_status st;
+    own->n_vertices = shards->n_vertices;
+    SL_TRY(st, add_list(slot, head + n, "candidates", &own->list), done);
+    SL_TRY(st, add_list(slot, head + n, "candidates' bounds", &own->most), done);
+    SL_TRY(st,
+           add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
+                      SL_SLOT_LOCK_ALL, &own->candidates),
+           done);
+    SL_TRY(st, add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds), done);
+    SL_TRY(st, add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs), done);
+    SL_TRY(st, add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room), done);
 done:
     return st;
 }
@@ -163,6 +189,9 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
         SL_TRY(st, add_block(slot, shape, p, hop), done);
     }
+    if (shape->importance) {
+        SL_TRY(st, add_importance(slot, shape, p), done);
+    }
 done:
     return st;
 }
@@ -174,7 +203,7 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
                             .n_hops = shape->plan->n_layers,
                             .n_parts = shape->plan->n_parts,
                             .lock = shape->lock};
-    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 8) + 1;
+    size_t n_memory = (size_t)out->n_pes * (10 + (size_t)out->n_hops * 8) + 1;
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
@@ -204,6 +233,16 @@ static void close_block(struct sl_block *block)
     sl_handle_close(block->inverse);
 }
 
+static void close_importance(const struct sl_importance_handles *own)
+{
+    sl_handle_close(own->list);
+    sl_handle_close(own->most);
+    sl_handle_close(own->candidates);
+    sl_handle_close(own->bounds);
+    sl_handle_close(own->costs);
+    sl_handle_close(own->room);
+}
+
 static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
 {
     if (pairs != NULL) {
@@ -224,6 +263,7 @@ void sl_slot_close(struct sl_slot *slot)
             sl_handle_close(pe->index);
             sl_handle_close(pe->marks);
             sl_handle_close(pe->counts);
+            close_importance(&pe->importance);
             if (pe->block != NULL) {
                 for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
                     close_block(&pe->block[hop]);

@@ -11,7 +11,7 @@
 #ifndef SL_RUNTIME_STORE_SLOT_H
 #define SL_RUNTIME_STORE_SLOT_H
 
-#include "codelets/sample.h"
+#include "codelets/importance.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
@@ -25,6 +25,8 @@ struct sl_slot_pe {
     starpu_data_handle_t marks;
     /* uint32: codelets/sample.h. */
     starpu_data_handle_t counts;
+    /* LABOR-1 and further (codelets/importance.h). All handles are NULL if the shape has no importance. */
+    struct sl_importance_handles importance;
     /* One per hop. */
     struct sl_block *block;
     /* [hop][G]. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies
@@ -85,6 +87,8 @@ struct sl_slot_shape {
     uint32_t fanout[SL_MAX_LAYERS];
     /* As in struct sl_steps. */
     uint32_t max_fanout;
+    /* Hops may sample by importance: blocks have weights, and any number of a vertex's in-edges. */
+    bool importance;
     enum sl_slot_lock lock;
 };
 

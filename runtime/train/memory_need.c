@@ -81,7 +81,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
                       .edge = edge_bytes(has_weights && s->edge_weights != SL_EDGE_WEIGHTS_NONE),
-                      .block_edge = edge_bytes(s->edge_weights == SL_EDGE_WEIGHTS_FACTOR),
+                      .block_edge = edge_bytes(s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || s->labor_iterations > 0),
                       .n_per_epoch = ceil(sl_dataset_n_train(dataset) / ((double)s->batch_size * s->pes))};
     b.in_place =
         b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
@@ -272,6 +272,16 @@ static double exchange_bytes(const struct basis *b)
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
+/* Of --labor-iterations, in all ring slots: up to all vertices are candidates of a PE, with an id, a bound and a cost
+ * each; and a bound, a cost and room for a bound of each vertex in each group. */
+static double importance_bytes(const struct basis *b)
+{
+    const struct sl_settings *s = b->settings;
+    double candidates = 12 * fmin(b->n, b->n_edges / s->group_size);
+    double own = 12 * b->n / s->group_size;
+    return if_so(s->labor_iterations > 0, (double)s->depth * s->pes * (candidates + own + 0.2 * b->n));
+}
+
 /* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier (4 per vertex). */
 static double sample_bytes(const struct basis *b)
 {
@@ -280,7 +290,7 @@ static double sample_bytes(const struct basis *b)
     for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
         ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * 2 * b->block_edge;
     }
-    return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2);
+    return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2) + importance_bytes(b);
 }
 
 /* Tables of full-graph training, in place of a minibatch's blocks: out-neighbours, tables of chunks, waiting tasks.

@@ -101,6 +101,13 @@ template <typename T> static inline T atomicOr(T *at, T x)
     *at = old | x;
     return old;
 }
+template <typename T> static inline T atomicExch(T *at, T x)
+{
+    T old = *at;
+    *at = x;
+    return old;
+}
+
 template <typename T> static inline T atomicCAS(T *at, T expected, T x)
 {
     T old = *at;
