@@ -15,6 +15,7 @@ const struct sl_model_kind *sl_model_kind(int model)
         [SL_MODEL_GCNII] = {"gcnii", &sl_gcnii, &sl_activated_in, &sl_linear_out},
         [SL_MODEL_GIN] = {"gin", &sl_gin, NULL, NULL},
         [SL_MODEL_RESGCN] = {"resgcn", &sl_resgcn, &sl_linear_in, &sl_normed_out},
+        [SL_MODEL_RGCN] = {"rgcn", &sl_rgcn, NULL, NULL},
     };
     return &kinds[model];
 }
@@ -28,6 +29,11 @@ uint32_t sl_model_layers(const struct sl_settings *settings)
 bool sl_model_reads_factors(const struct sl_settings *settings)
 {
     return sl_model_kind(settings->model)->layer->sum->factor != NULL;
+}
+
+bool sl_model_reads_relations(const struct sl_settings *settings)
+{
+    return sl_model_kind(settings->model)->layer->sum->by_relation;
 }
 
 bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features)

@@ -14,6 +14,9 @@ uint32_t sl_model_layers(const struct sl_settings *settings);
 /* Whether the model's sums read vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
 bool sl_model_reads_factors(const struct sl_settings *settings);
 
+/* Whether the model's sums read the relations of edges. */
+bool sl_model_reads_relations(const struct sl_settings *settings);
+
 /* Whether a residual connection adds the features to the first layer's output. */
 bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features);
 
@@ -30,6 +33,7 @@ extern const struct sl_layer_kind sl_gcn;    /* Kipf, Welling 2017 */
 extern const struct sl_layer_kind sl_gat;    /* Velickovic et al. 2018 */
 extern const struct sl_layer_kind sl_gcnii;  /* Chen et al. 2020 */
 extern const struct sl_layer_kind sl_gin;    /* Xu et al. 2019 */
+extern const struct sl_layer_kind sl_rgcn;   /* Schlichtkrull et al. 2018 */
 extern const struct sl_layer_kind sl_resgcn; /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.

@@ -118,6 +118,9 @@ enum sl_parameter_shape {
     SL_SHAPE_MATRIX,
     /* n_out x n_out, initialised likewise. */
     SL_SHAPE_SQUARE,
+    /* A matrix n_in x n_out for each relation, each initialised likewise. In memory one above the other, or side by
+     * side if the layer projects first. */
+    SL_SHAPE_RELATIONS,
     /* 1 x n_out, zero. */
     SL_SHAPE_VECTOR,
     /* 1 x 1, zero. Trained if the layer learns epsilon. */
@@ -246,6 +249,8 @@ struct sl_layer {
     bool learns_epsilon;
     /* Attention heads. */
     uint32_t n_heads;
+    /* Relations of the graph; 1 if it is not typed. */
+    uint32_t n_relations;
     /* Factor of symmetric sums. */
     double scale;
     /* Index among the aggregating layers, for names. A last layer has the number of aggregating layers. */

@@ -21,6 +21,7 @@ _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-fea
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
 _Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
+_Static_assert(SL_MODEL_RGCN == 6, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_EDGE_WEIGHTS_NONE == 0 && SL_EDGE_WEIGHTS_PROBABILITY == 1, "--edge-weights");
@@ -50,7 +51,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 #define FIELD(name) offsetof(struct sl_settings, name)
 
 /* --model and --layers have a row for each program, as their help differs. */
-#define MODELS "sage,gcn,gat,gcnii,resgcn,gin"
+#define MODELS "sage,gcn,gat,gcnii,resgcn,gin,rgcn"
 #define MODEL_SYNONYMS "graphsage=sage,gcn2=gcnii,deepgcn=resgcn"
 #define MODEL_PEERS "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"
 #define LAYERS_PEERS "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"
@@ -114,10 +115,12 @@ static const struct sl_option options[] = {
      .choices = MODELS, .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
-             "gcnii, resgcn and gin estimate the exact sums without bias",
+             "after layer norm. gin: graph isomorphism network, a sum and two products. rgcn: a mean and a weight "
+             "matrix for each relation of a typed dataset. The sampled sums of gcn, gcnii, resgcn and gin estimate "
+             "the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn: "
+              "means by relation",
      .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = MODELS, .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
@@ -716,6 +719,10 @@ static enum sl_status check_model(const struct sl_settings *s)
 static enum sl_status check_edge_weights(const struct sl_settings *s)
 {
     bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && s->model == SL_MODEL_RGCN) {
+        return sl_fail(SL_EINVAL, "--edge-weights: expected none with --model rgcn: the edges of a typed dataset have "
+                                  "no weights");
+    }
     if (s->edge_weights == SL_EDGE_WEIGHTS_FACTOR && s->model == SL_MODEL_GAT) {
         return sl_fail(SL_EINVAL, "--edge-weights: found factor with --model gat, expected probability or none: "
                                   "attention has weights of its own");
@@ -920,6 +927,9 @@ static enum sl_status check_pipe(struct sl_settings *s)
         return st;
     }
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    if (s->model == SL_MODEL_RGCN) {
+        return sl_fail(SL_EINVAL, "--model: found rgcn, expected another one: pipe_gnn has no relations of edges");
+    }
     if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
         return sl_fail(SL_EINVAL,
                        "--%s: found %s, expected another one: %s over the whole graph is not to be had in chunks",
