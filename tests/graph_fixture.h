@@ -320,6 +320,7 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     if (graph->weights.data != NULL) {
         weights = need_owned(graph->n_edges, sizeof *weights);
         out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+        out->graph.n_relations = graph->n_relations;
     }
     uint64_t e = 0;
     for (id = 0; id < n; id++) {

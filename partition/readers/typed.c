@@ -641,7 +641,7 @@ done:
     return st;
 }
 
-static enum sl_status read(const struct sl_raw_files *files, struct sl_raw *out)
+static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *out)
 {
     const char *where = files->paths[SL_RAW_EDGES];
     struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
@@ -670,4 +670,4 @@ fail:
 }
 
 const struct sl_reader sl_reader_typed = {
-    .name = "a typed dataset in OGB's layout", .recognise = recognise, .find = find, .read = read};
+    .name = "a typed dataset in OGB's layout", .recognise = recognise, .find = find, .read = read_all};
