@@ -114,7 +114,6 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     uint64_t evaluated = sl_pool_bytes() - before;
     uint64_t row = sl_dtype_bytes(sl_settings_row_dtype(&settings), v->n_columns);
     if (converts(&w)) {
-fprintf(stderr, "%s %s evaluated %lu terms %lu row %lu\n", v->name, sl_model_kind(model)->name, evaluated, terms.evaluation, row*3000);
         assert_true(evaluated >= row * 3000 && terms.evaluation >= row * 3000);
     }
     if (v->dtype != SL_DTYPE_F32) { /* a GPU has copies of the tables, too */

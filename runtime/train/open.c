@@ -166,6 +166,9 @@ static enum sl_status check_weights(const struct sl_session *t)
     bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
     bool typed = t->dataset->graph.n_relations > 0;
     bool there = t->dataset->graph.weights.data != NULL && !typed;
+    if (typed && sl_schedule_of(t->settings)->whole_graph) {
+        return sl_fail(SL_EINVAL, "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
+    }
     if (sl_model_reads_relations(t->settings) && !typed) {
         return sl_fail(SL_EINVAL, "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz), found one kind of "
                        "edge in '%s'; try --model sage", sl_model_kind(t->settings->model)->name, t->name);
