@@ -140,8 +140,7 @@ SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, con
 {
     const uint64_t origin = edges->offsets[0];
     const uint64_t *offsets = edges->offsets + edges->row0;
-    const struct edge_list list = {x, edges->widths, edges->sources, edges->relations,
-                                   offsets[edges->n_rows] - origin};
+    const struct edge_list list = {x, edges->widths, edges->sources, edges->relations, offsets[edges->n_rows] - origin};
     if (!beta) {
         memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
     }
@@ -530,8 +529,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
                                         starpu_data_handle_t m)
 {
     const char *name = "sl_relate_forward";
-    struct forward_args args = {
-        .head = *head, .row0 = row0, .beta = beta, .x_width = sources->rows->n_columns};
+    struct forward_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->rows->n_columns};
     struct sl_task task;
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
     enum sl_status st;

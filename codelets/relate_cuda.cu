@@ -130,9 +130,8 @@ static __global__ void relate_own(const struct sl_related_back block, const stru
 
 /* ---- launchers ---- */
 
-enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
-                                      const struct sl_slabs *slabs, const struct sl_device_sources *x, int beta,
-                                      enum sl_dtype m_dtype, void *m_out)
+enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges, const struct sl_slabs *slabs,
+                                      const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     const uint64_t n_items = (uint64_t)edges->n_rows * slabs->m_width;
     return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
@@ -149,8 +148,8 @@ enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_rela
 {
     const uint64_t n_items = (uint64_t)n * slabs->x_width;
     return sl_by_dtype(dtype, [&](auto t) {
-        return sl_start("sl_relate_backward", stream, sl_blocks(n_items), relate_back<decltype(t)>, *block, *gm,
-                        *slabs, t0, n_items, (decltype(t) *)out);
+        return sl_start("sl_relate_backward", stream, sl_blocks(n_items), relate_back<decltype(t)>, *block, *gm, *slabs,
+                        t0, n_items, (decltype(t) *)out);
     });
 }
 
@@ -163,9 +162,9 @@ enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_b
                     t0, n_items, *asked, *g);
 }
 
-enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
-                                   const struct sl_slabs *slabs, enum sl_dtype dtype,
-                                   const struct sl_device_part *parts, int beta, enum sl_dtype m_dtype, void *m_out)
+enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+                                   enum sl_dtype dtype, const struct sl_device_part *parts, int beta,
+                                   enum sl_dtype m_dtype, void *m_out)
 {
     const char *name = "sl_relate_full";
     const uint64_t n_items = (uint64_t)edges->n_rows * slabs->m_width;

@@ -72,10 +72,10 @@ enum sl_raw_file {
 
 struct sl_raw_files {
     enum sl_raw_need need;
-    enum sl_target_choice targets;      /* sl_raw_find chooses ANY; the caller may change it */
-    char split[64];                     /* "": none */
-    char *paths[SL_RAW_N_FILES];        /* NULL: not there, and not needed */
-    char **more;                        /* further tables, for the binary copy: they must not have changed */
+    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
+    char split[64];                /* "": none */
+    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
+    char **more;                   /* further tables, for the binary copy: they must not have changed */
     uint32_t n_more;
     const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
     bool no_features;                   /* a feature file, if any, only tells the number of vertices */

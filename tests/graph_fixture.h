@@ -37,13 +37,13 @@ static MAYBE_UNUSED const char *const graph_names[N_GRAPHS] = {"path", "star", "
 struct graph_shape {
     enum graph_kind kind;
     uint32_t n_vertices;
-    uint32_t hub_degree; /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
-    bool self_loops;     /* power law: every third vertex has one */
-    bool directed;       /* leave the edges as they are; else each edge's reverse is added */
-    uint32_t n_columns;  /* of the features [5] */
-    uint32_t n_classes;  /* [3] */
-    bool sparse;         /* features as CSR, about a twelfth of them non-zero */
-    bool weighted;       /* edges have weights, a quarter of them zero */
+    uint32_t hub_degree;  /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
+    bool self_loops;      /* power law: every third vertex has one */
+    bool directed;        /* leave the edges as they are; else each edge's reverse is added */
+    uint32_t n_columns;   /* of the features [5] */
+    uint32_t n_classes;   /* [3] */
+    bool sparse;          /* features as CSR, about a twelfth of them non-zero */
+    bool weighted;        /* edges have weights, a quarter of them zero */
     uint32_t n_relations; /* a typed graph: each edge has a relation, and every fifth edge a second one. 0: none */
     uint64_t seed;
 };

@@ -4,8 +4,8 @@
  * codelets/relate.h over whole groups: means by relation, their adjoint and the sums at owners, with the exchange
  * between them, against plain loops in double; with one relation against codelets/aggregate.h, bit for bit; and the
  * launchers against the kernels. tests/test_gradients.c and tests/test_properties.c run the submissions. */
-#include "codelets/relate.h"
 #include "codelets/exchange.h"
+#include "codelets/relate.h"
 #include "partition/load.h"
 
 #include "tests/level_fixture.h"
@@ -162,8 +162,8 @@ static void backward(enum kernels kernels, const struct group *group, const stru
         for (uint32_t p = 0; p < group->n_parts; p++) {
             sl_real *sent = p == q ? NULL : send_back(kernels, group, p, q, gm, out->n_columns);
             for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-                const struct sl_gradient chunk = {c << out->split.shift, sl_split_size(&out->split, c),
-                                                  out->n_columns, out->base[c], NULL};
+                const struct sl_gradient chunk = {c << out->split.shift, sl_split_size(&out->split, c), out->n_columns,
+                                                  out->base[c], NULL};
                 add_share(kernels, group, p, q, gm, sent, &chunk);
             }
             free(sent);
@@ -295,11 +295,8 @@ static void test_graphs(void **state)
 static void test_many_neighbours(void **state)
 {
     (void)state;
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                      .n_vertices = 14000,
-                                      .hub_degree = 13000,
-                                      .directed = true,
-                                      .n_relations = 3};
+    const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 14000, .hub_degree = 13000, .directed = true, .n_relations = 3};
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
     double hub[2][6];
@@ -436,10 +433,14 @@ static struct on_gpu send(const struct group *group, const struct level *x, cons
 
 static void give_back(const struct on_gpu *gpu)
 {
-    void *const all[] = {(void *)gpu->edges.offsets,        (void *)gpu->edges.sources,
-                         (void *)gpu->edges.relations,      (void *)gpu->back.back_offsets,
-                         (void *)gpu->back.back_rows,       (void *)gpu->back.back_relations,
-                         gpu->inverse,                      (void *)gpu->x.rows.chunk[0],
+    void *const all[] = {(void *)gpu->edges.offsets,
+                         (void *)gpu->edges.sources,
+                         (void *)gpu->edges.relations,
+                         (void *)gpu->back.back_offsets,
+                         (void *)gpu->back.back_rows,
+                         (void *)gpu->back.back_relations,
+                         gpu->inverse,
+                         (void *)gpu->x.rows.chunk[0],
                          (void *)gpu->gm.chunk[0]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_int_equal(cudaFree(all[i]), cudaSuccess);

@@ -11,8 +11,12 @@
 #define N_RELATIONS 3
 #define SEEDS 240 /* of a step; divisible by 1, 2, 3, 4 and 8 */
 
-static const struct graph_shape dense_shape = {
-    .kind = GRAPH_POWER_LAW, .n_vertices = 901, .n_columns = 12, .n_classes = 4, .n_relations = N_RELATIONS, .seed = 31};
+static const struct graph_shape dense_shape = {.kind = GRAPH_POWER_LAW,
+                                               .n_vertices = 901,
+                                               .n_columns = 12,
+                                               .n_classes = 4,
+                                               .n_relations = N_RELATIONS,
+                                               .seed = 31};
 static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
                                                 .n_vertices = 901,
                                                 .n_columns = 60,
@@ -118,9 +122,8 @@ static void test_partitions(void **state)
 static double weight(const struct sl_layer *layer, uint32_t r, uint32_t i, uint32_t j)
 {
     const struct sl_parameter *w = &layer->parameter[SL_SAGE_NEIGH];
-    const size_t entry = layer->training.project_first
-                             ? (size_t)i * w->n_columns + (size_t)r * layer->n_out + j
-                             : ((size_t)r * layer->n_in + i) * w->n_columns + j;
+    const size_t entry = layer->training.project_first ? (size_t)i * w->n_columns + (size_t)r * layer->n_out + j
+                                                       : ((size_t)r * layer->n_in + i) * w->n_columns + j;
     return (double)w->value[entry];
 }
 

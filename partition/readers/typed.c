@@ -319,7 +319,8 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
 static bool recognise(const char *path)
 {
     char *found = NULL;
-    bool is_typed = sl_raw_is_folder(path) && find_table(path, "raw/triplet-type-list", &found) == SL_OK && found != NULL;
+    bool is_typed =
+        sl_raw_is_folder(path) && find_table(path, "raw/triplet-type-list", &found) == SL_OK && found != NULL;
     sl_free(found);
     return is_typed;
 }
@@ -384,8 +385,9 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         goto fail;
     }
     if (request->features != NULL && !found.no_features) {
-        st = sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS
-                     " with a typed dataset", request->path, request->features);
+        st =
+            sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
+                    request->path, request->features);
         goto fail;
     }
     SL_TRY(st, need_table(request->path, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
@@ -421,8 +423,10 @@ static enum sl_status count_edges(const struct typed *typed, uint64_t *first)
             return st;
         }
         if (n == 0) {
-            return sl_fail(SL_EFILE, "%s: the relation has no edges; expected one or more, or no line for it in "
-                           "raw/triplet-type-list", typed->relations[r].edges);
+            return sl_fail(SL_EFILE,
+                           "%s: the relation has no edges; expected one or more, or no line for it in "
+                           "raw/triplet-type-list",
+                           typed->relations[r].edges);
         }
         first[r + 1] = first[r] + n;
     }

@@ -241,8 +241,7 @@ done:
     return st;
 }
 
-enum sl_status sl_model_init(const struct sl_settings *settings, const struct sl_model_data *data,
-                             struct sl_model *out)
+enum sl_status sl_model_init(const struct sl_settings *settings, const struct sl_model_data *data, struct sl_model *out)
 {
     enum sl_status st = SL_OK;
     sl_model_shape(settings, data, out);

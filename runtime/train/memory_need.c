@@ -553,7 +553,8 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
 {
     static float some;
     return (struct sl_dataset){
-        .graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges,
+        .graph = {.n_vertices = shards->n_vertices,
+                  .n_edges = shards->partition->graph.n_edges,
                   .n_relations = shards->partition->graph.n_relations},
         .train = {.n = shards->n_train},
         .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}},

@@ -170,8 +170,10 @@ static enum sl_status check_weights(const struct sl_session *t)
         return sl_fail(SL_EINVAL, "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
     }
     if (sl_model_reads_relations(t->settings) && !typed) {
-        return sl_fail(SL_EINVAL, "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz), found one kind of "
-                       "edge in '%s'; try --model sage", sl_model_kind(t->settings->model)->name, t->name);
+        return sl_fail(SL_EINVAL,
+                       "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz), found one kind of "
+                       "edge in '%s'; try --model sage",
+                       sl_model_kind(t->settings->model)->name, t->name);
     }
     if (used && !there) {
         return sl_fail(SL_EINVAL,
