@@ -272,6 +272,12 @@ static const struct {
       "in.weight [8,5] in.bias [8] convs.0.lin.weight [8,8] convs.0.bias [8] norms.0.weight [8] norms.0.bias [8] "
       "convs.1.lin.weight [8,8] convs.1.bias [8] norms.1.weight [8] norms.1.bias [8] "
       "out.weight [3,8] out.bias [3] norms.2.weight [8] norms.2.bias [8] "}},
+    {SL_MODEL_RGCN,
+     SL_NORM_NONE,
+     {"layers.0.loop_weight [5,8] layers.0.linear_r.W [1,5,8] layers.0.h_bias [8] "
+      "layers.1.loop_weight [8,3] layers.1.linear_r.W [1,8,3] layers.1.h_bias [3] ",
+      "convs.0.root [5,8] convs.0.weight [1,5,8] convs.0.bias [8] "
+      "convs.1.root [8,3] convs.1.weight [1,8,3] convs.1.bias [3] "}},
 };
 
 #define N_EXPECTED (sizeof expected / sizeof *expected)

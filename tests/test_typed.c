@@ -86,10 +86,10 @@ static void test_partitions(void **state)
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
     const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 1e-5;
     (void)state;
-    for (int sparse = 0; sparse < 2; sparse++) {
+    for (int k = 0; k < 4; k++) {
         struct sl_dataset dataset;
         struct outcome wanted = {0};
-        make_dataset(sparse ? &sparse_shape : &dense_shape, &dataset);
+        make_dataset(k % 2 == 1 ? &sparse_shape : &dense_shape, &dataset);
         machine_up(NULL, 2);
         for (size_t i = 0; i < sizeof pes / sizeof *pes; i++) {
             struct sl_settings settings;
@@ -100,6 +100,7 @@ static void test_partitions(void **state)
             settings.batch_size = SEEDS / settings.pes;
             settings.chunks = 1 + (uint32_t)i % 3;
             settings.partition = methods[i % 3];
+            settings.input_layer = k >= 2;
             run_steps(&dataset, &settings, 5, i == 0 ? &wanted : &got);
             for (uint32_t s = 0; i > 0 && s < 5; s++) {
                 expect_near_at("loss", s, got.loss[s], wanted.loss[s], tolerance * wanted.loss[s]);

@@ -24,6 +24,9 @@ bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_featu
  * False: the features must be converted into rows. */
 bool sl_model_reads_narrow(const struct sl_settings *settings, uint32_t n_features, enum sl_dtype dtype);
 
+/* The first layer, if it does not aggregate: the model's, or that of --input-layer. Else NULL. */
+const struct sl_layer_kind *sl_model_first(const struct sl_settings *settings);
+
 /* The model kind for a value of settings->model. */
 const struct sl_model_kind *sl_model_kind(int model);
 
@@ -40,6 +43,7 @@ extern const struct sl_layer_kind sl_resgcn; /* Li et al. 2020, with graph convo
  * sl_activated_in ends in an activation. sl_normed_out applies layer norm, ReLU and dropout to its input first. */
 extern const struct sl_layer_kind sl_linear_in;
 extern const struct sl_layer_kind sl_activated_in;
+extern const struct sl_layer_kind sl_vectors_in; /* as sl_activated_in, for --input-layer */
 extern const struct sl_layer_kind sl_linear_out;
 extern const struct sl_layer_kind sl_normed_out;
 

@@ -149,6 +149,8 @@ struct sl_parameter_kind {
     bool by_derived;
     /* Added to every row of the output, before the norm. */
     bool is_output_bias;
+    /* If features are sparse, Adam leaves rows without a gradient as they are (codelets/optimize.h). */
+    bool by_rows;
 };
 
 struct sl_layer_kind {

@@ -139,7 +139,8 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
                         struct sl_layer *layer)
 {
     const struct sl_model_kind *model = sl_model_kind(settings->model);
-    uint32_t before = model->first != NULL; /* layers that do not aggregate */
+    const struct sl_layer_kind *first = sl_model_first(settings);
+    uint32_t before = first != NULL; /* layers that do not aggregate */
     uint32_t links = sl_settings_trains_links(settings);
     uint32_t n_layers = sl_model_layers(settings) - links; /* without `ends` */
     bool aggregates = i >= before && i < before + settings->layers;
@@ -150,7 +151,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     layer->from = settings->layers - layer->number + links;
     layer->level = layer->from;
     if (i < before) {
-        layer->kind = model->first;
+        layer->kind = first;
         layer->number = 0;
         layer->from = layer->level = settings->layers + links;
     } else if (aggregates) {
@@ -171,7 +172,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->norm = settings->norm;
     }
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
-    layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
+    layer->residual = settings->residual && layer->hidden && aggregates && layer->n_in == layer->n_out;
     order_layer(settings, i == 0, data->sparse, layer);
     layer->row_dtype = sl_settings_row_dtype(settings);
     layer->n_heads = 1;

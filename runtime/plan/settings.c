@@ -174,6 +174,11 @@ static const struct sl_option options[] = {
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
+    {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
+     .help = "Begin with a product of the features by a matrix, and ReLU. Types of a typed dataset thus get projections "
+             "to --hidden, and vertices without features trained vectors. Adam leaves rows of the matrix without a "
+             "gradient as they are if features are sparse (all models but gcnii and resgcn, which begin so)",
+     .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
@@ -708,6 +713,10 @@ static enum sl_status check_model(const struct sl_settings *s)
     if (resgcn && s->norm != SL_NORM_NONE) {
         return sl_fail(SL_EINVAL,
                        "--norm: expected none of it with --model resgcn, whose layers begin with a layer norm");
+    }
+    if ((resgcn || gcnii) && s->input_layer) {
+        return sl_fail(SL_EINVAL, "--input-layer: expected none with --model %s, which begins with a layer of its own",
+                       resgcn ? "resgcn" : "gcnii");
     }
     if ((resgcn || gcnii) && s->residual) {
         return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",

@@ -80,6 +80,7 @@ struct sl_settings {
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
+    bool input_layer;
     int edge_weights; /* enum sl_edge_weights_use */
     int precision;    /* enum sl_precision */
     char *load;
