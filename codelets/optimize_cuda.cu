@@ -25,7 +25,7 @@ static __global__ void update_rows(struct sl_adam_step step, uint32_t n_rows, ui
         for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
             found |= gradient[first + c] != 0;
         }
-        if (!__any_sync(SL_ALL_LANES, found)) {
+        if (sl_warp_max(found) == 0) {
             continue;
         }
         for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
