@@ -72,11 +72,12 @@ losses ./changed "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 
 cmp -s a b && complain "a changed relation: expected other losses than from the binary copy"
 
 # A resumed run; a saved model.
-run=("${rgcn[@]}" --cache none --pes 2 --batch-size 12)
+run=("${rgcn[@]}" --cache none --input-layer --pes 2 --batch-size 12)
 losses ./small "${run[@]}" --epochs 4 | tail -n 3 >a
 losses ./small "${run[@]}" --epochs 2 --checkpoint kept >/dev/null
 losses ./small "${run[@]}" --epochs 4 --checkpoint kept --resume --cpus 1 | tail -n 3 >b
 same "resumed"
+run=("${rgcn[@]}" --cache none --pes 2 --batch-size 12)
 for names in dgl pyg; do
     losses ./small "${run[@]}" --epochs 2 --save $names.safetensors --save-names $names --predict a.npy >/dev/null
     "$coop_sage" --dataset ./small "${run[@]}" --epochs 0 --quiet --load $names.safetensors --predict b.npy >stdout 2>stderr ||
@@ -128,6 +129,7 @@ refused 'triplet-type-list.csv:65536: .*65535' --dataset ./many
 generate plain --vertices 100 --edges 400 --features 4 --classes 3
 refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
 refused '^coop_sage: --edge-weights: expected none with --model rgcn' --dataset ./small --edge-weights factor
+refused '^coop_sage: --input-layer: expected none with --model gcnii' --dataset ./small --model gcnii --input-layer
 refused 'found a typed dataset, expected a split that lists links' --dataset ./small --objective link
 "$pipe_gnn" --dataset ./small --cache none --epochs 1 --quiet >stdout 2>stderr && complain "pipe_gnn: expected a refusal"
 grep -q "'small': found a typed dataset, which pipe_gnn does not take; use coop_sage" stderr || complain "pipe_gnn: $(cat stderr)"
@@ -138,10 +140,13 @@ grep -q 'found a typed dataset, which can be converted to a binary copy only' st
 
 # IMDB, if it is there: a score that a wrong sum would not reach.
 if [[ -d $data/imdb/raw ]]; then
-    "$coop_sage" --dataset "$data/imdb" --cache none --objective labels --model rgcn --layers 2 --hidden 64 --fanout 20,20 --batch-size 64 \
-        --pes 4 --epochs 5 --lr 0.01 --seed 1 --quiet --metrics imdb.json >stdout 2>stderr || complain "imdb: $(cat stderr)"
-    grep '"event":"epoch"' imdb.json | tail -n 1 | grep -qE '"test_ap":0\.(6[5-9]|7)' ||
-        complain "imdb: expected a test AP of 0.65: $(grep '"event":"epoch"' imdb.json | tail -n 1)"
+    for layer in "" --input-layer; do
+        "$coop_sage" --dataset "$data/imdb" --cache none --objective labels --model rgcn --layers 2 --hidden 64 --fanout 20,20 \
+            --batch-size 64 --pes 4 --epochs 5 --lr 0.01 --seed 1 --quiet --metrics imdb.json $layer >stdout 2>stderr ||
+            complain "imdb: $(cat stderr)"
+        grep '"event":"epoch"' imdb.json | tail -n 1 | grep -qE '"test_ap":0\.(6[4-9]|7)' ||
+            complain "imdb $layer: expected a test AP of 0.64: $(grep '"event":"epoch"' imdb.json | tail -n 1)"
+    done
 fi
 ((failed == 0)) || exit 1
 
