@@ -102,6 +102,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->kappa = v->dependent ? 8 : 1;
     out->layer_dependency = v->dependent;
     out->input_layer = model == SL_MODEL_RGCN && (v->hidden == 44 || (v->hidden == 12 && v->norm == SL_NORM_LAYER));
+    out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
     out->n_fanout = 3;

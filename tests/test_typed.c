@@ -101,6 +101,7 @@ static void test_partitions(void **state)
             settings.chunks = 1 + (uint32_t)i % 3;
             settings.partition = methods[i % 3];
             settings.input_layer = k >= 2;
+            settings.bases = k == 1 || k == 2 ? 2 : 0;
             run_steps(&dataset, &settings, 5, i == 0 ? &wanted : &got);
             for (uint32_t s = 0; i > 0 && s < 5; s++) {
                 expect_near_at("loss", s, got.loss[s], wanted.loss[s], tolerance * wanted.loss[s]);

@@ -90,6 +90,14 @@ grep -aq '"convs.0.weight":{"dtype":"F32","shape":\[6,41,16\]' pyg.safetensors |
 grep -aq '"convs.0.root":{"dtype":"F32","shape":\[41,16\]' pyg.safetensors || complain "pyg: expected root [41, 16]"
 grep -aq '"layers.0.linear_r.W":{"dtype":"F32","shape":\[6,41,16\]' dgl.safetensors || complain "dgl: expected linear_r.W"
 
+losses ./small "${run[@]}" --bases 2 --epochs 2 --save bases.safetensors --save-names pyg --predict a.npy >/dev/null
+grep -aq '"convs.0.weight":{"dtype":"F32","shape":\[2,41,16\]' bases.safetensors || complain "bases: expected weight [2, 41, 16]"
+grep -aq '"convs.0.comp":{"dtype":"F32","shape":\[6,2\]' bases.safetensors || complain "bases: expected comp [6, 2]"
+"$coop_sage" --dataset ./small "${run[@]}" --bases 2 --epochs 0 --quiet --load bases.safetensors --predict b.npy >stdout 2>stderr ||
+    complain "load bases: $(cat stderr)"
+paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
+    awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "saved with bases: other predictions"
+
 # Other models forget the relations, without a word. --directed leaves the reverses out.
 "$coop_sage" --dataset ./small --cache none --layers 2 --epochs 1 --quiet --batch-size 12 >stdout 2>stderr && [[ ! -s stderr ]] ||
     complain "sage on a typed dataset: $(cat stderr)"

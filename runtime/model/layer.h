@@ -121,13 +121,18 @@ enum sl_parameter_shape {
     /* A matrix n_in x n_out for each relation, each initialised likewise. In memory one above the other, or side by
      * side if the layer projects first. */
     SL_SHAPE_RELATIONS,
+    /* The same of the layer's bases. */
+    SL_SHAPE_BASES,
+    /* Relations x bases, Xavier uniform. */
+    SL_SHAPE_COMPONENTS,
     /* 1 x n_out, zero. */
     SL_SHAPE_VECTOR,
     /* 1 x 1, zero. Trained if the layer learns epsilon. */
     SL_SHAPE_NUMBER,
     /* 1 x n_out, heads side by side, Xavier uniform by head. */
     SL_SHAPE_HEADS,
-    /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. */
+    /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. If the layer sums by
+     * relation: as SL_SHAPE_RELATIONS. */
     SL_SHAPE_DERIVED
 };
 
@@ -253,6 +258,8 @@ struct sl_layer {
     uint32_t n_heads;
     /* Relations of the graph; 1 if it is not typed. */
     uint32_t n_relations;
+    /* Matrices of which those of the relations are sums (--bases). 0: none. */
+    uint32_t n_bases;
     /* Factor of symmetric sums. */
     double scale;
     /* Index among the aggregating layers, for names. A last layer has the number of aggregating layers. */

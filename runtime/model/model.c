@@ -101,10 +101,10 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
     enum sl_status st;
     SL_TRY(st, open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p), done);
-    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE) {
+    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE || kind->shape == SL_SHAPE_COMPONENTS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
     }
-    if (kind->shape == SL_SHAPE_RELATIONS) {
+    if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
         initialise_matrices(&draw, layer->n_in, layer->n_out, p);
     }
     if (kind->shape == SL_SHAPE_HEADS) {
@@ -155,7 +155,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->number = 0;
         layer->from = layer->level = settings->layers + links;
     } else if (aggregates) {
-        layer->kind = model->layer;
+        layer->kind = settings->bases > 0 ? &sl_rgcn_bases : model->layer;
         layer->level = layer->from - 1;
     } else if (i == n_layers) {
         layer->kind = &sl_ends;
@@ -177,6 +177,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     layer->row_dtype = sl_settings_row_dtype(settings);
     layer->n_heads = 1;
     layer->n_relations = sl_max_u32(data->n_relations, 1);
+    layer->n_bases = settings->bases;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
     layer->keeps = i < before && model->layer->reads_first;
@@ -187,12 +188,22 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     sl_layer_declare_rows(layer, &layer->evaluation);
 }
 
-/* The matrices of all relations. If the layer projects first, one product gives all slabs of a row. */
-static void shape_relations(const struct sl_layer *layer, struct sl_parameter *p)
+/* n matrices. If the layer projects first, one product gives all slabs of a row. */
+static void shape_stack(const struct sl_layer *layer, uint32_t n, struct sl_parameter *p)
 {
     const bool project_first = layer->training.project_first;
-    p->n_rows = layer->n_in * (project_first ? 1 : layer->n_relations);
-    p->n_columns = layer->n_out * (project_first ? layer->n_relations : 1);
+    p->n_rows = layer->n_in * (project_first ? 1 : n);
+    p->n_columns = layer->n_out * (project_first ? n : 1);
+}
+
+static void shape_derived(const struct sl_layer *layer, struct sl_parameter *p)
+{
+    if (layer->kind->sum->by_relation) {
+        shape_stack(layer, layer->n_relations, p);
+    } else {
+        p->n_rows = layer->n_in;
+        p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+    }
 }
 
 static void shape_parameters(struct sl_layer *layer)
@@ -204,12 +215,14 @@ static void shape_parameters(struct sl_layer *layer)
         switch (layer->kind->parameter[k].shape) {
         case SL_SHAPE_MATRIX: p->n_rows = layer->n_in; break;
         case SL_SHAPE_SQUARE: p->n_rows = layer->n_out; break;
-        case SL_SHAPE_RELATIONS: shape_relations(layer, p); break;
-        case SL_SHAPE_NUMBER: p->n_columns = 1; break;
-        case SL_SHAPE_DERIVED:
-            p->n_rows = layer->n_in;
-            p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+        case SL_SHAPE_RELATIONS: shape_stack(layer, layer->n_relations, p); break;
+        case SL_SHAPE_BASES: shape_stack(layer, layer->n_bases, p); break;
+        case SL_SHAPE_COMPONENTS:
+            p->n_rows = layer->n_relations;
+            p->n_columns = layer->n_bases;
             break;
+        case SL_SHAPE_NUMBER: p->n_columns = 1; break;
+        case SL_SHAPE_DERIVED: shape_derived(layer, p); break;
         default: break;
         }
     }
@@ -304,10 +317,10 @@ struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
     uint32_t n_rows, n_columns; /* in memory */
-    /* In the file. FRAMED_HEADS have a leading axis of length one. RELATIONS are n_relations matrices. */
+    /* In the file. FRAMED_HEADS have a leading axis of length one. RELATIONS are n_matrices matrices. */
     enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS, RELATIONS } layout;
     uint32_t n_heads;
-    uint32_t n_relations;
+    uint32_t n_matrices;
     bool side_by_side; /* RELATIONS in memory; else one above the other, as in the file */
 };
 
@@ -343,6 +356,8 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names
     case SL_SHAPE_SQUARE:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
+    case SL_SHAPE_COMPONENTS: return MATRIX;
+    case SL_SHAPE_BASES:
     case SL_SHAPE_RELATIONS: return RELATIONS;
     default: return VECTOR;
     }
@@ -365,7 +380,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
         out[j].layout = layout_of(kind, names, state);
         out[j].n_heads = model->layer[i].n_heads;
-        out[j].n_relations = model->layer[i].n_relations;
+        out[j].n_matrices = kind->shape == SL_SHAPE_BASES ? model->layer[i].n_bases : model->layer[i].n_relations;
         out[j].side_by_side = model->layer[i].training.project_first;
         name_item(model, &out[j], kind->name[names].text, model->layer[i].number, states[j]);
     }
@@ -422,8 +437,8 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
 static void restack(const struct item *item, bool apart, const sl_real *in, sl_real *out)
 {
     const uint32_t n_in = item->n_rows;
-    const uint32_t n_out = item->n_columns / item->n_relations;
-    for (uint32_t k = 0; k < item->n_relations; k++) {
+    const uint32_t n_out = item->n_columns / item->n_matrices;
+    for (uint32_t k = 0; k < item->n_matrices; k++) {
         for (uint32_t r = 0; r < n_in; r++) {
             const size_t above = ((size_t)k * n_in + r) * n_out;
             const size_t beside = (size_t)r * item->n_columns + (size_t)k * n_out;
@@ -453,10 +468,10 @@ static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
         return item->layout == HEADS ? heads : framed(heads);
     }
     if (item->layout == RELATIONS) {
-        struct sl_tensor t = sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_relations, 0, data);
+        struct sl_tensor t = sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_matrices, 0, data);
         t.n_dims = 3;
-        t.shape[1] = item->n_rows / (item->side_by_side ? 1 : item->n_relations);
-        t.shape[2] = item->n_columns / (item->side_by_side ? item->n_relations : 1);
+        t.shape[1] = item->n_rows / (item->side_by_side ? 1 : item->n_matrices);
+        t.shape[2] = item->n_columns / (item->side_by_side ? item->n_matrices : 1);
         return t;
     }
     if (item->layout == VECTOR) {

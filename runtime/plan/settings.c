@@ -135,6 +135,12 @@ static const struct sl_option options[] = {
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)",
      .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat",
      .peers = "num-heads,n-heads,nheads,num-attention-heads,attention-heads"},
+    {.name = "bases", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(bases), .initial = "0",
+     .max = SL_MAX_RELATIONS, .argument = "N", .unit = "matrices",
+     .help = "Make the matrices of all relations as weighted sums of N shared matrices. 0: each relation has its own "
+             "(rgcn only)",
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=rgcn",
+     .peers = "num-bases,n-bases"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
      .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},

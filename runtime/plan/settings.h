@@ -81,6 +81,7 @@ struct sl_settings {
     int norm;             /* enum sl_norm */
     bool residual;
     bool input_layer;
+    uint32_t bases;   /* rgcn; 0: none */
     int edge_weights; /* enum sl_edge_weights_use */
     int precision;    /* enum sl_precision */
     char *load;
