@@ -226,6 +226,24 @@ static enum sl_status check_features(const struct sl_arrays *a)
 
 /* ---- parts ---- */
 
+static enum sl_status make_typed(const struct sl_arrays *a, const uint32_t *destinations, struct sl_graph *out)
+{
+    float *relations;
+    enum sl_status st;
+    if (a->edge_weights != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: found both of edge_weights and edge_relations; expected one of them");
+    }
+    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations), done);
+    for (uint64_t e = 0; e < a->n_edges; e++) {
+        relations[e] = (float)a->edge_relations[e];
+    }
+    st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, destinations, relations, a->n_relations,
+                              !a->directed, out);
+    sl_free(relations);
+done:
+    return st;
+}
+
 static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
 {
     uint32_t *destinations = NULL;
@@ -238,6 +256,10 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
                 destinations[e] = v;
             }
         }
+    }
+    if (a->edge_relations != NULL) {
+        st = make_typed(a, destinations != NULL ? destinations : a->destinations, out);
+        goto done;
     }
     st = sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources,
                                  destinations != NULL ? destinations : a->destinations, a->edge_weights, !a->directed,

@@ -56,6 +56,11 @@ struct sl_arrays {
     /* n_edges weights in the order of the edges, finite, 0 or more; NULL: none. Weights of duplicate edges add up. A
      * reverse edge that is not listed itself has the weight of its edge. */
     const float *edge_weights;
+    /* A typed graph: n_edges relations in the order of the edges, below n_relations; at most 65,535 relations, with
+     * their reverses. Unless directed, the reverse of an edge of relation r has relation n_relations + r. NULL: the
+     * graph is not typed. Vertices of a type best have consecutive ids. */
+    const uint16_t *edge_relations;
+    uint32_t n_relations;
 };
 
 struct sl_dataset;

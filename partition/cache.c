@@ -59,6 +59,7 @@ struct facts {
     uint64_t values;               /* checksum of the dense features as float32 */
     uint64_t n_edges;
     uint64_t n_nonzeros;
+    uint64_t n_relations; /* of a typed graph; else 0 */
     uint32_t kind;
     uint32_t synthetic;
     uint32_t n_vertices;
@@ -227,6 +228,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     facts->synthetic = dataset->synthetic;
     facts->n_vertices = graph->n_vertices;
     facts->n_edges = graph->n_edges;
+    facts->n_relations = graph->n_relations;
     facts->n_columns = features->n_columns;
     facts->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
     facts->target_type = targets->type;
@@ -280,7 +282,7 @@ static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
                                  sums[SECTION_VALUES]};
     const uint64_t labels[] = {sums[SECTION_TARGETS]};
     const uint64_t split[] = {sums[SECTION_TRAIN], sums[SECTION_VALID], sums[SECTION_TEST]};
-    out[SL_DATA_GRAPH] = sl_checksum(0, graph, graph_bytes);
+    out[SL_DATA_GRAPH] = sl_checksum(facts->n_relations, graph, graph_bytes);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
     out[SL_DATA_LABELS] = sl_checksum(0, labels, sizeof labels);
     out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
@@ -369,13 +371,33 @@ struct lists {
     const uint32_t *entries;
     uint64_t n_entries;
     uint32_t limit;
+    const float *relations; /* of the entries of a typed graph; else NULL */
+    uint64_t n_relations;
     bool low_memory;
     atomic_bool wrong;
 };
 
+/* A list of a typed graph ascends by relation, then by entry. */
+static bool related_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+{
+    const uint32_t *entries = lists->entries;
+    const float *relations = lists->relations;
+    bool fits = true;
+    for (uint64_t k = begin; k < end; k++) {
+        fits &= entries[k] < lists->limit && relations[k] >= 0 && relations[k] < (float)lists->n_relations;
+        fits &= relations[k] == truncf(relations[k]);
+        fits &= k == begin || relations[k] > relations[k - 1] ||
+                (relations[k] == relations[k - 1] && entries[k] > entries[k - 1]);
+    }
+    return fits;
+}
+
 static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
 {
     const uint32_t *entries = lists->entries;
+    if (lists->relations != NULL) {
+        return related_fits(lists, begin, end);
+    }
     bool fits = begin == end || entries[end - 1] < lists->limit;
     for (uint64_t k = begin + 1; k < end; k++) {
         fits &= entries[k] > entries[k - 1];
@@ -434,16 +456,26 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
     const struct facts *facts = &file->facts;
     uint64_t n = facts->n_vertices;
     struct lists lists = {.n_entries = facts->n_edges, .limit = facts->n_vertices, .low_memory = file->low_memory};
+    lists.n_relations = facts->n_relations;
     lists.offsets = section(file, SECTION_OFFSETS, SL_DTYPE_U64, n + 1);
     lists.entries = section(file, SECTION_SOURCES, SL_DTYPE_U32, facts->n_edges);
-    if (lists.offsets == NULL || lists.entries == NULL || !lists_fit(&lists, n)) {
+    struct sl_column weights = {0};
+    if (facts->checksum[SECTION_WEIGHTS] != 0 && !read_weights(file, &weights)) {
+        return false;
+    }
+    lists.relations = facts->n_relations > 0 ? weights.data : NULL;
+    bool typed = facts->n_relations > 0;
+    if (lists.offsets == NULL || lists.entries == NULL || (typed && lists.relations == NULL) ||
+        facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
         return false;
     }
     *graph = (struct sl_graph){.n_vertices = facts->n_vertices,
                                .n_edges = facts->n_edges,
                                .offsets = (uint64_t *)lists.offsets,
-                               .sources = (sl_vertex *)lists.entries};
-    return facts->checksum[SECTION_WEIGHTS] == 0 || read_weights(file, &graph->weights);
+                               .sources = (sl_vertex *)lists.entries,
+                               .weights = weights,
+                               .n_relations = (uint32_t)facts->n_relations};
+    return true;
 }
 
 static bool read_features(const struct reading *file, struct sl_features *features)

@@ -223,6 +223,18 @@ static uint64_t sum_made(uint64_t sum, const struct sl_made_features *made, uint
     return made->kind != SL_MADE_NOT ? sl_checksum(sum, numbers, sizeof numbers) : sum;
 }
 
+/* Add a file's kind, size, time and path. NULL, or no such file: nothing. */
+static uint64_t sum_file(uint64_t state, uint64_t kind, const char *path)
+{
+    struct stat info = {0};
+    if (path == NULL || stat(path, &info) != 0) {
+        return state;
+    }
+    const uint64_t numbers[] = {kind, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
+                                (uint64_t)info.st_mtim.tv_nsec};
+    return sum_path(sl_checksum(state, numbers, sizeof numbers), path);
+}
+
 static void identify_files(const struct sl_dataset_options *options, struct origin *origin)
 {
     const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
@@ -230,13 +242,10 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     uint64_t state = 0;
     sum = sum_text(sum_path(sum, origin->path), origin->files.split);
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
-        const char *path = origin->files.paths[i];
-        struct stat info = {0};
-        if (path != NULL && stat(path, &info) == 0) {
-            const uint64_t numbers_of_file[] = {(uint64_t)i, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
-                                                (uint64_t)info.st_mtim.tv_nsec};
-            state = sum_path(sl_checksum(state, numbers_of_file, sizeof numbers_of_file), path);
-        }
+        state = sum_file(state, (uint64_t)i, origin->files.paths[i]);
+    }
+    for (uint32_t i = 0; i < origin->files.n_more; i++) {
+        state = sum_file(state, SL_RAW_N_FILES, origin->files.more[i]);
     }
     const char *features = origin->files.paths[SL_RAW_FEATURES];
     if (origin->made.kind == SL_MADE_NOT && features != NULL) {
@@ -587,6 +596,15 @@ done:
 
 /* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
 
+static enum sl_status build_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)
+{
+    if (raw->n_relations > 0) {
+        return sl_graph_build_typed(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data,
+                                    raw->n_relations, reverse, out);
+    }
+    return sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, reverse, out);
+}
+
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out)
 {
@@ -597,10 +615,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
         SL_TRY(st, sl_features_normalize_rows(&raw->features), done);
     }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
-    SL_TRY(st,
-           sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, !directed,
-                                   &out->graph),
-           done);
+    SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
     sl_free(raw->to);
     sl_column_free(&raw->weights);

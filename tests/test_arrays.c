@@ -452,6 +452,35 @@ static void takes_weights(void **state)
     assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
 }
 
+/* Relations make a typed graph. Both 0 -> 1, once of each relation, stay. */
+static void takes_relations(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    uint16_t relations[E] = {1, 0, 0, 1, 0, 0, 0};
+    float weights[E] = {0};
+    a->edge_relations = relations;
+    a->n_relations = 2;
+    a->directed = true;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.n_relations, 2);
+    assert_int_equal(d->graph.n_edges, E - 1); /* 1 -> 2 comes twice with relation 0 */
+    assert_int_equal(d->graph.offsets[2] - d->graph.offsets[1], 2);
+    assert_true(sl_graph_weights(&d->graph)[d->graph.offsets[1]] == 0);
+    assert_true(sl_graph_weights(&d->graph)[d->graph.offsets[1] + 1] == 1);
+    sl_dataset_delete(d);
+    a->directed = false;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.n_relations, 4);
+    sl_dataset_delete(d);
+    relations[3] = 2;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "edge 3, 3 -> 2, has relation 2; expected a whole number below 2");
+    a->edge_weights = weights;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "found both of edge_weights and edge_relations");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,7 +492,7 @@ int main(void)
         cmocka_unit_test(survives_no_memory),      cmocka_unit_test(refuses_sizes),
         cmocka_unit_test(refuses_features),        cmocka_unit_test(takes_narrow_features),
         cmocka_unit_test(widens_features),         cmocka_unit_test(takes_sparse_features),
-        cmocka_unit_test(takes_weights),
+        cmocka_unit_test(takes_weights),           cmocka_unit_test(takes_relations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

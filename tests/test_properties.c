@@ -21,6 +21,7 @@ static const struct graph_shape dense_shape = {
 static const struct graph_shape sparse_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
 static struct sl_dataset dense_set, sparse_set;
+static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn */
 
 /* ---- what is run ---- */
 
@@ -139,6 +140,9 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
 
 static const struct sl_dataset *dataset_of(const struct variant *v)
 {
+    if (v->model == SL_MODEL_RGCN) {
+        return v->sparse ? &typed_sparse_set : &typed_dense_set;
+    }
     return v->sparse ? &sparse_set : &dense_set;
 }
 
@@ -322,7 +326,7 @@ static double distance_apart(const struct variant *v, uint32_t batch, uint32_t l
         settings_of(v, k == 0 ? &alone : &apart, &settings);
         settings.batch_size = k == 0 ? 7 * batch : batch;
         settings.seed = seed;
-        run_steps(&dense_set, &settings, last + 1, &got[k]);
+        run_steps(dataset_of(v), &settings, last + 1, &got[k]);
         sl_settings_free(&settings);
     }
     assert_true(got[1].sizes[last].n_seeds >= 1 && got[1].sizes[last].n_seeds <= 6);
@@ -833,6 +837,12 @@ static int make_sets(void **state)
     make_variants();
     make_dataset(&dense_shape, &dense_set);
     make_dataset(&sparse_shape, &sparse_set);
+    struct graph_shape typed = dense_shape;
+    typed.n_relations = 3;
+    make_dataset(&typed, &typed_dense_set);
+    typed = sparse_shape;
+    typed.n_relations = 2;
+    make_dataset(&typed, &typed_sparse_set);
     assert_true(dense_set.train.n > 2 * SEEDS && dense_set.train.n < 3 * SEEDS);
     assert_true(sparse_set.train.n > 2 * SEEDS && sparse_set.train.n < 3 * SEEDS);
     return 0;
@@ -847,6 +857,8 @@ static int free_sets(void **state)
     forget_partitions();
     sl_dataset_free(&dense_set);
     sl_dataset_free(&sparse_set);
+    sl_dataset_free(&typed_dense_set);
+    sl_dataset_free(&typed_sparse_set);
     assert_int_equal(sl_memory_live(), 0);
     return 0;
 }

@@ -146,7 +146,8 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .n_features = dataset->features.n_columns,
                                    .n_outputs = sl_targets_outputs(&dataset->targets),
                                    .has_classes = dataset->targets.type == SL_TARGET_CLASS,
-                                   .has_edge_weights = dataset->graph.weights.data != NULL,
+                                   .has_edge_weights =
+                                       dataset->graph.weights.data != NULL && dataset->graph.n_relations == 0,
                                    .synthetic = dataset->synthetic,
                                    .n_train = sl_dataset_n_train(dataset),
                                    .n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n,
@@ -164,7 +165,17 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
 static enum sl_status check_weights(const struct sl_session *t)
 {
     bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
-    bool there = t->dataset->graph.weights.data != NULL;
+    bool typed = t->dataset->graph.n_relations > 0;
+    bool there = t->dataset->graph.weights.data != NULL && !typed;
+    if (typed && sl_schedule_of(t->settings)->whole_graph) {
+        return sl_fail(SL_EINVAL, "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
+    }
+    if (sl_model_reads_relations(t->settings) && !typed) {
+        return sl_fail(SL_EINVAL,
+                       "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz), found one kind of "
+                       "edge in '%s'; try --model sage",
+                       sl_model_kind(t->settings->model)->name, t->name);
+    }
     if (used && !there) {
         return sl_fail(SL_EINVAL,
                        "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
@@ -243,7 +254,7 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     if (s->epochs == 0) {
         used.train.n = used.valid.n = used.test.n = 0;
     }
-    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE) {
+    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE && !sl_model_reads_relations(s)) {
         used.graph.weights = (struct sl_column){0};
     }
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
@@ -286,10 +297,8 @@ static enum sl_status open_replicas(struct sl_session *t)
     if (n == 1) {
         t->replica = &t->model;
     } else {
-        SL_TRY(st,
-               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse,
-                                &t->replica),
-               done);
+        const struct sl_model_data data = sl_model_data_of(&t->shards);
+        SL_TRY(st, sl_replicas_init(t->settings, n, &data, &t->replica), done);
         t->n_replicas = n;
         SL_TRY(st, sl_replicas_spread(t->replica, n, &t->model), done);
     }
@@ -520,7 +529,7 @@ static enum sl_status open_shards(struct sl_session *t)
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
-    t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
+    t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(s);
     if (sl_schedule_of(s)->reads_factors || sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
@@ -544,8 +553,9 @@ done:
 static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     const struct sl_settings *s = t->settings;
+    const struct sl_model_data data = sl_model_data_of(&t->shards);
     enum sl_status st;
-    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse, &t->model), done);
+    SL_TRY(st, sl_model_init(s, &data, &t->model), done);
     if (s->load != NULL) {
         SL_TRY(st, sl_outputs_load_model(t), done);
     }
