@@ -51,7 +51,7 @@ spread_of()
 # differ PROGRAM OPTIONS: each option of the program, on rank 1 alone.
 differ()
 {
-    local program=$1 options=$2 name value with both pattern
+    local program=$1 options=$2 name value with both pattern code
     "$program" --help-all >help
     while read -r name value with; do
         [[ $name != '#' ]] && grep -q -- "--$name\b" help || continue
@@ -60,9 +60,11 @@ differ()
         [[ $with == - ]] || both+=" --${with/=/ }"
         both=${both/--resume /--resume=}
         pattern="rank 1: --$name: found '.*', expected '.*' as rank 0 has"
+        code=1
         case $name in
         transport | trace | trace-steps) pattern+="|transport|FxT|trace" ;; # a build that has none of it
         negatives | link-loss | link-exclude) pattern+="|--objective: found link with 2 processes" ;;
+        pairs) pattern='^coop_sage: rank 1: --pairs: expected --predict, too' code=2 ;;
         esac
         case $value in
         yes) two "$program" "$both" "$program" "$both --$name" ;;
