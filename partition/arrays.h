@@ -36,7 +36,7 @@ struct sl_arrays {
     /* "float32" (NULL), "float16", "bfloat16" or "int8"; or "float64", "uint8", "int32", "uint32", "int64", "uint64"
      * or "bool", which are converted to float32 */
     const char *feature_dtype;
-    float feature_scale;       /* int8: a feature is scale * entry. 0: 1 */
+    float feature_scale; /* int8: a feature is scale * entry. 0: 1 */
     /* CSR features: row v has the entries feature_offsets[v] .. feature_offsets[v + 1] - 1. Columns ascend in a row.
      * Values are finite. */
     const uint64_t *feature_offsets; /* n_vertices + 1 */
