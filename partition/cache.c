@@ -78,7 +78,7 @@ struct facts {
     uint64_t own_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 24 + 64 + 128 + 8, "the facts have no padding");
+_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 32 + 64 + 128 + 8, "the facts have no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
