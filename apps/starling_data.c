@@ -517,6 +517,10 @@ static void print_weights(const struct sl_graph *graph)
     float least = FLT_MAX;
     float most = 0;
     double sum = 0;
+    if (graph->n_relations > 0) {
+        printf("relations   %u\n", graph->n_relations);
+        return;
+    }
     for (uint64_t e = 0; weights != NULL && e < graph->n_edges; e++) {
         least = fminf(least, weights[e]);
         most = fmaxf(most, weights[e]);

@@ -21,11 +21,36 @@ SL_CLONES void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, con
     }
 }
 
+SL_INLINE bool is_zero(uint32_t n, const sl_real *row)
+{
+    bool found = false;
+    for (uint32_t j = 0; j < n; j++) {
+        found |= row[j] != 0;
+    }
+    return !found;
+}
+
+SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
+                                    const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v)
+{
+    const struct sl_adam_step step = sl_adam_step(adam);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        const size_t first = (size_t)r * n_columns;
+        if (is_zero(n_columns, gradient + first)) {
+            continue;
+        }
+        for (size_t i = first; i < first + n_columns; i++) {
+            sl_adam_entry(&step, gradient[i], &w[i], &m[i], &v[i]);
+        }
+    }
+}
+
 /* ---- arguments ---- */
 
 struct optimize_args {
     struct sl_task_args head;
     struct sl_adam adam;
+    bool by_rows;
 };
 
 /* ---- implementations ---- */
@@ -35,9 +60,15 @@ enum { GRADIENT, W, M, V };
 static enum sl_status optimize_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct optimize_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[GRADIENT]) * sl_buffer_columns(buffers[GRADIENT]);
-    sl_optimize_cpu(&args->adam, n_entries, sl_buffer_data(buffers[GRADIENT]), sl_buffer_data(buffers[W]),
-                    sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
+    const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
+    const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
+    if (args->by_rows) {
+        sl_optimize_rows_cpu(&args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]),
+                             sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
+        return SL_OK;
+    }
+    sl_optimize_cpu(&args->adam, (size_t)n_rows * n_columns, sl_buffer_data(buffers[GRADIENT]),
+                    sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
     return SL_OK;
 }
 
@@ -45,8 +76,14 @@ static enum sl_status optimize_cpu_task(void *buffers[], const void *cl_arg)
 static enum sl_status optimize_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct optimize_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[GRADIENT]) * sl_buffer_columns(buffers[GRADIENT]);
-    return sl_optimize_cuda(stream, &args->adam, n_entries, sl_buffer_data(buffers[GRADIENT]),
+    const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
+    const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
+    if (args->by_rows) {
+        return sl_optimize_rows_cuda(stream, &args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]),
+                                     sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]),
+                                     sl_buffer_data(buffers[V]));
+    }
+    return sl_optimize_cuda(stream, &args->adam, (size_t)n_rows * n_columns, sl_buffer_data(buffers[GRADIENT]),
                             sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
 }
 #endif
@@ -71,17 +108,15 @@ static enum sl_status check_same(const char *name, starpu_data_handle_t handle, 
                    sl_handle_columns(handle), sl_handle_rows(w), sl_handle_columns(w));
 }
 
-enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                  starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
-                                  starpu_data_handle_t v)
+static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gradient, starpu_data_handle_t w,
+                             starpu_data_handle_t m, starpu_data_handle_t v)
 {
-    struct optimize_args args = {.head = *head, .adam = *adam};
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, check_same("the gradient", gradient, w), failed);
     SL_TRY(st, check_same("the first moment", m, w), failed);
     SL_TRY(st, check_same("the second moment", v, w), failed);
-    if (adam->t == 0) {
+    if (args.adam.t == 0) {
         return sl_fail(SL_EINVAL, "sl_optimize: Adam's step counts from 1, found 0");
     }
     args.head.work = 7 * (uint64_t)sl_handle_rows(w) * sl_handle_columns(w) * sizeof(sl_real);
@@ -93,4 +128,18 @@ enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct 
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
+}
+
+enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                  starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
+                                  starpu_data_handle_t v)
+{
+    return submit((struct optimize_args){.head = *head, .adam = *adam}, gradient, w, m, v);
+}
+
+enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                       starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
+                                       starpu_data_handle_t v)
+{
+    return submit((struct optimize_args){.head = *head, .adam = *adam, .by_rows = true}, gradient, w, m, v);
 }

@@ -6,6 +6,8 @@
  *
  *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps),  t = 1, 2, ..
+ *
+ * By rows (torch.optim.SparseAdam): a row whose gradient is zero stays as it is, with its moments. t counts all steps.
  */
 #ifndef SL_CODELETS_OPTIMIZE_H
 #define SL_CODELETS_OPTIMIZE_H
@@ -70,10 +72,17 @@ static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl
 void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w, sl_real *m,
                      sl_real *v);
 
+/* By rows: all matrices are [n_rows x n_columns]. */
+void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns, const sl_real *gradient,
+                          sl_real *w, sl_real *m, sl_real *v);
+
 #ifdef SL_CUDA
 /* The same bits on the stream's device. adam is in host memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
                                             const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v);
+SL_EXTERN_C enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const struct sl_adam *adam, uint32_t n_rows,
+                                                 uint32_t n_columns, const sl_real *gradient, sl_real *w, sl_real *m,
+                                                 sl_real *v);
 #endif
 
 /* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread
@@ -81,5 +90,10 @@ SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v);
+
+/* The same by rows. */
+enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                       starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
+                                       starpu_data_handle_t v);
 
 #endif

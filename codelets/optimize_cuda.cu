@@ -14,6 +14,33 @@ static __global__ void update(struct sl_adam_step step, size_t n_entries, const 
     }
 }
 
+/* One warp per row. */
+static __global__ void update_rows(struct sl_adam_step step, uint32_t n_rows, uint32_t n_columns,
+                                   const sl_real *__restrict__ gradient, sl_real *__restrict__ w,
+                                   sl_real *__restrict__ m, sl_real *__restrict__ v)
+{
+    for (uint64_t r = sl_warp(); r < n_rows; r += sl_n_warps()) {
+        const size_t first = (size_t)r * n_columns;
+        int found = 0;
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            found |= gradient[first + c] != 0;
+        }
+        if (sl_warp_max(found) == 0) {
+            continue;
+        }
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            sl_adam_entry(&step, gradient[first + c], &w[first + c], &m[first + c], &v[first + c]);
+        }
+    }
+}
+
+enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const struct sl_adam *adam, uint32_t n_rows,
+                                     uint32_t n_columns, const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v)
+{
+    return sl_start("sl_optimize: rows", stream, sl_warp_blocks(n_rows), update_rows, sl_adam_step(adam), n_rows,
+                    n_columns, gradient, w, m, v);
+}
+
 enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
                                 const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v)
 {

@@ -487,8 +487,8 @@ SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const
 }
 
 /* Drop the excluded edges and mark the sources of the others anew. Returns the number of edges left. */
-static uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_rows, const sl_vertex *frontier,
-                              uint64_t *words, const struct sl_sample_block *block)
+SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_rows, const sl_vertex *frontier,
+                                 uint64_t *words, const struct sl_sample_block *block)
 {
     sl_vertex *edges = block->edge_sources;
     uint32_t begin = 0;

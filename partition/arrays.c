@@ -138,6 +138,45 @@ static enum sl_status check_sparse(const struct sl_arrays *a)
     return st;
 }
 
+#define FEATURE_DTYPES "float32, float16, bfloat16, int8, float64, uint8, int32, uint32, int64, uint64 or bool"
+
+static float number_at(const void *data, enum sl_dtype dtype, size_t i)
+{
+    switch (dtype) {
+    case SL_DTYPE_F64: return (float)((const double *)data)[i];
+    case SL_DTYPE_I32: return (float)((const int32_t *)data)[i];
+    case SL_DTYPE_U32: return (float)((const uint32_t *)data)[i];
+    case SL_DTYPE_I64: return (float)((const int64_t *)data)[i];
+    case SL_DTYPE_U64: return (float)((const uint64_t *)data)[i];
+    default: return ((const uint8_t *)data)[i]; /* uint8 and bool */
+    }
+}
+
+/* Convert features of a dtype that no kernel reads to float32. *out (sl_free) has them, and `a` refers to them; NULL:
+ * they stay as they are. */
+static enum sl_status widen_features(struct sl_arrays *a, float **out)
+{
+    const char *name = sl_text_or(a->feature_dtype, "float32");
+    size_t n = (size_t)a->n_vertices * a->n_features;
+    int dtype = 0;
+    *out = NULL;
+    while (dtype < SL_N_DTYPES && strcmp(name, sl_dtype_name((enum sl_dtype)dtype)) != 0) {
+        dtype++;
+    }
+    if (a->features == NULL || dtype == SL_N_DTYPES || sl_dtype_is_convertible((enum sl_dtype)dtype)) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_alloc(n, sizeof **out, "features", out);
+    if (st == SL_OK) {
+        for (size_t i = 0; i < n; i++) {
+            (*out)[i] = number_at(a->features, (enum sl_dtype)dtype, i);
+        }
+        a->features = *out;
+        a->feature_dtype = NULL;
+    }
+    return st;
+}
+
 /* The caller's dense table. */
 static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *out)
 {
@@ -154,7 +193,7 @@ static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *ou
             return SL_OK;
         }
     }
-    return sl_fail(SL_EINVAL, "arrays: feature_dtype is '%.40s'; expected float32, float16, bfloat16 or int8", name);
+    return sl_fail(SL_EINVAL, "arrays: feature_dtype is '%.40s'; expected " FEATURE_DTYPES, name);
 }
 
 static enum sl_status check_dense(const struct sl_arrays *a)
@@ -187,6 +226,24 @@ static enum sl_status check_features(const struct sl_arrays *a)
 
 /* ---- parts ---- */
 
+static enum sl_status make_typed(const struct sl_arrays *a, const uint32_t *destinations, struct sl_graph *out)
+{
+    float *relations;
+    enum sl_status st;
+    if (a->edge_weights != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: found both of edge_weights and edge_relations; expected one of them");
+    }
+    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations), done);
+    for (uint64_t e = 0; e < a->n_edges; e++) {
+        relations[e] = (float)a->edge_relations[e];
+    }
+    st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, destinations, relations, a->n_relations,
+                              !a->directed, out);
+    sl_free(relations);
+done:
+    return st;
+}
+
 static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
 {
     uint32_t *destinations = NULL;
@@ -199,6 +256,10 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
                 destinations[e] = v;
             }
         }
+    }
+    if (a->edge_relations != NULL) {
+        st = make_typed(a, destinations != NULL ? destinations : a->destinations, out);
+        goto done;
     }
     st = sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources,
                                  destinations != NULL ? destinations : a->destinations, a->edge_weights, !a->directed,
@@ -330,16 +391,23 @@ enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset 
 {
     struct sl_dataset *dataset;
     struct sl_arrays copy;
+    float *widened = NULL;
     enum sl_status st;
     *out = NULL;
     SL_TRY(st, copy_arrays(arrays, &copy), done);
+    SL_TRY(st, widen_features(&copy, &widened), done);
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
     SL_TRY(st, fill(&copy, dataset), undo);
+    if (widened != NULL && dataset->features.dense.data == widened) {
+        dataset->features.dense.hold = SL_HOLD_OWNED;
+        widened = NULL;
+    }
     *out = dataset;
-    return SL_OK;
+    goto done;
 undo:
     sl_dataset_delete(dataset);
 done:
+    sl_free(widened);
     return st;
 }
 

@@ -33,8 +33,10 @@ struct sl_arrays {
     uint32_t n_features;
     /* n_vertices x n_features numbers of feature_dtype, row-major, finite. NULL: features are CSR. */
     const void *features;
-    const char *feature_dtype; /* "float32" (NULL), "float16", "bfloat16" or "int8" */
-    float feature_scale;       /* int8: a feature is scale * entry. 0: 1 */
+    /* "float32" (NULL), "float16", "bfloat16" or "int8"; or "float64", "uint8", "int32", "uint32", "int64", "uint64"
+     * or "bool", which are converted to float32 */
+    const char *feature_dtype;
+    float feature_scale; /* int8: a feature is scale * entry. 0: 1 */
     /* CSR features: row v has the entries feature_offsets[v] .. feature_offsets[v + 1] - 1. Columns ascend in a row.
      * Values are finite. */
     const uint64_t *feature_offsets; /* n_vertices + 1 */
@@ -54,12 +56,17 @@ struct sl_arrays {
     /* n_edges weights in the order of the edges, finite, 0 or more; NULL: none. Weights of duplicate edges add up. A
      * reverse edge that is not listed itself has the weight of its edge. */
     const float *edge_weights;
+    /* A typed graph: n_edges relations in the order of the edges, below n_relations; at most 65,535 relations, with
+     * their reverses. Unless directed, the reverse of an edge of relation r has relation n_relations + r. NULL: the
+     * graph is not typed. Vertices of a type best have consecutive ids. */
+    const uint16_t *edge_relations;
+    uint32_t n_relations;
 };
 
 struct sl_dataset;
 
 /* Check the arrays and make a dataset of them. The dataset borrows the feature arrays until sl_dataset_delete, and
- * never writes to them. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense
+ * never writes to them. Features that it has to convert are copied. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense
  * table of CSR features if more are. All remaining arrays are copied: without duplicate edges, with the split
  * sorted. A dataset serves any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry).
  * SL_ENOMEM. On failure *out is NULL. */

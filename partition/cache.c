@@ -16,9 +16,11 @@
 #include "support/parallel.h"
 #include "support/safetensors.h"
 
-#define VERSION 6 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION 7 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
-#define CHUNK_BYTES ((size_t)4 << 20) /* one thread's piece of a checksum */
+#define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
+#define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
+#define SUM_GRAIN 256 /* blocks that one thread sums at a time */
 #define CHECK_WEIGHTS ((uint64_t)1 << 20)
 #define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
 
@@ -54,8 +56,10 @@ static const char *const section_names[N_SECTIONS] = {
 struct facts {
     uint64_t key;
     uint64_t checksum[N_SECTIONS]; /* 0: absent, as it is empty */
+    uint64_t values;               /* checksum of the dense features as float32 */
     uint64_t n_edges;
     uint64_t n_nonzeros;
+    uint64_t n_relations; /* of a typed graph; else 0 */
     uint32_t kind;
     uint32_t synthetic;
     uint32_t n_vertices;
@@ -74,7 +78,7 @@ struct facts {
     uint64_t own_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 16 + 64 + 128 + 8, "the facts have no padding");
+_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 32 + 64 + 128 + 8, "the facts have no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
@@ -85,28 +89,67 @@ struct summing {
     _Atomic uint64_t sum;
 };
 
-/* Each chunk's checksum starts from its number. The sum does not depend on the order of the threads. */
-static void sum_chunks(void *context, uint64_t begin, uint64_t end)
+/* Each block's checksum starts from its number. The sum does not depend on the order of the threads. */
+static void sum_blocks(void *context, uint64_t begin, uint64_t end)
 {
     struct summing *summing = context;
+    size_t start = begin * BLOCK_BYTES;
+    size_t stop = sl_min_u64(end * BLOCK_BYTES, summing->bytes);
+    uint64_t sum = 0;
     for (uint64_t i = begin; i < end; i++) {
-        size_t start = i * CHUNK_BYTES;
-        size_t left = summing->bytes - start;
-        size_t bytes = sl_min_u64(left, CHUNK_BYTES);
-        atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
-        if (summing->low_memory) {
-            sl_file_forget(summing->data + start, bytes);
-        }
+        size_t at = i * BLOCK_BYTES;
+        sum += sl_checksum(i + 1, summing->data + at, sl_min_u64(stop - at, BLOCK_BYTES));
     }
+    atomic_fetch_add(&summing->sum, sum);
+    if (summing->low_memory) {
+        sl_file_forget(summing->data + start, stop - start);
+    }
+}
+
+/* A checksum of all blocks, continuing from `start`. */
+static uint64_t whole_checksum(uint64_t start, uint64_t bytes, uint64_t sum)
+{
+    const uint64_t result[] = {bytes, sum};
+    return sl_checksum(start, result, sizeof result);
 }
 
 /* The checksum of an array, continuing from `start`. Several threads compute it. */
 static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
 {
     struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
-    sl_parallel_for((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, 1, sum_chunks, &summing);
-    const uint64_t result[] = {bytes, atomic_load(&summing.sum)};
-    return sl_checksum(start, result, sizeof result);
+    sl_parallel_for((bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, SUM_GRAIN, sum_blocks, &summing);
+    return whole_checksum(start, bytes, atomic_load(&summing.sum));
+}
+
+struct valuing {
+    const struct sl_column *column;
+    uint64_t n; /* entries */
+    _Atomic uint64_t sum;
+};
+
+/* sum_blocks of the column's floats. */
+static void sum_values(void *context, uint64_t begin, uint64_t end)
+{
+    struct valuing *valuing = context;
+    const struct sl_column *column = valuing->column;
+    float floats[BLOCK_FLOATS];
+    uint64_t sum = 0;
+    for (uint64_t i = begin; i < end; i++) {
+        uint64_t first = i * BLOCK_FLOATS;
+        size_t n = sl_min_u64(valuing->n - first, BLOCK_FLOATS);
+        const char *from = (const char *)column->data + sl_dtype_bytes(column->dtype, first);
+        sl_convert_to_floats(column->dtype, column->scale, n, from, floats);
+        sum += sl_checksum(i + 1, floats, n * sizeof *floats);
+    }
+    atomic_fetch_add(&valuing->sum, sum);
+}
+
+/* The checksum that the column's floats have as an array. */
+static uint64_t value_checksum(const struct sl_column *column)
+{
+    struct valuing valuing = {.column = column, .n = column->n_rows * column->width};
+    sl_parallel_for((valuing.n + BLOCK_FLOATS - 1) / BLOCK_FLOATS, SUM_GRAIN, sum_values, &valuing);
+    return whole_checksum(0, valuing.n * sizeof(float), atomic_load(&valuing.sum));
 }
 
 static uint64_t facts_checksum(const struct facts *facts)
@@ -122,11 +165,13 @@ struct draft {
     struct sl_tensor tensors[N_SECTIONS + 1]; /* the facts last */
     enum section sections[N_SECTIONS];        /* of the tensors */
     uint32_t n;                               /* tensors without the facts */
+    const struct sl_column *narrow;           /* dense features of another dtype than float32, or NULL */
 };
 
 static void start(struct draft *draft, enum kind kind, uint64_t key)
 {
     draft->n = 0;
+    draft->narrow = NULL;
     draft->facts = (struct facts){.key = key, .kind = kind};
 }
 
@@ -147,6 +192,7 @@ static void finish(struct draft *draft)
         const struct sl_tensor *tensor = &draft->tensors[i];
         draft->facts.checksum[draft->sections[i]] = array_checksum(0, tensor->data, sl_tensor_bytes(tensor), false);
     }
+    draft->facts.values = draft->narrow != NULL ? value_checksum(draft->narrow) : draft->facts.checksum[SECTION_DENSE];
     draft->facts.own_checksum = facts_checksum(&draft->facts);
     draft->tensors[draft->n] = sl_tensor_make(FACTS, SL_DTYPE_U8, sizeof draft->facts, 0, &draft->facts);
 }
@@ -182,6 +228,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     facts->synthetic = dataset->synthetic;
     facts->n_vertices = graph->n_vertices;
     facts->n_edges = graph->n_edges;
+    facts->n_relations = graph->n_relations;
     facts->n_columns = features->n_columns;
     facts->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
     facts->target_type = targets->type;
@@ -199,6 +246,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     if (features->offsets == NULL) {
         facts->dtype = features->dense.dtype;
         facts->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
+        draft->narrow = features->dense.dtype != SL_DTYPE_F32 ? &features->dense : NULL;
         add(draft, SECTION_DENSE, features->dense.dtype, features->n_rows, features->n_columns, features->dense.data);
     } else {
         add(draft, SECTION_FEATURE_OFFSETS, SL_DTYPE_U64, (uint64_t)features->n_rows + 1, 0, features->offsets);
@@ -230,16 +278,12 @@ static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
     const uint64_t *sums = facts->checksum;
     const uint64_t graph[] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES], sums[SECTION_WEIGHTS]};
     size_t graph_bytes = graph[2] != 0 ? sizeof graph : sizeof graph - sizeof *graph;
-    const uint64_t features[] = {facts->n_columns, sums[SECTION_DENSE], sums[SECTION_FEATURE_OFFSETS],
-                                 sums[SECTION_COLUMNS], sums[SECTION_VALUES]};
+    const uint64_t features[] = {facts->n_columns, facts->values, sums[SECTION_FEATURE_OFFSETS], sums[SECTION_COLUMNS],
+                                 sums[SECTION_VALUES]};
     const uint64_t labels[] = {sums[SECTION_TARGETS]};
     const uint64_t split[] = {sums[SECTION_TRAIN], sums[SECTION_VALID], sums[SECTION_TEST]};
-    out[SL_DATA_GRAPH] = sl_checksum(0, graph, graph_bytes);
+    out[SL_DATA_GRAPH] = sl_checksum(facts->n_relations, graph, graph_bytes);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
-    if (facts->dtype != SL_DTYPE_F32) {
-        uint64_t sum = sl_checksum(out[SL_DATA_FEATURES], &facts->dtype, sizeof facts->dtype);
-        out[SL_DATA_FEATURES] = sl_checksum(sum, &facts->scale, sizeof facts->scale);
-    }
     out[SL_DATA_LABELS] = sl_checksum(0, labels, sizeof labels);
     out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
 }
@@ -327,13 +371,33 @@ struct lists {
     const uint32_t *entries;
     uint64_t n_entries;
     uint32_t limit;
+    const float *relations; /* of the entries of a typed graph; else NULL */
+    uint64_t n_relations;
     bool low_memory;
     atomic_bool wrong;
 };
 
+/* A list of a typed graph ascends by relation, then by entry. */
+static bool related_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+{
+    const uint32_t *entries = lists->entries;
+    const float *relations = lists->relations;
+    bool fits = true;
+    for (uint64_t k = begin; k < end; k++) {
+        fits &= entries[k] < lists->limit && relations[k] >= 0 && relations[k] < (float)lists->n_relations;
+        fits &= relations[k] == truncf(relations[k]);
+        fits &= k == begin || relations[k] > relations[k - 1] ||
+                (relations[k] == relations[k - 1] && entries[k] > entries[k - 1]);
+    }
+    return fits;
+}
+
 static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
 {
     const uint32_t *entries = lists->entries;
+    if (lists->relations != NULL) {
+        return related_fits(lists, begin, end);
+    }
     bool fits = begin == end || entries[end - 1] < lists->limit;
     for (uint64_t k = begin + 1; k < end; k++) {
         fits &= entries[k] > entries[k - 1];
@@ -392,16 +456,26 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
     const struct facts *facts = &file->facts;
     uint64_t n = facts->n_vertices;
     struct lists lists = {.n_entries = facts->n_edges, .limit = facts->n_vertices, .low_memory = file->low_memory};
+    lists.n_relations = facts->n_relations;
     lists.offsets = section(file, SECTION_OFFSETS, SL_DTYPE_U64, n + 1);
     lists.entries = section(file, SECTION_SOURCES, SL_DTYPE_U32, facts->n_edges);
-    if (lists.offsets == NULL || lists.entries == NULL || !lists_fit(&lists, n)) {
+    struct sl_column weights = {0};
+    if (facts->checksum[SECTION_WEIGHTS] != 0 && !read_weights(file, &weights)) {
+        return false;
+    }
+    lists.relations = facts->n_relations > 0 ? weights.data : NULL;
+    bool typed = facts->n_relations > 0;
+    if (lists.offsets == NULL || lists.entries == NULL || (typed && lists.relations == NULL) ||
+        facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
         return false;
     }
     *graph = (struct sl_graph){.n_vertices = facts->n_vertices,
                                .n_edges = facts->n_edges,
                                .offsets = (uint64_t *)lists.offsets,
-                               .sources = (sl_vertex *)lists.entries};
-    return facts->checksum[SECTION_WEIGHTS] == 0 || read_weights(file, &graph->weights);
+                               .sources = (sl_vertex *)lists.entries,
+                               .weights = weights,
+                               .n_relations = (uint32_t)facts->n_relations};
+    return true;
 }
 
 static bool read_features(const struct reading *file, struct sl_features *features)

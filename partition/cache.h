@@ -34,7 +34,7 @@ bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
 
 /* Hash the parts of a dataset. The hashes depend only on the contents: they combine the checksums that a cache file of
- * the dataset has. */
+ * the dataset has. The dtype of dense features does not count, their values as float32 do. */
 void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_DATA_PARTS]);
 
 /* The key of a partition: a checksum of everything that decides the parts. */

@@ -11,11 +11,13 @@
 
 #define HEAD_BYTES 512
 
-#define BY_NUMPY                                                                                                       \
-    "then numpy.savez('DIR/raw/data.npz', edge_index=.., node_feat=..), numpy.save('DIR/raw/node-label.npy', ..) and " \
-    "numpy.save('DIR/split/NAME/train.npy', ..), valid.npy, test.npy"
+#define BY_NUMPY "then numpy.savez('FILE.npz', edge_index=.., x=.., y=.., train=.., valid=.., test=..)"
+#define BY_TORCH                                                                                                       \
+    "then safetensors.torch.save_file({'edge_index': .., 'x': .., 'y': .., 'train_mask': .., 'val_mask': .., "         \
+    "'test_mask': ..}, 'FILE.safetensors')"
 #define BY_TABLES                                                                                                      \
-    "move lines 'source,destination' into DIR/raw/edge.csv; features, labels and split go beside it, as tables too"
+    "an edge list begins with a header line 'src,dst' and ends in .csv, .tsv or .csv.gz; without a header it is "      \
+    "DIR/raw/edge.csv, and features, labels and split go beside it"
 #define UNPACK "unpack it, and give the folder that has raw/ and split/"
 
 /* The first kind whose bytes and ending fit. */
@@ -27,12 +29,12 @@ static const struct kind {
     const char *name;
     const char *advice;
 } kinds[] = {
-    {"PK\3\4", 4, "data.pkl", NULL, "a PyTorch archive", "torch.load it, " BY_NUMPY},
-    {NULL, 0, NULL, ".pt", "a PyTorch file", "torch.load it, " BY_NUMPY},
-    {NULL, 0, NULL, ".pth", "a PyTorch file", "torch.load it, " BY_NUMPY},
+    {"PK\3\4", 4, "data.pkl", NULL, "a PyTorch archive", "torch.load it, " BY_TORCH},
+    {NULL, 0, NULL, ".pt", "a PyTorch file", "torch.load it, " BY_TORCH},
+    {NULL, 0, NULL, ".pth", "a PyTorch file", "torch.load it, " BY_TORCH},
     {"PK\3\4", 4, ".npy", NULL, "a NumPy archive", "numpy.load it, " BY_NUMPY},
     {"PK\3\4", 4, NULL, NULL, "a zip archive", UNPACK},
-    {"\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", 8, NULL, NULL, "a DGL graph file", "dgl.load_graphs it, " BY_NUMPY},
+    {"\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", 8, NULL, NULL, "a DGL graph file", "dgl.load_graphs it, " BY_TORCH},
     {"\x93NUMPY", 6, NULL, NULL, "a NumPy array", "move it into a folder as DIR/raw/edge.npy or DIR/raw/node-feat.npy"},
     {"%%MatrixMarket", 14, NULL, NULL, "a Matrix Market file",
      "rename it to FILE.mtx, or scipy.io.mmread it, " BY_NUMPY},
@@ -45,11 +47,13 @@ static const struct kind {
     {NULL, 0, NULL, ".tar", "a tar archive", UNPACK},
     {NULL, 0, NULL, ".zip", "a zip archive, or a part of one", UNPACK},
     {NULL, 0, "\"dtype\"", ".safetensors", "a safetensors file", "as a model it goes to --load"},
-    {NULL, 0, NULL, ".bin", "a binary file", "if DGL wrote it, dgl.load_graphs it, " BY_NUMPY},
+    {NULL, 0, NULL, ".bin", "a binary file", "if DGL wrote it, dgl.load_graphs it, " BY_TORCH},
     {NULL, 0, NULL, ".csv", "a table of text", BY_TABLES},
     {NULL, 0, NULL, ".txt", "a table of text", BY_TABLES},
     {NULL, 0, NULL, ".tsv", "a table of text", BY_TABLES},
-    {NULL, 0, NULL, NULL, "a file", BY_TABLES},
+    {NULL, 0, NULL, NULL, "a file",
+     "starling-data(5) says which folders and files are datasets; if another one of this name is meant, give its path, "
+     "or --data-path"},
 };
 
 static bool ends_in(const char *path, const char *ending)
@@ -90,5 +94,5 @@ enum sl_status sl_foreign_refuse(const char *path)
     while (!fits(kind, path, head, n)) { /* the last fits all */
         kind++;
     }
-    return sl_fail(SL_EFILE, "%.300s: %s, expected a dataset's folder: %s", path, kind->name, kind->advice);
+    return sl_fail(SL_EFILE, "%.300s: %s, expected a dataset: %s", path, kind->name, kind->advice);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* An edge list; with `reverse`, each edge stands for both directions. */
 struct edges {
@@ -277,6 +278,127 @@ enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *
                               struct sl_graph *out)
 {
     return sl_graph_build_weighted(n_vertices, n, from, to, NULL, reverse, out);
+}
+
+/* ---- Typed graphs ------------------------------------------------------------------------------------------------ */
+
+/* An edge of a typed graph. */
+struct typed_edge {
+    sl_vertex from, to;
+    uint32_t relation;
+};
+
+enum typed_key { BY_SOURCE, BY_RELATION, BY_DESTINATION };
+
+static uint32_t key_of(const struct typed_edge *edge, enum typed_key key)
+{
+    if (key == BY_RELATION) {
+        return edge->relation;
+    }
+    return key == BY_SOURCE ? edge->from : edge->to;
+}
+
+/* A stable counting sort by one key, below n_keys. next: n_keys + 1 entries. */
+static void sort_typed(uint64_t n, const struct typed_edge *in, enum typed_key key, uint32_t n_keys, uint64_t *next,
+                       struct typed_edge *out)
+{
+    memset(next, 0, ((size_t)n_keys + 1) * sizeof *next);
+    for (uint64_t i = 0; i < n; i++) {
+        next[key_of(&in[i], key) + 1]++;
+    }
+    sum_up(next, n_keys);
+    for (uint64_t i = 0; i < n; i++) {
+        out[next[key_of(&in[i], key)]++] = in[i];
+    }
+}
+
+static bool equal_edges(const struct typed_edge *a, const struct typed_edge *b)
+{
+    return a->from == b->from && a->to == b->to && a->relation == b->relation;
+}
+
+/* The lists from edges in their order. Returns the number of edges left. */
+static uint64_t list_typed(uint64_t n, const struct typed_edge *edges, uint32_t n_vertices, struct sl_graph *graph)
+{
+    float *relations = graph->weights.data;
+    uint64_t kept = 0;
+    memset(graph->offsets, 0, ((size_t)n_vertices + 1) * sizeof *graph->offsets);
+    for (uint64_t i = 0; i < n; i++) {
+        if (i > 0 && equal_edges(&edges[i], &edges[i - 1])) {
+            continue;
+        }
+        graph->sources[kept] = edges[i].from;
+        relations[kept++] = (float)edges[i].relation;
+        graph->offsets[edges[i].to + 1]++;
+    }
+    sum_up(graph->offsets, n_vertices);
+    return kept;
+}
+
+static enum sl_status check_typed(const struct edges *edges, uint32_t n_relations)
+{
+    if (n_relations * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS) {
+        return sl_fail(SL_EINVAL, "graph: found %u relations%s, expected at most %d", n_relations,
+                       edges->reverse ? " and their reverses" : "", SL_MAX_RELATIONS);
+    }
+    for (uint64_t i = 0; i < edges->n; i++) {
+        const float r = edges->weights[i];
+        if (!(r >= 0 && r < (float)n_relations && r == truncf(r))) {
+            return sl_fail(SL_EINVAL, "graph: edge %llu, %u -> %u, has relation %g; expected a whole number below %u",
+                           (unsigned long long)i, edges->from[i], edges->to[i], (double)r, n_relations);
+        }
+    }
+    return check(edges);
+}
+
+/* All edges, with their reverses. */
+static void take_typed(const struct edges *edges, uint32_t n_relations, struct typed_edge *out)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        const uint32_t relation = (uint32_t)edges->weights[i];
+        *out++ = (struct typed_edge){edges->from[i], edges->to[i], relation};
+        if (edges->reverse) {
+            *out++ = (struct typed_edge){edges->to[i], edges->from[i], relation + n_relations};
+        }
+    }
+}
+
+enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                    const float *relations, uint32_t n_relations, bool reverse, struct sl_graph *out)
+{
+    const struct edges edges = {n_vertices, n, from, to, relations, reverse};
+    const uint64_t total = reverse ? 2 * n : n;
+    const uint32_t n_all = reverse ? 2 * n_relations : n_relations;
+    struct sl_graph graph = {.n_vertices = n_vertices, .n_relations = n_all};
+    struct typed_edge *a = NULL;
+    struct typed_edge *b = NULL;
+    uint64_t *next = NULL;
+    float *listed = NULL;
+    enum sl_status st;
+    *out = (struct sl_graph){0};
+    SL_TRY(st, check_typed(&edges, n_relations), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *a, "graph edges", &a), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *b, "graph edges", &b), fail);
+    SL_TRY(st, sl_alloc((size_t)sl_max_u32(n_vertices, n_all) + 1, sizeof *next, "graph offsets", &next), fail);
+    take_typed(&edges, n_relations, a);
+    sort_typed(total, a, BY_SOURCE, n_vertices, next, b);
+    sort_typed(total, b, BY_RELATION, n_all, next, a);
+    sort_typed(total, a, BY_DESTINATION, n_vertices, next, b);
+    sl_free(a);
+    a = NULL;
+    SL_TRY(st, sl_alloc((size_t)n_vertices + 1, sizeof *graph.offsets, "graph offsets", &graph.offsets), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *graph.sources, "graph edges", &graph.sources), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *listed, "relations of edges", &listed), fail);
+    graph.weights = sl_column_take(SL_DTYPE_F32, total, 1, listed);
+    graph.n_edges = graph.weights.n_rows = list_typed(total, b, n_vertices, &graph);
+    *out = graph;
+    graph = (struct sl_graph){0};
+fail:
+    sl_graph_free(&graph);
+    sl_free(next);
+    sl_free(a);
+    sl_free(b);
+    return st;
 }
 
 /* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list

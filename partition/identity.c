@@ -11,12 +11,23 @@
 
 const char *const sl_data_part_names[SL_N_DATA_PARTS] = {"graph", "features", "labels", "split"};
 
+static void write_dtype(const struct sl_features *features, size_t bytes, char *out)
+{
+    enum sl_dtype dtype = features->offsets != NULL ? SL_DTYPE_F32 : features->dense.dtype;
+    if (dtype == SL_DTYPE_I8) {
+        snprintf(out, bytes, "%s times %.9g", sl_dtype_name(dtype), (double)features->dense.scale);
+    } else {
+        snprintf(out, bytes, "%s", sl_dtype_name(dtype));
+    }
+}
+
 void sl_dataset_identify(const struct sl_dataset *dataset, struct sl_identity *out)
 {
     const struct sl_graph *graph = &dataset->graph;
     const size_t bytes = sizeof out->text[0];
     uint64_t hash[SL_N_DATA_PARTS];
     sl_cache_hash_dataset(dataset, hash);
+    write_dtype(&dataset->features, sizeof out->feature_dtype, out->feature_dtype);
     snprintf(out->text[SL_DATA_GRAPH], bytes, "%u vertices, %" PRIu64 " edges, hash %016" PRIx64, graph->n_vertices,
              graph->n_edges, hash[SL_DATA_GRAPH]);
     snprintf(out->text[SL_DATA_FEATURES], bytes, "%u columns, hash %016" PRIx64, dataset->features.n_columns,

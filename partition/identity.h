@@ -10,9 +10,11 @@
 #include "partition/dataset.h"
 
 /* A text for each part: its sizes, and a hash of its values in memory. So edges count after --directed, and features
- * after --normalize-features. Equal contents have equal texts, whatever their paths, names and file formats are. */
+ * after --normalize-features. Equal contents have equal texts, whatever their paths, names, file formats and dtypes
+ * are: a dtype changes no bit of a result. */
 struct sl_identity {
     char text[SL_N_DATA_PARTS][80]; /* "169343 vertices, 2315598 edges, hash 0123456789abcdef" */
+    char feature_dtype[40];         /* "float32", "int8 times 0.25": the form in which ranks send features */
 };
 
 extern const char *const sl_data_part_names[SL_N_DATA_PARTS]; /* "graph", .. */

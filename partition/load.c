@@ -22,6 +22,7 @@
 #include "support/text.h"
 
 #define DEFAULT_DATASET "arxiv"
+#define LEAST_CACHED 16384 /* vertices: METIS cuts smaller graphs at once */
 
 /* ---- Finding the folder ------------------------------------------------------------------------------------------ */
 
@@ -222,6 +223,18 @@ static uint64_t sum_made(uint64_t sum, const struct sl_made_features *made, uint
     return made->kind != SL_MADE_NOT ? sl_checksum(sum, numbers, sizeof numbers) : sum;
 }
 
+/* Add a file's kind, size, time and path. NULL, or no such file: nothing. */
+static uint64_t sum_file(uint64_t state, uint64_t kind, const char *path)
+{
+    struct stat info = {0};
+    if (path == NULL || stat(path, &info) != 0) {
+        return state;
+    }
+    const uint64_t numbers[] = {kind, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
+                                (uint64_t)info.st_mtim.tv_nsec};
+    return sum_path(sl_checksum(state, numbers, sizeof numbers), path);
+}
+
 static void identify_files(const struct sl_dataset_options *options, struct origin *origin)
 {
     const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
@@ -229,13 +242,10 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     uint64_t state = 0;
     sum = sum_text(sum_path(sum, origin->path), origin->files.split);
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
-        const char *path = origin->files.paths[i];
-        struct stat info = {0};
-        if (path != NULL && stat(path, &info) == 0) {
-            const uint64_t numbers_of_file[] = {(uint64_t)i, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
-                                                (uint64_t)info.st_mtim.tv_nsec};
-            state = sum_path(sl_checksum(state, numbers_of_file, sizeof numbers_of_file), path);
-        }
+        state = sum_file(state, (uint64_t)i, origin->files.paths[i]);
+    }
+    for (uint32_t i = 0; i < origin->files.n_more; i++) {
+        state = sum_file(state, SL_RAW_N_FILES, origin->files.more[i]);
     }
     const char *features = origin->files.paths[SL_RAW_FEATURES];
     if (origin->made.kind == SL_MADE_NOT && features != NULL) {
@@ -520,18 +530,18 @@ static enum sl_status users_cache(char **out)
     return SL_OK;
 }
 
-/* The folder for cache files; *out stays NULL if there is to be no cache. */
-static enum sl_status cache_folder(const struct sl_dataset_options *options, const struct origin *origin, char **out)
+/* The folder for cache files, `given` or beside the data at `path` (NULL: none); *out stays NULL if there is to be no
+ * cache. */
+static enum sl_status cache_folder(const char *given, const char *path, char **out)
 {
-    const char *given = options->cache;
     if (given != NULL && strcmp(given, "none") == 0) {
         return SL_OK;
     }
     if (given != NULL && given[0] != '\0') {
         return sl_strdup(given, out);
     }
-    if (origin->path != NULL && sl_folder_writable(origin->path)) {
-        return sl_path_join(origin->path, "starling-cache", out);
+    if (path != NULL && sl_folder_writable(path)) {
+        return sl_path_join(path, "starling-cache", out);
     }
     return users_cache(out);
 }
@@ -541,7 +551,7 @@ static enum sl_status cache_file(const struct sl_dataset_options *options, const
                                  const char *stem, char **out)
 {
     char *folder = NULL;
-    enum sl_status st = cache_folder(options, origin, &folder);
+    enum sl_status st = cache_folder(options->cache, origin->path, &folder);
     if (st == SL_OK && folder != NULL) {
         st = sl_format(out, "%s/%s-%016llx%s", folder, origin->name, (unsigned long long)origin->identity, stem);
     }
@@ -567,7 +577,33 @@ enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, c
     return st;
 }
 
+enum sl_status sl_dataset_cache_file_of_arrays(const char *cache, uint64_t key, uint32_t n_vertices, const char *stem,
+                                               char **out)
+{
+    char *folder = NULL;
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    if (sl_text_or(cache, "")[0] != '\0' || n_vertices >= LEAST_CACHED) {
+        SL_TRY(st, cache_folder(cache, NULL, &folder), done);
+    }
+    if (folder != NULL) {
+        st = sl_format(out, "%s/arrays-%016llx-%s.slc", folder, (unsigned long long)key, stem);
+    }
+done:
+    sl_free(folder);
+    return st;
+}
+
 /* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
+
+static enum sl_status build_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)
+{
+    if (raw->n_relations > 0) {
+        return sl_graph_build_typed(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data,
+                                    raw->n_relations, reverse, out);
+    }
+    return sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, reverse, out);
+}
 
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out)
@@ -579,10 +615,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
         SL_TRY(st, sl_features_normalize_rows(&raw->features), done);
     }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
-    SL_TRY(st,
-           sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, !directed,
-                                   &out->graph),
-           done);
+    SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
     sl_free(raw->to);
     sl_column_free(&raw->weights);
@@ -594,6 +627,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->valid = raw->valid;
     out->test = raw->test;
     out->links = raw->links;
+    sl_free(raw->names);
     *raw = (struct sl_raw){0};
     out->range = range;
 done:
@@ -631,11 +665,36 @@ done:
     return st;
 }
 
+/* Save the ids of the file beside the cache. A failed write is no failure. */
+static enum sl_status save_names(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const struct sl_raw *raw)
+{
+    struct sl_writer writer;
+    char *path = NULL;
+    enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
+    if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
+        sl_writer_open(path, &writer) == SL_OK) {
+        bool put = sl_writer_put(&writer, raw->names, raw->names_bytes) == SL_OK;
+        if (sl_writer_close(&writer) == SL_OK && put) {
+            sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
+                      origin->name, raw->n_vertices, path);
+        }
+    }
+    sl_free(path);
+    return st;
+}
+
 static enum sl_status load_uncached(const struct sl_dataset_options *options, const struct origin *origin,
                                     bool *whole_out, struct sl_dataset *out)
 {
     struct sl_raw raw;
     enum sl_status st = read_or_generate(origin, &raw);
+    if (st == SL_OK && raw.names != NULL) {
+        st = save_names(options, origin, &raw);
+        if (st != SL_OK) {
+            sl_raw_free(&raw);
+        }
+    }
     if (st != SL_OK) {
         return st;
     }

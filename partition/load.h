@@ -57,4 +57,9 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
  * that no cache is kept. If there is no such dataset, the call fails like sl_dataset_load. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
 
+/* The same for a dataset of arrays, which has contents in place of a path: `key` is a hash of them. The folder is
+ * `cache`, as in the options; by default the user's cache folder, for graphs whose partition takes a while. */
+enum sl_status sl_dataset_cache_file_of_arrays(const char *cache, uint64_t key, uint32_t n_vertices, const char *stem,
+                                               char **out);
+
 #endif

@@ -316,6 +316,7 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
         float *weights;
         SL_TRY(st, sl_alloc(graph->n_edges, sizeof *weights, "edge weights", &weights), done);
         out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+        out->graph.n_relations = graph->n_relations;
     }
 done:
     return st;

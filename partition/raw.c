@@ -177,8 +177,7 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-/* Choose the split: by name, or the only one. `out` stays empty if there is none and it is not `needed`. */
-static enum sl_status choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes)
+enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes)
 {
     char names[MAX_SPLITS][64];
     char path[4096];
@@ -215,7 +214,7 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     static const char *const names[] = {"train", "valid", "test"};
     bool links = files->need == SL_RAW_FOR_LINKS;
     bool needed = files->need == SL_RAW_FOR_TRAINING || links;
-    enum sl_status st = choose_split(folder, wanted, needed, files->split, sizeof files->split);
+    enum sl_status st = sl_raw_choose_split(folder, wanted, needed, files->split, sizeof files->split);
     for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
@@ -401,6 +400,10 @@ void sl_raw_files_free(struct sl_raw_files *files)
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
         sl_free(files->paths[i]);
     }
+    for (uint32_t i = 0; i < files->n_more; i++) {
+        sl_free(files->more[i]);
+    }
+    sl_free(files->more);
     *files = (struct sl_raw_files){0};
 }
 
@@ -707,5 +710,6 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->valid.ids);
     sl_free(raw->test.ids);
     sl_link_split_free(&raw->links);
+    sl_free(raw->names);
     *raw = (struct sl_raw){0};
 }

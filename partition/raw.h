@@ -31,13 +31,17 @@ struct sl_raw {
     uint64_t n_edges;
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
-    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge. Or empty */
+    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge, or its relation. Or empty */
+    uint32_t n_relations;        /* of a typed dataset, without reverses; else 0 */
     struct sl_features features; /* N rows */
     struct sl_targets targets;   /* N rows */
     char split[64];
     struct sl_ids train, valid, test;
     struct sl_link_split links; /* SL_RAW_FOR_LINKS: train, valid and test are empty */
     uint32_t n_dropped;         /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+    /* A nodes.csv of the ids in the file, if the reader has numbered them: the header `id`, then an id a line. Or NULL */
+    char *names;
+    size_t names_bytes;
 };
 
 /* What a command needs of a dataset. */
@@ -71,9 +75,11 @@ enum sl_raw_file {
 
 struct sl_raw_files {
     enum sl_raw_need need;
-    enum sl_target_choice targets;      /* sl_raw_find chooses ANY; the caller may change it */
-    char split[64];                     /* "": none */
-    char *paths[SL_RAW_N_FILES];        /* NULL: not there, and not needed */
+    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
+    char split[64];                /* "": none */
+    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
+    char **more;                   /* further tables, for the binary copy: they must not have changed */
+    uint32_t n_more;
     const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
     bool no_features;                   /* a feature file, if any, only tells the number of vertices */
     char unused[400]; /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
@@ -95,6 +101,10 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files);
 
 /* True if such a file has edges. True also if there is no memory to know. */
 bool sl_raw_has_edges(const char *path);
+
+/* Choose a split of the folder: the split `wanted`, or the only one. `out` stays empty if there is none and it is not
+ * `needed`. Errors as for sl_raw_find. */
+enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes);
 
 /* True if the folder has a folder `raw`. */
 bool sl_raw_is_folder(const char *folder);

@@ -321,6 +321,10 @@ enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_r
     bool once = !directed;
     float *weights = NULL;
     enum sl_status st = SL_OK;
+    if (graph->n_relations > 0) {
+        return sl_fail(SL_EINVAL,
+                       "%s: found a typed dataset, which can be converted to a binary copy only (--to cache)", path);
+    }
     if (once && graph->weights.data != NULL) {
         /* If the weights of two directions differ, the list has both. */
         SL_TRY(st, sl_graph_is_symmetric(graph, &once), done);

@@ -13,8 +13,8 @@
 #include "support/memory.h"
 #include "support/text.h"
 
-static const struct sl_reader *const readers[] = {&sl_reader_ogb, &sl_reader_arrays, &sl_reader_metis, &sl_reader_mtx,
-                                                  &sl_reader_table};
+static const struct sl_reader *const readers[] = {&sl_reader_typed, &sl_reader_ogb, &sl_reader_arrays,
+                                                  &sl_reader_metis, &sl_reader_mtx, &sl_reader_table};
 
 const struct sl_reader *sl_reader_of(const char *path)
 {

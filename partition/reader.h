@@ -40,6 +40,7 @@ extern const struct sl_reader sl_reader_metis;
 extern const struct sl_reader sl_reader_mtx;
 extern const struct sl_reader sl_reader_ogb;
 extern const struct sl_reader sl_reader_table;
+extern const struct sl_reader sl_reader_typed;
 
 /* The reader of a file or folder. NULL: there is none. */
 const struct sl_reader *sl_reader_of(const char *path);

@@ -137,8 +137,9 @@ struct sl_session;
  * dataset: NULL to load the dataset named by the settings, from files, the cache or a generator. Otherwise a dataset
  * made of arrays (partition/arrays.h). It is borrowed during this call only: afterwards the program may free the
  * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
- * refused: dataset, data-path, split, features, directed, normalize-features and cache (which may also be `none`).
- * Values from the environment count as well. Metrics, models and checkpoints then carry the name of the arrays.
+ * refused: dataset, data-path, split, features, directed and normalize-features. Values from the environment count as
+ * well. METIS's partition is cached by the contents of the graph, in the folder of option cache. Without that option,
+ * graphs of 16384 vertices or more are cached in ~/.cache/starling. Metrics, models and checkpoints then carry the name of the arrays.
  * --resume requires a checkpoint of the same data. The contents are compared: graph, features, labels or targets, and
  * split. The name of the arrays may change.
  *
@@ -186,7 +187,8 @@ SL_API enum sl_status sl_session_sizes(const struct sl_session *session, struct 
 #define SL_MAX_SCORES 8
 
 /* One score, over the validation vertices and over the test vertices; NaN for an empty set. Classes: acc, f1 (macro),
- * and auc if there are two. Label sets: ap, auc, f1_micro, f1 (macro). Numbers: mse, mae, r2. */
+ * and auc if there are two. Label sets: ap, auc, f1_micro, f1 (macro). Numbers: mse, mae, r2.
+ * Links: auc, ap, mrr, hits1, hits3, hits10. */
 struct sl_score {
     char name[16];
     double valid, test;

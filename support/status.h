@@ -52,7 +52,7 @@ SL_API const char *sl_message(void);
 /* The kind of a line for the user while a run goes on. */
 enum sl_notice {
     SL_NOTICE_WARNING,  /* the run is not what the user may expect; to be shown even when quiet */
-    SL_NOTICE_PROGRESS, /* a long piece of work begins */
+    SL_NOTICE_PROGRESS, /* a long piece of work begins, or a file was written */
 };
 
 /* Hand one line to the program's hook (printf rules; control characters become question marks). Without a hook the line

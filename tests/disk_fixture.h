@@ -42,7 +42,7 @@
 enum disk_fault {
     DISK_FULL,   /* ENOSPC */
     DISK_BROKEN, /* EIO */
-    DISK_TORN,   /* a write stops in the middle, and there is no room for the rest */
+    DISK_TORN,   /* a write stops in the middle, and the rest exceeds the quota: EDQUOT */
     N_DISK_FAULTS,
     DISK_KILLED /* kill -9 before the call, or in the middle of a write */
 };
@@ -92,6 +92,7 @@ static void find_path(long number, const long *a, char path[PATH_MAX])
 
 static long answer(long number, const long *a)
 {
+    static const long errors[N_DISK_FAULTS] = {[DISK_FULL] = ENOSPC, [DISK_BROKEN] = EIO, [DISK_TORN] = EDQUOT};
     char path[PATH_MAX];
     long n = 0;
     if (disk->below != NULL) {
@@ -112,7 +113,7 @@ static long answer(long number, const long *a)
         return half;
     }
     if (due || (n > 0 && disk->fault == DISK_TORN && disk->fails_at > 0 && n == disk->fails_at + 1)) {
-        return disk->fault == DISK_BROKEN ? -EIO : -ENOSPC;
+        return -errors[disk->fault];
     }
     return disk_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -37,13 +37,14 @@ static MAYBE_UNUSED const char *const graph_names[N_GRAPHS] = {"path", "star", "
 struct graph_shape {
     enum graph_kind kind;
     uint32_t n_vertices;
-    uint32_t hub_degree; /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
-    bool self_loops;     /* power law: every third vertex has one */
-    bool directed;       /* leave the edges as they are; else each edge's reverse is added */
-    uint32_t n_columns;  /* of the features [5] */
-    uint32_t n_classes;  /* [3] */
-    bool sparse;         /* features as CSR, about a twelfth of them non-zero */
-    bool weighted;       /* edges have weights, a quarter of them zero */
+    uint32_t hub_degree;  /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
+    bool self_loops;      /* power law: every third vertex has one */
+    bool directed;        /* leave the edges as they are; else each edge's reverse is added */
+    uint32_t n_columns;   /* of the features [5] */
+    uint32_t n_classes;   /* [3] */
+    bool sparse;          /* features as CSR, about a twelfth of them non-zero */
+    bool weighted;        /* edges have weights, a quarter of them zero */
+    uint32_t n_relations; /* a typed graph: each edge has a relation, and every fifth edge a second one. 0: none */
     uint64_t seed;
 };
 
@@ -238,6 +239,34 @@ static MAYBE_UNUSED void make_weights(const struct graph_shape *shape, struct sl
     graph->weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
 }
 
+/* Give the edges relations. */
+static MAYBE_UNUSED void make_typed(const struct graph_shape *shape, struct sl_graph *graph)
+{
+    struct sl_graph plain = *graph;
+    sl_vertex *from = need(2 * plain.n_edges, sizeof *from);
+    sl_vertex *to = need(2 * plain.n_edges, sizeof *to);
+    float *relations = need(2 * plain.n_edges, sizeof *relations);
+    uint64_t n = 0;
+    for (sl_vertex v = 0; v < plain.n_vertices; v++) {
+        for (uint64_t e = plain.offsets[v]; e < plain.offsets[v + 1]; e++) {
+            const uint64_t random = graph_random(shape, 8, v, plain.sources[e]);
+            const uint32_t n_same = random % 5 == 0 && shape->n_relations > 1 ? 2 : 1;
+            for (uint32_t k = 0; k < n_same; k++) {
+                from[n] = plain.sources[e];
+                to[n] = v;
+                relations[n++] = (float)((random / 5 + k) % shape->n_relations);
+            }
+        }
+    }
+    assert_int_equal(sl_graph_build_typed(plain.n_vertices, n, from, to, relations, shape->n_relations, false, graph),
+                     SL_OK);
+    assert_int_equal(graph->n_edges, n);
+    sl_graph_free(&plain);
+    free(from);
+    free(to);
+    free(relations);
+}
+
 static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl_dataset *out)
 {
     struct edge_list edges = make_edges(shape);
@@ -247,6 +276,9 @@ static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl
     free_edges(&edges);
     if (shape->weighted) {
         make_weights(shape, &out->graph);
+    }
+    if (shape->n_relations > 0) {
+        make_typed(shape, &out->graph);
     }
     snprintf(out->name, sizeof out->name, "test %s", graph_names[shape->kind]);
     snprintf(out->split, sizeof out->split, "only");
@@ -288,6 +320,7 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     if (graph->weights.data != NULL) {
         weights = need_owned(graph->n_edges, sizeof *weights);
         out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+        out->graph.n_relations = graph->n_relations;
     }
     uint64_t e = 0;
     for (id = 0; id < n; id++) {

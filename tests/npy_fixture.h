@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Making NumPy's files byte by byte. tests/data_fixture.h comes first. */
+ * Making NumPy's files byte by byte. */
 #ifndef SL_TESTS_NPY_FIXTURE_H
 #define SL_TESTS_NPY_FIXTURE_H
 
+#include "tests/data_fixture.h" /* first: it chooses features of the C library */
+
 #include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 
 /* A .npy file with that dictionary and those items; returns its length. */
 __attribute__((unused)) static size_t make_npy(unsigned char *out, int version, const char *dictionary,

@@ -199,21 +199,20 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_dtype(settings), NULL, &out->shards));
-    out->shards.weighs_edges = settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
+    out->shards.weighs_edges = settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(settings);
     out->shards.n_outputs = sl_settings_trains_links(settings) ? settings->hidden : out->shards.n_outputs;
     if (sl_model_reads_factors(settings)) {
         expect_ok(sl_shards_weigh(dataset, sl_model_kind(settings->model)->layer->sum->factor, &out->shards));
     }
     sl_shards_pin(&out->shards);
-    expect_ok(
-        sl_model_init(settings, out->shards.n_features, out->shards.n_outputs, out->shards.is_sparse, &out->model));
+    const struct sl_model_data data = sl_model_data_of(&out->shards);
+    expect_ok(sl_model_init(settings, &data, &out->model));
     out->replica = &out->model;
     out->plan = sl_plan_make(settings, sl_dataset_n_train(dataset));
     out->plan.n_steps = n_steps;
     out->n_replicas = out->plan.n_replicas;
     if (out->n_replicas > 1) {
-        expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_outputs,
-                                   out->shards.is_sparse, &out->replica));
+        expect_ok(sl_replicas_init(settings, out->n_replicas, &data, &out->replica));
     }
     expect_ok(sl_run_init(&out->run));
     out->run.gpus_first = machine.gpus_first;

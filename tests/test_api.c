@@ -7,6 +7,7 @@
 #include "tests/data_fixture.h"
 
 #include <cblas.h>
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
@@ -1165,8 +1166,8 @@ static void open_refused(const char *options, const struct sl_dataset *dataset, 
 /* What says what to load is refused where it is there already. */
 static void options_of_files_are_refused(void **state)
 {
-    static const char *const given[] = {"dataset=cora", "data-path=/data",        "split=one", "features=x.npy",
-                                        "directed",     "normalize-features=row", "cache=/tmp"};
+    static const char *const given[] = {"dataset=cora",   "data-path=/data", "split=one",
+                                        "features=x.npy", "directed",        "normalize-features=row"};
     struct sl_dataset *dataset = crowds();
     struct seen seen = nothing();
     (void)state;
@@ -1176,6 +1177,56 @@ static void options_of_files_are_refused(void **state)
         open_refused(given[i], dataset, SL_EINVAL, words);
     }
     run("dataset= cache= epochs=1", dataset, &seen); /* taken back */
+    sl_dataset_delete(dataset);
+}
+
+static ino_t cached_parts(uint32_t *n)
+{
+    DIR *open = opendir(in_folder("copies"));
+    ino_t last = 0;
+    *n = 0;
+    for (struct dirent *entry; open != NULL && (entry = readdir(open)) != NULL;) {
+        if (strncmp(entry->d_name, "arrays-", 7) == 0) {
+            last = entry->d_ino;
+            ++*n;
+        }
+    }
+    if (open != NULL) {
+        closedir(open);
+    }
+    return last;
+}
+
+/* METIS's parts of arrays are kept by the contents of the graph. */
+static void parts_of_arrays_are_cached(void **state)
+{
+    struct sl_arrays of = arrays();
+    struct sl_dataset *dataset = crowds();
+    struct seen seen[2] = {nothing(), nothing()};
+    uint32_t n;
+    (void)state;
+    run("epochs=1", dataset, &seen[0]);
+    cached_parts(&n);
+    assert_int_equal(n, 0);
+    run("cache=%copies epochs=1", dataset, &seen[1]);
+    ino_t first = cached_parts(&n);
+    assert_int_equal(n, 1);
+    expect_same_losses(&seen[0], &seen[1]);
+    seen[1] = nothing();
+    of.name = "another name";
+    sl_dataset_delete(dataset);
+    dataset = make_dataset(&of);
+    run("cache=%copies epochs=1", dataset, &seen[1]);
+    assert_true(cached_parts(&n) == first); /* read, not written anew */
+    assert_int_equal(n, 1);
+    expect_same_losses(&seen[0], &seen[1]);
+    sl_dataset_delete(dataset);
+    of.n_edges--; /* another graph */
+    dataset = make_dataset(&of);
+    seen[1] = nothing();
+    run("cache=%copies epochs=1", dataset, &seen[1]);
+    cached_parts(&n);
+    assert_int_equal(n, 2);
     sl_dataset_delete(dataset);
 }
 
@@ -1331,6 +1382,7 @@ int main(void)
         in_session(command_lines_are_parsed),
         in_session(streams_are_as_asked),
         in_session(options_of_files_are_refused),
+        in_session(parts_of_arrays_are_cached),
         in_session(options_are_listed),
         in_session(one_session_at_a_time),
         in_session(other_data_are_refused),

@@ -288,8 +288,10 @@ static void refuses_features(void **state)
     static const uint16_t halves[N * F] = {[7] = 0x7c00};
     static const uint16_t brains[N * F] = {[3] = 0xffc0};
     static const int8_t whole[N * F] = {[2] = 127};
+    static const double large[N * F] = {[3] = 1e300};
     (void)state;
-    spoiled(w.arrays.feature_dtype = "float64", "feature_dtype is 'float64'; expected float32, float16, bfloat16 or");
+    spoiled(w.arrays.feature_dtype = "complex64", "feature_dtype is 'complex64'; expected float32, float16, bfloat16,");
+    spoiled((w.arrays.feature_dtype = "float64", w.arrays.features = large), "feature 1 of vertex 1 is inf");
     spoiled((w.arrays.feature_dtype = "float16", w.arrays.features = halves), "feature 1 of vertex 3 is inf");
     spoiled((w.arrays.feature_dtype = "bfloat16", w.arrays.features = brains), "feature 1 of vertex 1 is -nan");
     spoiled((w.arrays.feature_dtype = "int8", w.arrays.features = whole, w.arrays.feature_scale = 1e38f),
@@ -333,6 +335,43 @@ static void takes_narrow_features(void **state)
     assert_true(x[0] == 63.5f && x[1] == -64);
     assert_true(d->range.largest[0] == 64 && d->range.column == 0);
     sl_dataset_delete(d);
+}
+
+/* Any other dtype becomes float32, and the caller's array may go. */
+static void widens_features(void **state)
+{
+    static const float wanted[N * F] = {1, 0, 3, 1, 250, 6, 7, 8, 9, 10, 11, 12};
+    static const struct {
+        const char *name;
+        size_t size;
+    } dtypes[] = {{"float64", 8}, {"uint8", 1}, {"bool", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8}};
+    (void)state;
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+        union {
+            double f64[N * F];
+            uint8_t u8[N * F];
+            uint32_t u32[N * F];
+            uint64_t u64[N * F];
+        } given;
+        struct world w;
+        for (int i = 0; i < N * F; i++) {
+            switch (dtypes[k].size) {
+            case 1: given.u8[i] = (uint8_t)wanted[i]; break;
+            case 4: given.u32[i] = (uint32_t)wanted[i]; break;
+            default: given.u64[i] = (uint64_t)wanted[i]; break;
+            }
+            if (k == 0) {
+                given.f64[i] = wanted[i];
+            }
+        }
+        fresh(&w);
+        w.arrays.features = &given;
+        w.arrays.feature_dtype = dtypes[k].name;
+        struct sl_dataset *d = make(&w);
+        memset(&given, 0xff, sizeof given);
+        assert_memory_equal(sl_features_floats(&d->features), wanted, sizeof wanted);
+        sl_dataset_delete(d);
+    }
 }
 
 /* CSR stays where it is, unless it is full. */
@@ -379,6 +418,9 @@ static void survives_no_memory(void **state)
     w.arrays.n_features = 20;
     assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
     sl_dataset_delete(d);
+    w.arrays.feature_dtype = "int32"; /* converted, then CSR */
+    assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
+    sl_dataset_delete(d);
 }
 
 static int nothing_left(void **state)
@@ -410,6 +452,35 @@ static void takes_weights(void **state)
     assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
 }
 
+/* Relations make a typed graph. Both 0 -> 1, once of each relation, stay. */
+static void takes_relations(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    uint16_t relations[E] = {1, 0, 0, 1, 0, 0, 0};
+    float weights[E] = {0};
+    a->edge_relations = relations;
+    a->n_relations = 2;
+    a->directed = true;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.n_relations, 2);
+    assert_int_equal(d->graph.n_edges, E - 1); /* 1 -> 2 comes twice with relation 0 */
+    assert_int_equal(d->graph.offsets[2] - d->graph.offsets[1], 2);
+    assert_true(sl_graph_weights(&d->graph)[d->graph.offsets[1]] == 0);
+    assert_true(sl_graph_weights(&d->graph)[d->graph.offsets[1] + 1] == 1);
+    sl_dataset_delete(d);
+    a->directed = false;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.n_relations, 4);
+    sl_dataset_delete(d);
+    relations[3] = 2;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "edge 3, 3 -> 2, has relation 2; expected a whole number below 2");
+    a->edge_weights = weights;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "found both of edge_weights and edge_relations");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,7 +491,8 @@ int main(void)
         cmocka_unit_test(takes_names_and_classes), cmocka_unit_test(takes_features),
         cmocka_unit_test(survives_no_memory),      cmocka_unit_test(refuses_sizes),
         cmocka_unit_test(refuses_features),        cmocka_unit_test(takes_narrow_features),
-        cmocka_unit_test(takes_sparse_features),   cmocka_unit_test(takes_weights),
+        cmocka_unit_test(widens_features),         cmocka_unit_test(takes_sparse_features),
+        cmocka_unit_test(takes_weights),           cmocka_unit_test(takes_relations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

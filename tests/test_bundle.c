@@ -317,7 +317,6 @@ static void test_steps(void **state)
         struct sl_dataset d;
         struct sl_settings settings;
         machine_up(scheds[i % 5 == 4], 2);
-        make_dataset(&shape, &d);
         expect_ok(sl_settings_init(&settings));
         settings.hidden = 16;
         settings.batch_size = 6;
@@ -325,6 +324,8 @@ static void test_steps(void **state)
         settings.group_size = spreads[i % 4].group_size;
         settings.chunks = spreads[i % 4].chunks;
         settings.model = i % n_models();
+        shape.n_relations = settings.model == SL_MODEL_RGCN ? 3 : 0;
+        make_dataset(&shape, &d);
         settings.heads = settings.model == SL_MODEL_GAT ? 4 : settings.heads;
         settings.norm = settings.model == SL_MODEL_RESGCN ? SL_NORM_NONE : i % 3;
         settings.sampler = i % 3 == 2 ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;

@@ -289,6 +289,18 @@ if mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
     grep -Eq '^coop_sage: (tiny/out: found .* free on the disk|--trace: .*FxT)' stderr || complain "--trace, full disk: $(cat stderr)"
 fi
 
+# StarPU's folder on a full disk: a warning, and a run without it; with some room, a run as ever. StarPU aborts at files cut short.
+# shellcheck disable=SC2086
+if mount -t tmpfs -o size=64k tmpfs tiny 2>/dev/null; then
+    head -c 100000 /dev/zero >tiny/fill 2>/dev/null
+    STARPU_HOME=$folder/tiny XDG_CACHE_HOME=$folder/tiny TMPDIR=$folder \
+        expect 0 "^warning +StarPU's folder .*/tiny cannot be written" $run --epochs 1
+    rm tiny/fill
+    STARPU_HOME=$folder/tiny XDG_CACHE_HOME=$folder/tiny TMPDIR=$folder expect 0 '^epoch' $run --epochs 1
+    count 0 "StarPU's folder"
+    umount tiny
+fi
+
 # ---- standard output that cannot be written -------------------------------------------------------------------------------------
 
 # unwritable STATUS COMMAND...: with a full disk and without any standard output.
@@ -464,6 +476,40 @@ expect 0 '^resuming ' --dataset ./first "${again[@]}" --cache kept-cache --epoch
 expect 0 '^resuming ' --dataset ./first "${again[@]}" --cache kept-cache --epochs 8 --checkpoint known --resume
 expect 1 'features: found' --dataset ./changed "${again[@]}" --cache kept-cache --epochs 9 --checkpoint known --resume
 expect 1 'features: found' --dataset ./changed "${again[@]}" --cache kept-cache --epochs 9 --checkpoint known --resume=auto
+
+# In place, with a cache beside the data. Other numbers are refused. The same numbers as float16, or a second split, go on, and so do
+# the first data after all that.
+# as_halves: a table of 0, 1 and 2, with commas, as a float16 .npy file of 400 rows and 12 columns.
+as_halves()
+{
+    printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f2', 'fortran_order': False, 'shape': (400, 12), }"
+    printf '%b' "$(tr ',\n' '  ' | sed 's/0 /\\0000\\0000/g; s/1 /\\0000\\0074/g; s/2 /\\0000\\0100/g')"
+}
+placed=(--dataset ./placed --batch-size 50 --fanout 3,3 --layers 2 --hidden 8 --cpus 1)
+cp -R first placed && rm placed/raw/node-feat*
+awk 'BEGIN { for (v = 0; v < 400; v++) for (j = 0; j < 12; j++) printf "%d%s", (v * 7 + j * j) % 3, j < 11 ? "," : "\n" }' >numbers.csv
+sed '1s/^./2/' numbers.csv >others.csv
+cp numbers.csv placed/raw/node-feat.csv
+expect 0 '^epoch +4/4 ' "${placed[@]}" --epochs 4 --cache none
+sed -n 's,^epoch.*4/4 *\(loss.*\) time .*,\1,p' stdout >straight
+expect 0 '^epoch +1/1 ' "${placed[@]}" --epochs 1 --checkpoint placed.kept
+[[ -e placed/starling-cache ]] || complain 'a run wrote no cache beside the data'
+cp others.csv placed/raw/node-feat.csv
+expect 1 'features: found' "${placed[@]}" --epochs 2 --checkpoint placed.kept --resume
+rm placed/raw/node-feat.csv && as_halves <others.csv >placed/raw/node-feat.npy
+expect 1 'features: found' "${placed[@]}" --epochs 2 --checkpoint placed.kept --resume
+as_halves <numbers.csv >placed/raw/node-feat.npy
+"$starling_data" info ./placed | grep -q '^features *12, dense float16' || complain "float16 features: $("$starling_data" info ./placed)"
+for epochs in 2 3; do # from the file, and from the cache
+    expect 0 '^resuming ' "${placed[@]}" --epochs $epochs --checkpoint placed.kept --resume
+done
+rm placed/raw/node-feat.npy && cp numbers.csv placed/raw/node-feat.csv
+cp -R "placed/split/$split" placed/split/second
+gzip -dc placed/split/second/valid.csv.gz | sed '$d' | gzip >valid && mv valid placed/split/second/valid.csv.gz
+expect 1 'split: found' "${placed[@]}" --epochs 4 --checkpoint placed.kept --resume --split second
+expect 0 '^resuming ' "${placed[@]}" --epochs 4 --checkpoint placed.kept --resume
+[[ $(sed -n 's,^epoch.*4/4 *\(loss.*\) time .*,\1,p' stdout) == "$(cat straight)" ]] ||
+    complain "resumed over float16: expected $(cat straight), found $(cat stdout)"
 
 # shellcheck disable=SC2086
 expect 1 'expected' $run --checkpoint kept --resume --lr 0.5

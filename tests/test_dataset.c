@@ -64,6 +64,8 @@ static void loads_the_small_one(void **state)
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){0, 1, 3, 4}), 4 * sizeof(sl_vertex));
     assert_true(sl_features_floats(&d.features)[0] == (float)(1.0 / 3) && sl_features_floats(&d.features)[8] == 0 &&
                 sl_features_floats(&d.features)[10] == -2);
+    /* A row of both signs, whose sum is not above 1, stays as it is. */
+    assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[3] == -1);
     sl_dataset_free(&d);
 }
 
@@ -223,18 +225,20 @@ static void says_what_a_file_is(void **state)
     const struct {
         const char *name, *bytes, *message;
     } cases[] = {
-        {"data.pt", "PK\3\4..archive/data.pkl", "a PyTorch archive, expected a dataset's folder: torch.load it"},
+        {"data.pt", "PK\3\4..archive/data.pkl",
+         "a PyTorch archive, expected a dataset: torch.load it, then safetensors.torch.save_file("},
         {"old.pth", "\x80\x02", "a PyTorch file"},
-        {"cora.npz", "PK\3\4..adj_data.npy", "a NumPy archive"},
+        {"cora.npz", "PK\3\4..adj_data.npy",
+         "a NumPy archive, expected a dataset: numpy.load it, then numpy.savez('FILE.npz', edge_index=.."},
         {"x.zip", "PK\3\4", "a zip archive"},
         {"cut.zip", "", "a zip archive"},
         {"graph.bin", "\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", "a DGL graph file"},
         {"other.bin", "a", "a binary file"},
         {"a.npy", "\x93NUMPY", "a NumPy array"},
         {"g.mtx", "%%MatrixMarket matrix", "a Matrix Market file"},
-        {"d.tar.gz", "\x1f\x8b", "a tar archive, expected a dataset's folder: unpack it"},
+        {"d.tar.gz", "\x1f\x8b", "a tar archive, expected a dataset: unpack it"},
         {"e.csv.gz", "\x1f\x8b", "a gzip file"},
-        {"edges.csv", "0,1\n", "a table of text, expected a dataset's folder: move lines 'source,destination'"},
+        {"edges.csv", "0,1\n", "a table of text, expected a dataset: an edge list begins with a header line 'src,dst'"},
         {"t.h5", "\x89HDF", "an HDF5 file"},
         {"t.parquet", "PAR1", "a Parquet file"},
         {"odd", "", "a file"}};
@@ -251,6 +255,30 @@ static void says_what_a_file_is(void **state)
     options.dataset = in_folder("igb");
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "igb: no dataset: expected a file raw/edge.csv.gz");
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "found processed");
+}
+
+/* A stray file on the data path: refused, unless a later folder of the path has the dataset. */
+static void files_named_as_datasets(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    char both[2 * 4096];
+    struct sl_dataset_options options = small_options();
+    put_text("stray/small", "not a dataset\n");
+    put_text("stray/ogbn-arxiv", "");
+    put_small_dataset("data/small");
+    options.data_path = in_folder("stray");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE,
+                   "stray/small: a file, expected a dataset: starling-data(5)");
+    options.dataset = "arxiv"; /* not made up */
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "stray/ogbn-arxiv: a file");
+    size_t n = (size_t)snprintf(both, sizeof both, "%s:", in_folder("stray"));
+    snprintf(both + n, sizeof both - n, "%s", in_folder("data"));
+    options.data_path = both;
+    options.dataset = "small";
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_vertices, 6);
+    sl_dataset_free(&d);
 }
 
 static void assert_like_small(const struct sl_dataset_options *options)
@@ -848,17 +876,29 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(makes_nothing_up),     with_folder(says_what_is_synthetic),
-        with_folder(says_what_a_file_is),  with_folder(counts_by_itself),
-        with_folder(serves_inference),     with_folder(says_what_is_unused),
-        with_folder(refuses_bad_weights),  with_folder(refuses_what_no_memory_holds),
-        with_folder(loads_the_small_one),  with_folder(survives_no_memory),
-        with_folder(says_where_it_looked), with_folder(chooses_the_split),
-        with_folder(chooses_the_features), with_folder(refuses_bad_files),
-        with_folder(caches_what_it_read),  with_folder(damages_cure),
-        with_folder(places_the_cache),     with_folder(writes_what_it_reads),
-        with_folder(writes_datasets),      with_folder(reads_weights),
-        cmocka_unit_test(real_datasets),   with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
+        with_folder(makes_nothing_up),
+        with_folder(files_named_as_datasets),
+        with_folder(says_what_is_synthetic),
+        with_folder(says_what_a_file_is),
+        with_folder(counts_by_itself),
+        with_folder(serves_inference),
+        with_folder(says_what_is_unused),
+        with_folder(refuses_bad_weights),
+        with_folder(refuses_what_no_memory_holds),
+        with_folder(loads_the_small_one),
+        with_folder(survives_no_memory),
+        with_folder(says_where_it_looked),
+        with_folder(chooses_the_split),
+        with_folder(chooses_the_features),
+        with_folder(refuses_bad_files),
+        with_folder(caches_what_it_read),
+        with_folder(damages_cure),
+        with_folder(places_the_cache),
+        with_folder(writes_what_it_reads),
+        with_folder(writes_datasets),
+        with_folder(reads_weights),
+        cmocka_unit_test(real_datasets),
+        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

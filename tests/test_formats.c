@@ -484,7 +484,7 @@ static void refuses_bad_files_of_arrays(void **state)
         enum sl_status status;
         const char *message;
     } cases[] = {
-        {{ROWS}, NULL, NULL, SL_EFILE, "t.safetensors: a safetensors file, expected a dataset's folder: as a model"},
+        {{ROWS}, NULL, NULL, SL_EFILE, "t.safetensors: a safetensors file, expected a dataset: as a model"},
         {{EDGES, ROWS}, NULL, NULL, SL_EFILE, "found a file of arrays, expected labels and a split too: add arrays y"},
         {{EDGES, CLASSES, MASK}, NULL, NULL, SL_EFILE, "which has no features; --features can be degree"},
         {{EDGES, ROWS, CLASSES, MASK}, "f.csv", NULL, SL_EINVAL, "no folder for --features f.csv"},

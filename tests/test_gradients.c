@@ -13,6 +13,7 @@ static const struct graph_shape dense_shape = {
 static const struct graph_shape sparse_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 601, .n_columns = 40, .n_classes = 4, .sparse = true, .seed = 22};
 static struct sl_dataset dense_set, sparse_set;
+static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn */
 
 #define STEP 1
 #define MIN_GRADIENT 1e-3 /* which the tolerances are small beside */
@@ -106,6 +107,8 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->residual = v->residual && takes(model, SL_NORM_NONE, true);
     out->kappa = v->dependent ? 8 : 1;
     out->layer_dependency = v->dependent;
+    out->input_layer = model == SL_MODEL_RGCN && (v->hidden == 44 || (v->hidden == 12 && v->norm == SL_NORM_LAYER));
+    out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
     out->n_fanout = 3;
@@ -253,12 +256,20 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
     probe_close(&probe);
 }
 
+static const struct sl_dataset *dataset_of(int model, bool sparse)
+{
+    if (model == SL_MODEL_RGCN) {
+        return sparse ? &typed_sparse_set : &typed_dense_set;
+    }
+    return sparse ? &sparse_set : &dense_set;
+}
+
 static void check_variant(int model, const struct variant *v, struct tally *tally)
 {
     struct sl_settings settings;
     struct world w;
     settings_of(model, v, &settings);
-    world_open(v->sparse ? &sparse_set : &dense_set, &settings, STEP + 1, &w);
+    world_open(dataset_of(model, v->sparse), &settings, STEP + 1, &w);
     assert_int_equal(w.shards.is_sparse, v->sparse);
     scramble_model(&w.model);
     expect_ok(sl_step_sample(w.steps, 0));
@@ -326,6 +337,12 @@ static void test_gin(void **state)
     check_model(SL_MODEL_GIN);
 }
 
+static void test_rgcn(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_RGCN);
+}
+
 /* A third of the vertices have more in-neighbours than any fanout. */
 static void expect_sampled(const struct sl_graph *graph)
 {
@@ -341,6 +358,12 @@ static int make_sets(void **state)
     (void)state;
     make_dataset(&dense_shape, &dense_set);
     make_dataset(&sparse_shape, &sparse_set);
+    struct graph_shape typed = dense_shape;
+    typed.n_relations = 3;
+    make_dataset(&typed, &typed_dense_set);
+    typed = sparse_shape;
+    typed.n_relations = 2;
+    make_dataset(&typed, &typed_sparse_set);
     expect_sampled(&dense_set.graph);
     expect_sampled(&sparse_set.graph);
     return 0;
@@ -352,6 +375,8 @@ static int free_sets(void **state)
     forget_partitions();
     sl_dataset_free(&dense_set);
     sl_dataset_free(&sparse_set);
+    sl_dataset_free(&typed_dense_set);
+    sl_dataset_free(&typed_sparse_set);
     assert_int_equal(sl_memory_live(), 0);
     return 0;
 }
@@ -360,7 +385,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage),   cmocka_unit_test(test_gcn),
                                        cmocka_unit_test(test_gat),    cmocka_unit_test(test_gcnii),
-                                       cmocka_unit_test(test_resgcn), cmocka_unit_test(test_gin)};
+                                       cmocka_unit_test(test_resgcn), cmocka_unit_test(test_gin),
+                                       cmocka_unit_test(test_rgcn)};
     assert_int_equal(sizeof tests / sizeof tests[0], n_models());
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

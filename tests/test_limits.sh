@@ -29,6 +29,7 @@ at_exit()
     ((${#groups[@]})) && rmdir "${groups[@]}"
 }
 long=${SL_LONG:-}
+unset OPENBLAS_NUM_THREADS # as users run programs: OpenBLAS would start a thread for each core
 
 # 400 vertices of 4 classes that features tell, 1600 edges.
 mkdir -p d/raw d/split/s
@@ -129,6 +130,44 @@ done
 ) | head -n 1 >/dev/null
 [[ $(cat code) -eq 1 && $(wc -l <stderr) -eq 1 && -s model ]] ||
     complain "a reader that goes: expected exit code 1, a line and the model, found $(cat code): $(cat stderr)"
+
+# ---- features larger than the memory: the header tells, before they are read -----------------------------------------------------
+
+# Sparse files: no disk is taken. too_large NAME COMMAND..: one line with both figures, at once.
+too_large()
+{
+    local name=$1
+    shift
+    # shellcheck disable=SC2016
+    timeout -s KILL 5 bash -c 'echo 1000 >/proc/self/oom_score_adj; exec "$@"' bash "$@" >/dev/null 2>stderr
+    status=$?
+    judge "$name: ${1##*/}"
+    grep -Eq 'need [0-9.]+ GB of memory beside .* this process may use [0-9.]+ GB' stderr || complain "$name: ${1##*/}: $(cat stderr)"
+}
+rows=$(awk '/^MemTotal:/ { printf "%d", $2 * 1.2 / 64 }' /proc/meminfo) # of 64 kB in memory
+mkdir -p large/raw large/split/s
+echo "$rows" >large/raw/num-node-list.csv
+echo 1 >large/raw/num-edge-list.csv
+echo 0,1 >large/raw/edge.csv
+n=0
+for list in train valid test; do
+    echo $((n++)) >large/split/s/$list.csv
+done
+# zeros DTYPE SHAPE BYTES >FILE: a .npy file of zeros.
+zeros()
+{
+    printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"
+    truncate -s $((128 + $3)) /dev/stdout
+}
+zeros '|i1' "($rows,)" "$rows" >large/raw/node-label.npy
+for form in "<f4 16384" "<f2 32768" "<f8 16384" "|i1 65536"; do # float64 takes half as much in memory
+    zeros "${form% *}" "($rows, ${form#* })" $((rows * ${form:2:1} * ${form#* })) >large/raw/node-feat.npy
+    for command in coop_sage pipe_gnn; do
+        too_large "features $form" "$(program $command)" --dataset ./large --cache none --layers 2 --hidden 4 --epochs 1
+    done
+    too_large "features $form" "$(program starling_data)" info ./large --cache none
+done
+rm -r large
 
 # ---- control groups, if they can be made ----------------------------------------------------------------------------------------
 

@@ -98,7 +98,14 @@ link small "${few[@]}" --pes 2 --batch-size 60 --checkpoint state --resume --emb
 same "a resumed run"
 [[ $(head -c 128 vectors.npy | tr -d '\0') == *"(200, 16)"* ]] || complain "vectors.npy: expected 200 rows of 16 numbers"
 grep '"event":"summary"' run.json | grep -oE '"test_auc_at_best":[^,]*' | cut -d: -f2 >best
-link small --features random:8 --epochs 0 --load model.safetensors
+printf '0,199\n7,7\n199,0\n' >pairs.csv
+link small --features random:8 --epochs 0 --load model.safetensors --pes 3 --pairs pairs.csv --predict scores.npy
+vector() { tail -c +$((129 + 64 * $1)) vectors.npy | head -c 64 | od -An -v -w64 -tf4; }
+{ vector 0; vector 199; vector 7; tail -c 12 scores.npy | od -An -v -w12 -tf4; } | awk '
+    { for (i = 1; i <= NF; i++) x[NR, i] = $i }
+    function near(a, b) { d = x[4, a] - b; return d < 1e-4 && d > -1e-4 }
+    END { for (i = 1; i <= 16; i++) { s += x[1, i] * x[2, i]; q += x[3, i] * x[3, i] }; exit !(near(1, s) && near(2, q) && near(3, s)) }' ||
+    complain "scores.npy: expected the dot products of vectors.npy"
 [[ $(last test_auc) == $(cat best) ]] || complain "a saved model: expected the AUC $(cat best), found $(last test_auc)"
 
 # ---- what is refused ----
@@ -132,7 +139,13 @@ refused "num-node-list" --dataset ./bad
 generate vertices --vertices 100 --edges 300 --features 4 --classes 2
 refused "train" --dataset ./vertices
 refused "expected a split that lists links" --dataset arxiv-synthetic
-refused "--predict" --dataset ./small --predict p.npy
+refused "--pairs" --dataset ./small --predict p.npy
+refused "--predict" --dataset ./small --pairs small/split/only/test.csv
+echo 3,200 >pairs.csv
+refused "below 200" --dataset ./small --predict p.npy --pairs pairs.csv
+: >pairs.csv
+refused "found none" --dataset ./small --predict p.npy --pairs pairs.csv
+[[ ! -e p.npy ]] || complain "p.npy: expected no file of a refused run"
 refused "--edge-weights" --dataset ./small --edge-weights factor
 refused "--class-weights" --dataset ./small --class-weights balanced
 refused "--best-by" --dataset ./small --best-by acc

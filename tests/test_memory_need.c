@@ -152,7 +152,9 @@ static void test_models(void **state)
                                     .n_classes = 7,
                                     .sparse = v->sparse,
                                     .seed = 5};
+        struct graph_shape typed = shape;
         struct sl_dataset dataset;
+        typed.n_relations = 4;
         make_dataset(&shape, &dataset);
         if (v->dtype != SL_DTYPE_F32) {
             narrow_features(v->dtype, &dataset.features);
@@ -160,6 +162,9 @@ static void test_models(void **state)
         for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
             compare(&dataset, model, v);
         }
+        make_typed(&typed, &dataset.graph);
+        forget_partitions();
+        compare(&dataset, SL_MODEL_RGCN, v);
         forget_partitions();
         sl_dataset_free(&dataset);
     }

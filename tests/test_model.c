@@ -17,7 +17,8 @@ static void set(uint32_t layers, uint32_t hidden, int norm, bool residual)
 
 static void make(uint32_t n_features, uint32_t n_classes, bool sparse, struct sl_model *out)
 {
-    expect_ok(sl_model_init(&settings, n_features, n_classes, sparse, out));
+    const struct sl_model_data data = {n_features, n_classes, 0, sparse};
+    expect_ok(sl_model_init(&settings, &data, out));
 }
 
 /* ---- shapes ---- */
@@ -271,6 +272,12 @@ static const struct {
       "in.weight [8,5] in.bias [8] convs.0.lin.weight [8,8] convs.0.bias [8] norms.0.weight [8] norms.0.bias [8] "
       "convs.1.lin.weight [8,8] convs.1.bias [8] norms.1.weight [8] norms.1.bias [8] "
       "out.weight [3,8] out.bias [3] norms.2.weight [8] norms.2.bias [8] "}},
+    {SL_MODEL_RGCN,
+     SL_NORM_NONE,
+     {"layers.0.loop_weight [5,8] layers.0.linear_r.W [1,5,8] layers.0.h_bias [8] "
+      "layers.1.loop_weight [8,3] layers.1.linear_r.W [1,8,3] layers.1.h_bias [3] ",
+      "convs.0.root [5,8] convs.0.weight [1,5,8] convs.0.bias [8] "
+      "convs.1.root [8,3] convs.1.weight [1,8,3] convs.1.bias [3] "}},
 };
 
 #define N_EXPECTED (sizeof expected / sizeof *expected)
@@ -537,11 +544,12 @@ static void test_no_memory(void **state)
     (void)state;
     long live = sl_memory_live();
     enum sl_status st = SL_ENOMEM;
+    const struct sl_model_data data = {4, 3, 0, false};
     struct sl_model m;
     set(3, 5, SL_NORM_BATCH, false);
     for (long allow = 0; st != SL_OK; allow++) {
         sl_memory_ration(allow);
-        st = sl_model_init(&settings, 4, 3, false, &m);
+        st = sl_model_init(&settings, &data, &m);
         sl_memory_ration(-1);
         assert_true(st == SL_OK || (st == SL_ENOMEM && sl_memory_live() == live && m.n_layers == 0));
     }
@@ -562,9 +570,10 @@ static void test_no_memory(void **state)
 static void test_too_large(void **state)
 {
     (void)state;
+    const struct sl_model_data data = {65536, 3, 0, false};
     struct sl_model m;
     set(2, 65536, SL_NORM_NONE, false);
-    assert_int_equal(sl_model_init(&settings, 65536, 3, false, &m), SL_EINVAL);
+    assert_int_equal(sl_model_init(&settings, &data, &m), SL_EINVAL);
     expect_message(sl_message(), "65536", "--hidden");
     assert_int_equal(m.n_layers, 0);
 }

@@ -254,7 +254,13 @@ static void test_pairs(void **state)
     (void)state;
     assert_true(sl_pairs_area(pairs, 4) == 1 && sl_pairs_precision(pairs, 4) == 1);
     assert_true(isnan(sl_pairs_area(pairs, 2)) && isnan(sl_pairs_precision(pairs, 2))); /* negatives alone */
+    struct sl_pair ranked[] = {{5, 1}, {4, 0}, {3, 1}, {3, 0}, {2, 0}, {1, 0}, {0, 1}}; /* ranks 1, 2.5 and 5 */
+    struct sl_pair_ranks ranks = sl_pairs_ranks(ranked, 7);
+    assert_true(fabs(ranks.mrr - (1 + 1 / 2.5 + 1 / 5.0) / 3) < 1e-15);
+    assert_true(ranks.hits1 == 1 / 3.0 && ranks.hits3 == 2 / 3.0 && ranks.hits10 == 1);
+    assert_true(isnan(sl_pairs_ranks(ranked, 1).mrr) && isnan(sl_pairs_ranks(pairs, 0).hits1));
     pairs[2].z = (sl_real)NAN;
+    assert_true(isnan(sl_pairs_ranks(pairs, 4).hits10));
     assert_true(isnan(sl_pairs_area(pairs, 4)) && isnan(sl_pairs_precision(pairs, 4)));
 }
 

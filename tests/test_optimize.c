@@ -150,6 +150,79 @@ static void check_submission(void)
     free(g);
 }
 
+/* By rows: every third row has no gradient, and stays as it is with its moments. The others are as ever. */
+static void check_rows(bool submitted)
+{
+    struct sl_adam adam = adam0;
+    sl_real *g = noisy(N, 1);
+    sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    adam.t = 3;
+    adam.decay = 0.1;
+    for (size_t i = 0; i < N; i++) {
+        got[2][i] = wanted[2][i] = wanted[2][i] * wanted[2][i];
+        g[i] = i / COLUMNS % 3 == 0 ? 0 : g[i];
+    }
+    g[1 * COLUMNS] = 0; /* alone in its row */
+    if (submitted) {
+        starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
+                                    rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS)};
+        expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], h[1], h[2], h[3]));
+        UNREGISTER(h);
+    } else {
+        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, got[0], got[1], got[2]);
+    }
+    for (size_t r = 0; r < ROWS; r++) {
+        const size_t first = r * COLUMNS;
+        sl_optimize_cpu(&adam, r % 3 == 0 ? 0 : COLUMNS, g + first, wanted[0] + first, wanted[1] + first,
+                        wanted[2] + first);
+    }
+    for (int i = 0; i < 3; i++) {
+        expect_same("W, M, V by rows", N, sizeof(sl_real), got[i], wanted[i]);
+        free(got[i]);
+        free(wanted[i]);
+    }
+    free(g);
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    check_rows(false);
+    fixture_start(1);
+    check_rows(true);
+    expect_no_failure();
+    fixture_stop();
+}
+
+#ifdef SL_CUDA
+static void test_rows_launcher(void **state)
+{
+    (void)state;
+    need_device();
+    struct sl_adam adam = adam0;
+    sl_real *host[] = {noisy(N, 1), noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    sl_real *device[4];
+    sl_real *got = need(N, sizeof *got);
+    adam.t = 3;
+    for (size_t i = 0; i < N; i++) {
+        host[0][i] = i / COLUMNS % 3 == 0 ? 0 : host[0][i];
+        host[3][i] *= host[3][i];
+    }
+    for (int i = 0; i < 4; i++) {
+        device[i] = on_device(host[i], N * sizeof *got);
+    }
+    expect_launched(sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], device[1], device[2], device[3]));
+    sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], host[1], host[2], host[3]);
+    for (int i = 0; i < 4; i++) {
+        from_device(got, device[i], N * sizeof *got);
+        expect_same("gradient, W, M, V by rows", N, sizeof *got, got, host[i]);
+        free(host[i]);
+    }
+    free(got);
+}
+#endif
+
 static void test_submission(void **state)
 {
     (void)state;
@@ -194,9 +267,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),      cmocka_unit_test(test_late_step),
 #ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_launcher),   cmocka_unit_test(test_rows_launcher),
 #endif
         cmocka_unit_test(test_submission), cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

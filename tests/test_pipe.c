@@ -46,7 +46,8 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     expect_ok(sl_run_init(&b->run));
     b->run.gpus_first = machine.gpus_first;
     b->run.row_dtype = sl_settings_row_dtype(s);
-    expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_outputs, b->shards.is_sparse, &b->model));
+    const struct sl_model_data data = sl_model_data_of(&b->shards);
+    expect_ok(sl_model_init(s, &data, &b->model));
     expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_MAX_PARAMETERS, &b->transport));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->transport, 0};
     expect_ok(sl_pipe_open(&work, &b->pipe));

@@ -103,7 +103,7 @@ count runs.html '<tr><td>' 2
 grep -q '<title>run0.01, epoch 1, ' runs.html || complain 'runs.html: no values under the pointer'
 
 # PNG: signature and size, if this build can write it.
-if grep -q 'SL_LIBRSVG_LIBS = .*rsvg' "$top_builddir/Makefile"; then
+if grep -q 'SL_LIBRSVG_CPPFLAGS = .*SL_LIBRSVG' "$top_builddir/Makefile"; then
     plot run0.01.jsonl --out run.png
     python3 - run.png run0.01.svg 2>stderr <<'PYTHON' || complain "run.png: $(cat stderr)"
 import struct, sys, xml.etree.ElementTree as tree

@@ -21,6 +21,7 @@ static const struct graph_shape dense_shape = {
 static const struct graph_shape sparse_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
 static struct sl_dataset dense_set, sparse_set;
+static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn */
 
 /* ---- what is run ---- */
 
@@ -139,6 +140,9 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
 
 static const struct sl_dataset *dataset_of(const struct variant *v)
 {
+    if (v->model == SL_MODEL_RGCN) {
+        return v->sparse ? &typed_sparse_set : &typed_dense_set;
+    }
     return v->sparse ? &sparse_set : &dense_set;
 }
 
@@ -152,11 +156,24 @@ static void run_variant(const struct variant *v, const struct spread *spread, st
 
 /* ---- property 1: the partition is invisible ---- */
 
+#define GPU "GPU"
+
+/* How far the loss of a step may be off. A GPU's libraries add products in another order than a CPU's. Adam takes steps
+ * of the same size for gradients of any size, so the rounding of a tiny gradient shows from the second step on. Seen on
+ * an H100: 1.9e-4 in one of all variants, below 1e-4 in the others. */
+static double tolerance_of(const struct variant *v, const char *where, uint32_t step)
+{
+    if (strstr(where, GPU) != NULL && step > 0) {
+        return 5e-4;
+    }
+    return v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
+}
+
 static void expect_losses(const struct variant *v, const struct spread *spread, const char *sched,
                           const struct outcome *got, const struct outcome *wanted)
 {
-    double tolerance = v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
     for (uint32_t i = 0; i < steps_of_a_run(); i++) {
+        double tolerance = tolerance_of(v, sched, i);
         if (!(fabs(got->loss[i] - wanted->loss[i]) <= tolerance * fabs(wanted->loss[i]))) {
             fail_msg("%s, %s, P = %u, G = %u, %u chunks, partition %d, depth %u, scheduler %s: loss of step %u is "
                      "%.9g, with "
@@ -309,7 +326,7 @@ static double distance_apart(const struct variant *v, uint32_t batch, uint32_t l
         settings_of(v, k == 0 ? &alone : &apart, &settings);
         settings.batch_size = k == 0 ? 7 * batch : batch;
         settings.seed = seed;
-        run_steps(&dense_set, &settings, last + 1, &got[k]);
+        run_steps(dataset_of(v), &settings, last + 1, &got[k]);
         sl_settings_free(&settings);
     }
     assert_true(got[1].sizes[last].n_seeds >= 1 && got[1].sizes[last].n_seeds <= 6);
@@ -356,7 +373,7 @@ static void test_devices(void **state)
     const struct {
         const char *name;
         uint32_t n_cpus, n_gpus;
-    } machines[] = {{"a GPU", 0, 1}, {"two CPUs and a GPU", 2, 1}, {"all GPUs", 0, sl_gpus_count()}};
+    } machines[] = {{"a " GPU, 0, 1}, {"two CPUs and a " GPU, 2, 1}, {"all " GPU "s", 0, sl_gpus_count()}};
     const size_t n_machines = sizeof machines / sizeof machines[0];
     (void)state;
     if (sl_gpus_count() == 0) {
@@ -374,13 +391,17 @@ static void test_devices(void **state)
                 continue;
             }
             const struct spread spreads[] = {one_pe, {4, 4, 3, SL_PARTITION_METIS, 2}};
+            struct outcome got[2];
             for (size_t j = 0; j < 2; j++) {
-                struct outcome got;
-                run_variant(&variants[i], &spreads[j], &got);
-                expect_losses(&variants[i], &spreads[j], machines[m].name, &got, &on_cpus[i]);
-                expect_sizes(&spreads[j], &got, &on_cpus[i]);
-                outcome_free(&got);
+                run_variant(&variants[i], &spreads[j], &got[j]);
+                expect_losses(&variants[i], &spreads[j], machines[m].name, &got[j], &on_cpus[i]);
+                expect_sizes(&spreads[j], &got[j], &on_cpus[i]);
             }
+            if (machines[m].n_cpus == 0) { /* which of CPU and GPU has a task changes the sums */
+                expect_losses(&variants[i], &spreads[1], "that of one device", &got[1], &got[0]);
+            }
+            outcome_free(&got[0]);
+            outcome_free(&got[1]);
         }
         machine_down();
     }
@@ -816,6 +837,12 @@ static int make_sets(void **state)
     make_variants();
     make_dataset(&dense_shape, &dense_set);
     make_dataset(&sparse_shape, &sparse_set);
+    struct graph_shape typed = dense_shape;
+    typed.n_relations = 3;
+    make_dataset(&typed, &typed_dense_set);
+    typed = sparse_shape;
+    typed.n_relations = 2;
+    make_dataset(&typed, &typed_sparse_set);
     assert_true(dense_set.train.n > 2 * SEEDS && dense_set.train.n < 3 * SEEDS);
     assert_true(sparse_set.train.n > 2 * SEEDS && sparse_set.train.n < 3 * SEEDS);
     return 0;
@@ -830,6 +857,8 @@ static int free_sets(void **state)
     forget_partitions();
     sl_dataset_free(&dense_set);
     sl_dataset_free(&sparse_set);
+    sl_dataset_free(&typed_dense_set);
+    sl_dataset_free(&typed_sparse_set);
     assert_int_equal(sl_memory_live(), 0);
     return 0;
 }

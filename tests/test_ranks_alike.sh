@@ -51,7 +51,7 @@ spread_of()
 # differ PROGRAM OPTIONS: each option of the program, on rank 1 alone.
 differ()
 {
-    local program=$1 options=$2 name value with both pattern
+    local program=$1 options=$2 name value with both pattern code
     "$program" --help-all >help
     while read -r name value with; do
         [[ $name != '#' ]] && grep -q -- "--$name\b" help || continue
@@ -60,8 +60,11 @@ differ()
         [[ $with == - ]] || both+=" --${with/=/ }"
         both=${both/--resume /--resume=}
         pattern="rank 1: --$name: found '.*', expected '.*' as rank 0 has"
+        code=1
         case $name in
         transport | trace | trace-steps) pattern+="|transport|FxT|trace" ;; # a build that has none of it
+        negatives | link-loss | link-exclude) pattern+="|--objective: found link with 2 processes" ;;
+        pairs) pattern='^coop_sage: rank 1: --pairs: expected --predict, too' code=2 ;;
         esac
         case $value in
         yes) two "$program" "$both" "$program" "$both --$name" ;;
@@ -155,6 +158,26 @@ labels raw/node-label.csv.gz tac
 graph raw/edge.csv.gz sed 1s/.*/1,2/
 split split/random/valid.csv.gz sed $d
 CHANGES
+done
+# Of equal values, but in dtypes that ranks would send each other as they are.
+rm -rf f16 f32 && cp -R d f32 && rm f32/raw/node-feat.csv.gz && cp -R f32 f16
+# table NAME DESCRIPTION ONES: 400 rows of 12 ones.
+table()
+{
+    printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': (400, 12), }" >"$1/raw/node-feat.npy"
+    yes "$3" | head -n 4800 | tr -d '\n' | xargs -0 printf '%b' >>"$1/raw/node-feat.npy"
+}
+table f32 '<f4' '\0000\0000\0200\0077'
+table f16 '<f2' '\0000\0074'
+for program in "$coop" "$pipe"; do
+    sides=$sampled
+    [[ $program == "$coop" ]] || sides=$pipelined
+    for each in f32:f16 f16:f32; do
+        # shellcheck disable=SC2086
+        two "$program" "${sides/.\/d/.\/${each%:*}}" "$program" "${sides/.\/d/.\/${each#*:}}"
+        refuse "rank 1: dataset f.., dtype of features: found 'float..', expected 'float..' as rank 0 has" "${command[@]}"
+    done
+    "${launch[@]}" -np 2 "$program" ${sides/.\/d/.\/f16} 2>stderr || complain "float16 on both ranks: $(cat stderr)"
 done
 two "$coop" "${sampled/--dataset .\/d/--dataset ./nowhere}" "$coop" "$sampled"
 refuse 'rank 0: dataset .*nowhere' "${command[@]}"

@@ -1161,8 +1161,7 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                       on_device(part->dataset_ids, (size_t)n * 4), on_device(part->first, n_head * 4),
                       on_device(frontier, (size_t)n_rows * 4)};
     float *weights = on_device(part->weights, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4);
-    struct sl_sample_part there = {inputs[0],     inputs[1],  inputs[2], inputs[3],
-                                   part->n_parts, part->part, weights,   {NULL, 0}};
+    struct sl_sample_part there = {inputs[0], inputs[1], inputs[2], inputs[3], part->n_parts, part->part, weights, {0}};
     uint64_t *no_words = need(n_words, 8);
     struct sl_sample_marks marks = {
         .n_vertices = n, .words = on_device(no_words, n_words * 8), .ranks = device_room(n_words * 4)};

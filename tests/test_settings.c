@@ -457,9 +457,9 @@ static const char *notices_of(const char *name)
 static void unknown_variables_are_named(void **state)
 {
     (void)state;
-    static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",     "STARLING_LOG",
-                                        "STARLING_PARTS",  "STARLING_OUT",    "STARLING_METHOD",   "STARLING_TO",
-                                        "STARPU_SCHED",    "STARLINGS",       "STARLING_DATA_PATH"};
+    static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",      "STARLING_LOG",
+                                        "STARLING_PARTS",  "STARLING_OUT",    "STARLING_METHOD",    "STARLING_TO",
+                                        "STARPU_SCHED",    "STARLINGS",       "STARLING_DATA_PATH", "STARLING_LIBRARY"};
     static const char *const unknown[][2] = {{"STARLING_BATCHSIZE", "STARLING_BATCH_SIZE"},
                                              {"STARLING_EPOCH", "STARLING_EPOCHS"},
                                              {"STARLING_STAGE", "STARLING_STAGES"},

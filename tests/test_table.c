@@ -5,6 +5,7 @@
 #include "tests/data_fixture.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "partition/load.h"
 #include "partition/reader.h"
@@ -45,9 +46,50 @@ static void numbers_by_appearance(void **state)
     assert_memory_equal(raw.to, ((const sl_vertex[]){1, 0, 4, 5}), 4 * sizeof(sl_vertex));
     assert_memory_equal(raw.weights.data, ((const float[]){1, 0.5F, 2, 3}), 4 * sizeof(float));
     assert_int_equal(raw.targets.classes[5], -1);
+    const char *names = "id\ndora\n-7\n\"a,\"\"b\"\n007\n7\n\"\"\" x\"\n";
+    assert_int_equal(raw.names_bytes, strlen(names));
+    assert_memory_equal(raw.names, names, strlen(names));
     sl_raw_free(&raw);
     assert_survives_no_memory(read_for(path, SL_RAW_FOR_LOOKS, &raw));
     sl_raw_free(&raw);
+}
+
+static char notice[512];
+
+static void note(enum sl_notice kind, const char *line)
+{
+    (void)kind;
+    snprintf(notice, sizeof notice, "%s", line);
+}
+
+/* The ids are saved beside the cache, as a nodes.csv that gives the same numbers. */
+static void saves_the_ids(void **state)
+{
+    (void)state;
+    struct sl_dataset d[2];
+    const char *edges = "src,dst\n\"b,\",c\nc,a\nx,\"b,\"\n";
+    char *text;
+    size_t bytes;
+    struct sl_dataset_options options = {.dataset = put_text("e.csv", edges), .need = SL_RAW_FOR_LOOKS};
+    options.cache = in_folder("copies");
+    sl_on_notice(note);
+    assert_ok(sl_dataset_load(&options, &d[0]));
+    sl_on_notice(NULL);
+    const char *said = strstr(notice, "e.csv: the ids of its 4 vertices are in ");
+    assert_non_null(said);
+    char *file = strchr(notice, '/');
+    *strchr(file, ',') = '\0';
+    assert_ok(sl_file_read(file, SIZE_MAX - 1, &text, &bytes));
+    put_text("again/edges.csv", edges);
+    put_bytes("again/nodes.csv", text, bytes);
+    options.dataset = in_folder("again");
+    options.cache = "none";
+    assert_ok(sl_dataset_load(&options, &d[1]));
+    assert_int_equal(d[0].graph.n_edges, d[1].graph.n_edges);
+    assert_memory_equal(d[0].graph.sources, d[1].graph.sources, d[0].graph.n_edges * sizeof(sl_vertex));
+    sl_free(text);
+    sl_dataset_free(&d[0]);
+    sl_dataset_free(&d[1]);
 }
 
 /* Many ids: the hash table grows, and each id keeps its number. */
@@ -110,6 +152,42 @@ static void serves_inference(void **state)
     sl_raw_free(&raw);
 }
 
+/* Both tables compressed, with a long header; a file that was cut short. */
+static void reads_gzip(void **state)
+{
+    (void)state;
+    enum { MANY = 500 };
+    static char text[MANY * 16];
+    struct sl_raw raw;
+    put_gzip("z/edges.csv.gz", EDGES "b,a\n");
+    size_t n = (size_t)snprintf(text, sizeof text, "id,label,split");
+    for (int i = 0; i < MANY; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, ",f%d", i);
+    }
+    for (int v = 0; v < 2; v++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "\n%c,%d,train", 'a' + v, v);
+        for (int i = 0; i < MANY; i++) {
+            n += (size_t)snprintf(text + n, sizeof text - n, ",%d", i + v);
+        }
+    }
+    put_gzip("z/nodes.csv.gz", text);
+    assert_ptr_equal(sl_reader_of(in_folder("z")), &sl_reader_table);
+    assert_ok(read_for(in_folder("z"), SL_RAW_FOR_TRAINING, &raw));
+    assert_true(raw.n_vertices == 2 && raw.from[0] == 1 && raw.to[0] == 0 && raw.train.n == 2);
+    assert_int_equal(raw.features.n_columns, MANY);
+    assert_true(((const float *)raw.features.dense.data)[2 * MANY - 1] == MANY);
+    sl_raw_free(&raw);
+    assert_survives_no_memory(read_for(in_folder("z"), SL_RAW_FOR_TRAINING, &raw));
+    sl_raw_free(&raw);
+    const char *alone = put_gzip("alone.tsv.gz", "src\tdst\nb\ta\n");
+    assert_ptr_equal(sl_reader_of(alone), &sl_reader_table);
+    assert_ok(read_for(alone, SL_RAW_FOR_LOOKS, &raw));
+    assert_int_equal(raw.n_vertices, 2);
+    sl_raw_free(&raw);
+    assert_int_equal(truncate(in_folder("z/nodes.csv.gz"), 100), 0);
+    assert_refused(read_for(in_folder("z"), SL_RAW_FOR_LOOKS, &raw), SL_EFILE, "z/nodes.csv.gz: damaged or cut short");
+}
+
 static void refuses_bad_tables(void **state)
 {
     (void)state;
@@ -154,14 +232,6 @@ static void refuses_bad_tables(void **state)
 }
 
 /* A column of the edges that is not read gives notice. */
-static char notice[SL_MESSAGE_BYTES];
-
-static void note(enum sl_notice kind, const char *line)
-{
-    (void)kind;
-    snprintf(notice, sizeof notice, "%s", line);
-}
-
 static void says_what_is_not_read(void **state)
 {
     (void)state;
@@ -175,13 +245,14 @@ static void says_what_is_not_read(void **state)
     sl_dataset_free(&d);
     /* A table of another kind is no dataset. */
     const struct sl_dataset_options other = {.dataset = put_text("u.csv", "a,b\n1,2\n"), .cache = "none"};
-    assert_refused(sl_dataset_load(&other, &d), SL_EFILE, "u.csv: a table of text, expected a dataset's folder");
+    assert_refused(sl_dataset_load(&other, &d), SL_EFILE, "u.csv: a table of text, expected a dataset");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {with_folder(numbers_by_appearance), with_folder(numbers_many),
-                                       with_folder(numbers_by_nodes),      with_folder(serves_inference),
+                                       with_folder(saves_the_ids),         with_folder(numbers_by_nodes),
+                                       with_folder(serves_inference),      with_folder(reads_gzip),
                                        with_folder(refuses_bad_tables),    with_folder(says_what_is_not_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static MAYBE_UNUSED long stride(long usual)
     return getenv("SL_LONG") != NULL ? 1 : usual;
 }
 
-/* Write the datasets "small" and "sparse" into the test's folder. */
+/* Write the datasets "small", "sparse" and "links" into the test's folder. */
 static MAYBE_UNUSED void put_whole_dataset(void)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 61, .n_columns = 5, .n_classes = 3, .seed = 31};
@@ -41,6 +41,18 @@ static MAYBE_UNUSED void put_whole_dataset(void)
     make_dataset(&shape, &dataset);
     assert_ok(sl_raw_write_dataset(&dataset, false, in_folder("sparse")));
     sl_dataset_free(&dataset);
+    const char *const folders[] = {"links", "links/raw", "links/split", "links/split/only"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        assert_int_equal(mkdir(in_folder(folders[i]), 0777), 0);
+    }
+    put_text("links/raw/num-node-list.csv", "40\n");
+    char train[600] = "";
+    for (int v = 0; v < 39; v++) {
+        snprintf(train + strlen(train), sizeof train - strlen(train), "%d,%d\n", v, v + 1);
+    }
+    put_text("links/split/only/train.csv", train);
+    put_text("links/split/only/valid.csv", "3,7\n20,35\n");
+    put_text("links/split/only/test.csv", "0,9\n11,30\n");
 }
 
 /* What a run is and what it has come to. */

@@ -1,16 +1,61 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * librsvg draws, cairo writes. */
+ * librsvg draws, cairo writes. They are loaded when a picture is wanted: with all that they need they take some 100 MB of
+ * address space, under which the program would not start at a small `ulimit -v`. */
 #include "apps/report/raster.h"
 
 #ifdef SL_LIBRSVG
 
+#include <dlfcn.h>
 #include <librsvg/rsvg.h>
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
+#define LIBRARY "librsvg-2.so.2"
+
+/* The functions used: of librsvg, of cairo, of glib. */
+#define FOR_EACH_FUNCTION(one)                                                                                         \
+    one(rsvg_handle_new_from_data);                                                                                    \
+    one(rsvg_handle_get_intrinsic_size_in_pixels);                                                                     \
+    one(rsvg_handle_render_document);                                                                                  \
+    one(cairo_image_surface_create);                                                                                   \
+    one(cairo_surface_write_to_png_stream);                                                                            \
+    one(cairo_surface_destroy);                                                                                        \
+    one(cairo_create);                                                                                                 \
+    one(cairo_scale);                                                                                                  \
+    one(cairo_status);                                                                                                 \
+    one(cairo_status_to_string);                                                                                       \
+    one(cairo_destroy);                                                                                                \
+    one(g_error_free);                                                                                                 \
+    one(g_object_unref)
+
+static struct {
+#define DECLARE(name) __typeof__(name) *name
+    FOR_EACH_FUNCTION(DECLARE);
+#undef DECLARE
+} api;
+
+static bool find(void *library, const char *name, size_t bytes, void *function_out)
+{
+    void *address = dlsym(library, name);
+    memcpy(function_out, &address, bytes);
+    return address != NULL;
+}
+
+/* The library stays loaded until the program ends. */
 enum sl_status sl_raster_check(void)
 {
+    void *library = dlopen(LIBRARY, RTLD_NOW);
+    bool found = library != NULL;
+#define FIND(name) found = found && find(library, #name, sizeof api.name, &api.name)
+    FOR_EACH_FUNCTION(FIND);
+#undef FIND
+    if (!found) {
+        return sl_fail(SL_EIO, "PNG files need " LIBRARY ": %.300s; write .svg or .html, or install librsvg",
+                       dlerror());
+    }
     return SL_OK;
 }
 
@@ -27,33 +72,39 @@ static enum sl_status draw(RsvgHandle *handle, FILE *stream)
     double width = 0;
     double height = 0;
     enum sl_status st = SL_OK;
-    rsvg_handle_get_intrinsic_size_in_pixels(handle, &width, &height);
+    api.rsvg_handle_get_intrinsic_size_in_pixels(handle, &width, &height);
     RsvgRectangle page = {0, 0, width, height};
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(width * SL_RASTER_SCALE),
-                                                          (int)ceil(height * SL_RASTER_SCALE));
-    cairo_t *cairo = cairo_create(surface);
-    cairo_scale(cairo, SL_RASTER_SCALE, SL_RASTER_SCALE);
-    if (!rsvg_handle_render_document(handle, cairo, &page, NULL) || cairo_status(cairo) != CAIRO_STATUS_SUCCESS) {
-        st = sl_fail(SL_ENOMEM, "librsvg cannot draw the picture: %s", cairo_status_to_string(cairo_status(cairo)));
-    } else if (cairo_surface_write_to_png_stream(surface, put, stream) != CAIRO_STATUS_SUCCESS) {
+    cairo_surface_t *surface = api.cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(width * SL_RASTER_SCALE),
+                                                              (int)ceil(height * SL_RASTER_SCALE));
+    cairo_t *cairo = api.cairo_create(surface);
+    api.cairo_scale(cairo, SL_RASTER_SCALE, SL_RASTER_SCALE);
+    if (!api.rsvg_handle_render_document(handle, cairo, &page, NULL) ||
+        api.cairo_status(cairo) != CAIRO_STATUS_SUCCESS) {
+        st = sl_fail(SL_ENOMEM, "librsvg cannot draw the picture: %s",
+                     api.cairo_status_to_string(api.cairo_status(cairo)));
+    } else if (api.cairo_surface_write_to_png_stream(surface, put, stream) != CAIRO_STATUS_SUCCESS) {
         st = sl_fail(SL_EIO, "the PNG cannot be written; is the disk full?");
     }
-    cairo_destroy(cairo);
-    cairo_surface_destroy(surface);
+    api.cairo_destroy(cairo);
+    api.cairo_surface_destroy(surface);
     return st;
 }
 
 enum sl_status sl_raster_png(const char *svg, size_t bytes, FILE *stream)
 {
     GError *error = NULL;
-    RsvgHandle *handle = rsvg_handle_new_from_data((const guint8 *)svg, bytes, &error);
-    if (handle == NULL) {
-        enum sl_status st = sl_fail(SL_EFILE, "librsvg cannot read the picture: %.150s", error->message);
-        g_error_free(error);
+    enum sl_status st = sl_raster_check();
+    if (st != SL_OK) {
         return st;
     }
-    enum sl_status st = draw(handle, stream);
-    g_object_unref(handle);
+    RsvgHandle *handle = api.rsvg_handle_new_from_data((const guint8 *)svg, bytes, &error);
+    if (handle == NULL) {
+        st = sl_fail(SL_EFILE, "librsvg cannot read the picture: %.150s", error->message);
+        api.g_error_free(error);
+        return st;
+    }
+    st = draw(handle, stream);
+    api.g_object_unref(handle);
     return st;
 }
 

@@ -14,7 +14,7 @@
 /* Pixels of the PNG for each pixel of the drawing. */
 #define SL_RASTER_SCALE 2
 
-/* SL_EINVAL: this build has no librsvg. */
+/* Load librsvg. SL_EINVAL: this build has no librsvg. SL_EIO: the library cannot be loaded. */
 enum sl_status sl_raster_check(void);
 
 /* Draw an SVG of `bytes` bytes, and write it as PNG. SL_EINVAL: no librsvg. SL_EFILE: no SVG. SL_EIO, SL_ENOMEM. */

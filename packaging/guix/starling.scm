@@ -9,7 +9,7 @@
              ((guix licenses) #:prefix license:)
              (gnu packages autotools) (gnu packages check) (gnu packages compression) (gnu packages digest)
              (gnu packages jemalloc) (gnu packages maths) (gnu packages mpi) (gnu packages pkg-config)
-             (gnu packages web) (inria storm))
+             (gnu packages python) (gnu packages python-xyz) (gnu packages web) (inria storm))
 
 (define random123
   (package
@@ -37,11 +37,12 @@
   (arguments
    (list #:configure-flags #~(list (string-append "--with-random123=" #$random123)
                                    (string-append "--with-metis=" #$(this-package-input "metis"))
-                                   "--without-dnnl" "--without-cuda" "--without-mpi"
-                                   "--without-python")
+                                   "--without-dnnl" "--without-cuda" "--without-mpi")
          #:tests? #f))
   (native-inputs (list autoconf automake libtool pkg-config cmocka))
-  (inputs (list starpu-1.4 `(,hwloc "lib") metis openblas zlib libzip xxhash jansson jemalloc random123))
+  (inputs (list starpu-1.4 `(,hwloc "lib") metis openblas zlib libzip xxhash jansson jemalloc random123
+                python))
+  (propagated-inputs (list python-numpy)) ; the Python package goes into lib/python3.N/site-packages
   (home-page "https://starling.example.org")
   (synopsis "Train graph neural networks on one large graph")
   (description "Starling trains GraphSAGE, GCN, GAT, GCNII and deep residual GCNs on the vertices of one large graph, as StarPU

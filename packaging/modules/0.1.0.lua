@@ -14,6 +14,8 @@ conflict("starling")
 prepend_path("PATH", pathJoin(prefix, "bin"))
 prepend_path("LD_LIBRARY_PATH", pathJoin(prefix, "lib"))
 prepend_path("PKG_CONFIG_PATH", pathJoin(prefix, "lib/pkgconfig"))
+-- The Python package: the folder that ./configure names, for the Python of that version.
+-- prepend_path("PYTHONPATH", pathJoin(prefix, "lib/python3.11/site-packages"))
 -- man finds the pages through PATH.
 -- setenv("STARLING_DATA", "/data/graphs")
 -- If homes are on NFS, keep StarPU's measurements on the node:

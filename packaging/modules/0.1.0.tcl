@@ -15,6 +15,8 @@ conflict starling
 prepend-path PATH $prefix/bin
 prepend-path LD_LIBRARY_PATH $prefix/lib
 prepend-path PKG_CONFIG_PATH $prefix/lib/pkgconfig
+# The Python package: the folder that ./configure names, for the Python of that version.
+# prepend-path PYTHONPATH $prefix/lib/python3.11/site-packages
 # man finds the pages through PATH.
 # setenv STARLING_DATA /data/graphs
 # If homes are on NFS, keep StarPU's measurements on the node:

@@ -2,14 +2,20 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The reader of edge lists with a header and ids of any kind: edges.csv with the columns src, dst and perhaps weight, and
- * perhaps nodes.csv with the columns id, label, split and features. Both are plain text, separated by commas or tabs.
+ * perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by commas or
+ * tabs.
  *
  * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
  * line, from left to right. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fopencookie */
+#endif
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "partition/features.h"
 #include "partition/number.h"
@@ -20,8 +26,86 @@
 #include "support/text.h"
 
 #define MAX_BYTES ((size_t)1 << 40)
+#define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
 #define MAX_COLUMNS (1 << 24)
 #define LEAST_SLOTS 1024
+
+/* ---- Text --------------------------------------------------------------------------------------------------------- */
+
+/* Text of a file, plain or gzip, as it grows. */
+struct inflated {
+    const char *path;
+    gzFile file;
+    char *data; /* sl_free */
+    size_t bytes, room;
+    bool ended;
+};
+
+/* Read a block more. */
+static enum sl_status inflate_more(struct inflated *text)
+{
+    int code = Z_OK;
+    if (text->room - text->bytes < BLOCK_BYTES) {
+        size_t room = 2 * text->room + BLOCK_BYTES;
+        enum sl_status st = sl_realloc(&text->data, room, 1, text->path);
+        if (st != SL_OK) {
+            return st;
+        }
+        text->room = room;
+    }
+    int n = gzread(text->file, text->data + text->bytes, (unsigned)BLOCK_BYTES);
+    const char *why = n < (int)BLOCK_BYTES ? gzerror(text->file, &code) : "";
+    if (n < 0 && code == Z_ERRNO) {
+        return sl_fail(SL_EIO, "%s: cannot read: %s", text->path, strerror(errno));
+    }
+    if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+        return sl_fail(SL_EFILE, "%s: damaged or cut short: %s; fetch it again", text->path, why);
+    }
+    text->ended = n < (int)BLOCK_BYTES;
+    text->bytes += (size_t)n;
+    return SL_OK;
+}
+
+/* Read a file, plain or gzip. On failure nothing is left open, and out->data is NULL. */
+static enum sl_status inflate_file(const char *path, struct inflated *out)
+{
+    enum sl_status st = SL_OK;
+    *out = (struct inflated){.path = path, .file = gzopen(path, "rbe")};
+    if (out->file == NULL) {
+        return sl_fail(SL_EIO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    while (st == SL_OK && !out->ended) {
+        st = inflate_more(out);
+    }
+    gzclose(out->file);
+    if (st != SL_OK) {
+        sl_free(out->data);
+        out->data = NULL;
+    }
+    return st;
+}
+
+static ssize_t read_cookie(void *file, char *to, size_t bytes)
+{
+    return gzread(file, to, (unsigned)bytes);
+}
+
+static int close_cookie(void *file)
+{
+    return gzclose(file) == Z_OK ? 0 : EOF;
+}
+
+/* A file as a stream, plain or gzip. NULL: it cannot be opened. */
+static FILE *open_stream(const char *path)
+{
+    gzFile file = gzopen(path, "rbe");
+    const cookie_io_functions_t functions = {.read = read_cookie, .close = close_cookie};
+    FILE *stream = file != NULL ? fopencookie(file, "r", functions) : NULL;
+    if (stream == NULL && file != NULL) {
+        gzclose(file);
+    }
+    return stream;
+}
 
 /* ---- Lines and cells --------------------------------------------------------------------------------------------- */
 
@@ -149,7 +233,7 @@ static bool is_node_header(const struct header *header)
 static bool read_header(const char *path, char **line, struct header *out)
 {
     size_t room = 0;
-    FILE *stream = fopen(path, "re");
+    FILE *stream = open_stream(path);
     *line = NULL;
     ssize_t n = stream != NULL ? getline(line, &room, stream) : -1;
     if (stream != NULL) {
@@ -169,14 +253,17 @@ static bool read_header(const char *path, char **line, struct header *out)
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
-/* The file STEM.csv or STEM.tsv of a folder. *out stays NULL if there is none. */
+static const char *const endings[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
+
+#define N_ENDINGS (int)(sizeof endings / sizeof *endings)
+
+/* The file STEM.csv of a folder, or the like. *out stays NULL if there is none. */
 static enum sl_status find_file(const char *folder, const char *stem, char **out)
 {
-    static const char *const endings[] = {"csv", "tsv"};
     enum sl_status st = SL_OK;
-    for (int i = 0; i < 2 && st == SL_OK && *out == NULL; i++) {
+    for (int i = 0; i < N_ENDINGS && st == SL_OK && *out == NULL; i++) {
         char *path;
-        st = sl_format(&path, "%s/%s.%s", folder, stem, endings[i]);
+        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
         if (st == SL_OK && sl_file_exists(path)) {
             *out = path;
         } else if (st == SL_OK) {
@@ -191,12 +278,18 @@ static bool recognise(const char *path)
     struct header header;
     char *line;
     char file[4096];
-    if (sl_folder_exists(path)) {
-        return ((size_t)snprintf(file, sizeof file, "%s/edges.csv", path) < sizeof file && sl_file_exists(file)) ||
-               ((size_t)snprintf(file, sizeof file, "%s/edges.tsv", path) < sizeof file && sl_file_exists(file));
+    bool is_folder = sl_folder_exists(path);
+    bool fits = false;
+    for (int i = 0; i < N_ENDINGS && !fits; i++) {
+        if (is_folder) {
+            fits = (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file &&
+                   sl_file_exists(file);
+        } else {
+            fits = sl_reader_ends_in(path, endings[i]);
+        }
     }
-    if (!sl_reader_ends_in(path, ".csv") && !sl_reader_ends_in(path, ".tsv")) {
-        return false;
+    if (is_folder || !fits) {
+        return fits;
     }
     bool is_table = read_header(path, &line, &header) && is_edge_header(&header);
     free(line);
@@ -324,6 +417,41 @@ static enum sl_status add_name(struct names *names, struct cell id, sl_vertex *o
 static sl_vertex find_name(const struct names *names, struct cell id)
 {
     return names->n > 0 ? names->slots[slot_of(names, id)] : SL_NONE;
+}
+
+static bool needs_quotes(struct cell id)
+{
+    return id.n == 0 || id.p[0] == ' ' || id.p[id.n - 1] == ' ' || memchr(id.p, ',', id.n) != NULL ||
+           memchr(id.p, '\t', id.n) != NULL || memchr(id.p, '"', id.n) != NULL;
+}
+
+/* List the ids as a nodes.csv. */
+static enum sl_status list_names(const struct names *names, struct sl_raw *out)
+{
+    size_t room = strlen("id\n");
+    for (uint32_t v = 0; v < names->n; v++) {
+        room += names->ids[v].n + strlen("\"\"\n");
+    }
+    enum sl_status st = sl_alloc(room, 1, "vertex ids", &out->names);
+    if (st != SL_OK) {
+        return st;
+    }
+    char *p = stpcpy(out->names, "id");
+    *p++ = '\n';
+    for (uint32_t v = 0; v < names->n; v++) {
+        struct cell id = names->ids[v];
+        bool quoted = needs_quotes(id);
+        if (quoted) {
+            *p++ = '"';
+        }
+        p = (char *)memcpy(p, id.p, id.n) + id.n;
+        if (quoted) {
+            *p++ = '"';
+        }
+        *p++ = '\n';
+    }
+    out->names_bytes = (size_t)(p - out->names);
+    return SL_OK;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -630,6 +758,7 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text 
     if (!has_nodes) {
         out->n_vertices = names.n;
         SL_TRY(st, sl_targets_make_unknown(names.n, &out->targets), done);
+        SL_TRY(st, list_names(&names, out), done);
     }
     st = sl_raw_settle(files, nodes.path, out);
 done:
@@ -640,10 +769,12 @@ done:
 
 static enum sl_status read_text(const char *path, char **data, struct sl_text *out)
 {
-    size_t bytes;
-    enum sl_status st = sl_file_read(path, MAX_BYTES, data, &bytes);
+    struct inflated all = {.path = path};
+    enum sl_status st = sl_reader_ends_in(path, ".gz") ? inflate_file(path, &all)
+                                                       : sl_file_read(path, MAX_BYTES, &all.data, &all.bytes);
     if (st == SL_OK) {
-        *out = (struct sl_text){.path = path, .p = *data, .end = *data + bytes};
+        *data = all.data;
+        *out = (struct sl_text){.path = path, .p = all.data, .end = all.data + all.bytes};
     }
     return st;
 }

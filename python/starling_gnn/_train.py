@@ -234,8 +234,8 @@ class Run:
 def _options_of_model(options, graph):
     of_data = [option.keyword for option in OPTIONS[False].values() if option.of_data]
     kept = {key: value for key, value in options.items() if key not in _OF_TRAINING}
-    if graph._source is None:  # a graph of arrays refuses `cache`
-        kept = {key: value for key, value in kept.items() if key not in of_data}
+    if graph._source is None:  # a graph of arrays has only `cache`
+        kept = {key: value for key, value in kept.items() if key == "cache" or key not in of_data}
     return {**kept, **(graph._source or {}), "epochs": 0}
 
 
@@ -368,6 +368,8 @@ class _Training:
             return self.job.callback(function, value) is True
         except BaseException as error:
             self.job.raises = False
+            if isinstance(error, KeyboardInterrupt) and self.job.n_interrupts > 1:
+                raise
             self.error = error
             return True
 

@@ -20,7 +20,7 @@
 
 #define NAME "checkpoint.safetensors"
 #define VERSION_KEY "starling_checkpoint"
-#define VERSION "6"
+#define VERSION "7"
 #define CHECKSUM_KEY "starling_checksum"
 #define CHECKSUM_BYTES 17
 #define LOCK_NAME "lock"

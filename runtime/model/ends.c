@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The last layer of a model that is trained on links: the rows of the links' ends (codelets/links.h). Each row of the
- * output has one edge, so that the mean over its edges is the row of its vertex. The layer has no parameters and runs in
- * training only.
+ * output has one edge, so that the mean over its edges is the row of its vertex. The layer has no parameters, and runs
+ * in training only.
  *
  *   forward   H of the ends travels; z = the row of each end
  *   backward  gz travels back; gh = the sum of gz over all rows of a vertex */

@@ -14,6 +14,9 @@ uint32_t sl_model_layers(const struct sl_settings *settings);
 /* Whether the model's sums read vertex factors (sl_shards_weigh). The pipeline reads them with every sum. */
 bool sl_model_reads_factors(const struct sl_settings *settings);
 
+/* Whether the model's sums read the relations of edges. */
+bool sl_model_reads_relations(const struct sl_settings *settings);
+
 /* Whether a residual connection adds the features to the first layer's output. */
 bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features);
 
@@ -21,21 +24,27 @@ bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_featu
  * False: the features must be converted into rows. */
 bool sl_model_reads_narrow(const struct sl_settings *settings, uint32_t n_features, enum sl_dtype dtype);
 
+/* The first layer, if it does not aggregate: the model's, or that of --input-layer. Else NULL. */
+const struct sl_layer_kind *sl_model_first(const struct sl_settings *settings);
+
 /* The model kind for a value of settings->model. */
 const struct sl_model_kind *sl_model_kind(int model);
 
 /* Layers that aggregate. */
-extern const struct sl_layer_kind sl_sage;   /* Hamilton et al. 2017, mean aggregator */
-extern const struct sl_layer_kind sl_gcn;    /* Kipf, Welling 2017 */
-extern const struct sl_layer_kind sl_gat;    /* Velickovic et al. 2018 */
-extern const struct sl_layer_kind sl_gcnii;  /* Chen et al. 2020 */
-extern const struct sl_layer_kind sl_gin;    /* Xu et al. 2019 */
-extern const struct sl_layer_kind sl_resgcn; /* Li et al. 2020, with graph convolutions */
+extern const struct sl_layer_kind sl_sage;       /* Hamilton et al. 2017, mean aggregator */
+extern const struct sl_layer_kind sl_gcn;        /* Kipf, Welling 2017 */
+extern const struct sl_layer_kind sl_gat;        /* Velickovic et al. 2018 */
+extern const struct sl_layer_kind sl_gcnii;      /* Chen et al. 2020 */
+extern const struct sl_layer_kind sl_gin;        /* Xu et al. 2019 */
+extern const struct sl_layer_kind sl_rgcn;       /* Schlichtkrull et al. 2018 */
+extern const struct sl_layer_kind sl_rgcn_bases; /* the same with --bases */
+extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.
  * sl_activated_in ends in an activation. sl_normed_out applies layer norm, ReLU and dropout to its input first. */
 extern const struct sl_layer_kind sl_linear_in;
 extern const struct sl_layer_kind sl_activated_in;
+extern const struct sl_layer_kind sl_vectors_in; /* as sl_activated_in, for --input-layer */
 extern const struct sl_layer_kind sl_linear_out;
 extern const struct sl_layer_kind sl_normed_out;
 

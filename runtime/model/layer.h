@@ -118,13 +118,21 @@ enum sl_parameter_shape {
     SL_SHAPE_MATRIX,
     /* n_out x n_out, initialised likewise. */
     SL_SHAPE_SQUARE,
+    /* A matrix n_in x n_out for each relation, each initialised likewise. In memory one above the other, or side by
+     * side if the layer projects first. */
+    SL_SHAPE_RELATIONS,
+    /* The same of the layer's bases. */
+    SL_SHAPE_BASES,
+    /* Relations x bases, Xavier uniform. */
+    SL_SHAPE_COMPONENTS,
     /* 1 x n_out, zero. */
     SL_SHAPE_VECTOR,
     /* 1 x 1, zero. Trained if the layer learns epsilon. */
     SL_SHAPE_NUMBER,
     /* 1 x n_out, heads side by side, Xavier uniform by head. */
     SL_SHAPE_HEADS,
-    /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. */
+    /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. If the layer sums by
+     * relation: as SL_SHAPE_RELATIONS. */
     SL_SHAPE_DERIVED
 };
 
@@ -146,6 +154,8 @@ struct sl_parameter_kind {
     bool by_derived;
     /* Added to every row of the output, before the norm. */
     bool is_output_bias;
+    /* If features are sparse, Adam leaves rows without a gradient as they are (codelets/optimize.h). */
+    bool by_rows;
 };
 
 struct sl_layer_kind {
@@ -246,6 +256,10 @@ struct sl_layer {
     bool learns_epsilon;
     /* Attention heads. */
     uint32_t n_heads;
+    /* Relations of the graph; 1 if it is not typed. */
+    uint32_t n_relations;
+    /* Matrices of which those of the relations are sums (--bases). 0: none. */
+    uint32_t n_bases;
     /* Factor of symmetric sums. */
     double scale;
     /* Index among the aggregating layers, for names. A last layer has the number of aggregating layers. */

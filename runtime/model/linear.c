@@ -72,6 +72,15 @@ const struct sl_layer_kind sl_activated_in = {.name = "in", PARAMETERS("in"), .f
 const struct sl_layer_kind sl_linear_in = {
     .name = "in", PARAMETERS("in"), .linear = true, .forward = forward, .backward = backward};
 
+/* --input-layer. With one column for a vertex, a row of the matrix is the vertex's trained vector. */
+const struct sl_layer_kind sl_vectors_in = {
+    .name = "in",
+    .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, {{"in.weight", true}, {"in.weight", true}}, .key = 1, .by_rows = true},
+                  [BIAS] = {SL_SHAPE_VECTOR, {{"in.bias", 0}, {"in.bias", 0}}, .key = 2, .is_output_bias = true}},
+    .n_parameters = N_PARAMETERS,
+    .forward = forward,
+    .backward = backward};
+
 /* ---- on the input rows after layer norm, ReLU and dropout ---- */
 
 static enum sl_status forward_normed(const struct sl_layer_pass *lp)

@@ -15,6 +15,7 @@
 #include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/random.h"
 
 /* ---- making ---- */
@@ -51,26 +52,25 @@ done:
     return st;
 }
 
-/* Xavier uniform with ReLU's gain: U(-a, a), a = sqrt(2) sqrt(6 / (in + out)). */
-static void initialise_matrix(uint64_t seed, uint32_t layer, uint32_t which, struct sl_parameter *p)
+/* Xavier uniform with ReLU's gain: U(-a, a), a = sqrt(2) sqrt(6 / (in + out)). The parameter is one matrix n_in x n_out
+ * or several, one above the other or side by side. Matrix k has the draws of rows k n_in and on. */
+static void initialise_matrices(const struct sl_draw *draw, uint32_t n_in, uint32_t n_out, struct sl_parameter *p)
 {
-    struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
-    double bound = sqrt(2.0) * sqrt(6.0 / ((double)p->n_rows + p->n_columns));
+    const double bound = sqrt(2.0) * sqrt(6.0 / ((double)n_in + n_out));
     for (uint32_t r = 0; r < p->n_rows; r++) {
         for (uint32_t c = 0; c < p->n_columns; c++) {
-            double u = sl_random_unit(&draw, r, c);
+            const double u = sl_random_unit(draw, r + c / n_out * n_in, c % n_out);
             p->value[(size_t)r * p->n_columns + c] = (sl_real)(bound * (2 * u - 1));
         }
     }
 }
 
 /* An attention vector, n_heads heads side by side: Xavier uniform of a [head width x 1] matrix. */
-static void initialise_heads(uint64_t seed, uint32_t layer, uint32_t which, uint32_t n_heads, struct sl_parameter *p)
+static void initialise_heads(const struct sl_draw *draw, uint32_t n_heads, struct sl_parameter *p)
 {
-    struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
     double bound = sqrt(2.0) * sqrt(6.0 / (p->n_columns / n_heads + 1.0));
     for (uint32_t c = 0; c < p->n_columns; c++) {
-        p->value[c] = (sl_real)(bound * (2 * sl_random_unit(&draw, 0, c) - 1));
+        p->value[c] = (sl_real)(bound * (2 * sl_random_unit(draw, 0, c) - 1));
     }
 }
 
@@ -97,14 +97,18 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
 {
     const struct sl_parameter_kind *kind = &layer->kind->parameter[k];
     struct sl_parameter *p = &layer->parameter[k];
+    const struct sl_draw draw = {.seed = seed, .step = i, .purpose = SL_FOR_INITIALISATION, .hop = kind->key};
     bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
     enum sl_status st;
     SL_TRY(st, open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p), done);
-    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE) {
-        initialise_matrix(seed, i, kind->key, p);
+    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE || kind->shape == SL_SHAPE_COMPONENTS) {
+        initialise_matrices(&draw, p->n_rows, p->n_columns, p);
+    }
+    if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
+        initialise_matrices(&draw, layer->n_in, layer->n_out, p);
     }
     if (kind->shape == SL_SHAPE_HEADS) {
-        initialise_heads(seed, i, kind->key, layer->n_heads, p);
+        initialise_heads(&draw, layer->n_heads, p);
     }
 done:
     return st;
@@ -131,11 +135,12 @@ static void order_layer(const struct sl_settings *settings, bool first, bool spa
 }
 
 /* Describe layer i, except for its parameters. */
-static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_outputs,
-                        bool sparse, struct sl_layer *layer)
+static void shape_layer(const struct sl_settings *settings, uint32_t i, const struct sl_model_data *data,
+                        struct sl_layer *layer)
 {
     const struct sl_model_kind *model = sl_model_kind(settings->model);
-    uint32_t before = model->first != NULL; /* layers that do not aggregate */
+    const struct sl_layer_kind *first = sl_model_first(settings);
+    uint32_t before = first != NULL; /* layers that do not aggregate */
     uint32_t links = sl_settings_trains_links(settings);
     uint32_t n_layers = sl_model_layers(settings) - links; /* without `ends` */
     bool aggregates = i >= before && i < before + settings->layers;
@@ -146,19 +151,19 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     layer->from = settings->layers - layer->number + links;
     layer->level = layer->from;
     if (i < before) {
-        layer->kind = model->first;
+        layer->kind = first;
         layer->number = 0;
         layer->from = layer->level = settings->layers + links;
     } else if (aggregates) {
-        layer->kind = model->layer;
+        layer->kind = settings->bases > 0 ? &sl_rgcn_bases : model->layer;
         layer->level = layer->from - 1;
     } else if (i == n_layers) {
         layer->kind = &sl_ends;
         layer->from = 1;
         layer->level = 0;
     }
-    layer->n_in = i == 0 ? n_features : settings->hidden;
-    layer->n_out = layer->last ? n_outputs : settings->hidden;
+    layer->n_in = i == 0 ? data->n_features : settings->hidden;
+    layer->n_out = layer->last ? data->n_outputs : settings->hidden;
     layer->hidden = !layer->last && !layer->kind->linear;
     layer->norm = SL_NORM_NONE;
     if (layer->kind->norms_input) {
@@ -167,10 +172,12 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
         layer->norm = settings->norm;
     }
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
-    layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
-    order_layer(settings, i == 0, sparse, layer);
+    layer->residual = settings->residual && layer->hidden && aggregates && layer->n_in == layer->n_out;
+    order_layer(settings, i == 0, data->sparse, layer);
     layer->row_dtype = sl_settings_row_dtype(settings);
     layer->n_heads = 1;
+    layer->n_relations = sl_max_u32(data->n_relations, 1);
+    layer->n_bases = settings->bases;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
     layer->keeps = i < before && model->layer->reads_first;
@@ -179,6 +186,24 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     }
     sl_layer_declare_rows(layer, &layer->training);
     sl_layer_declare_rows(layer, &layer->evaluation);
+}
+
+/* n matrices. If the layer projects first, one product gives all slabs of a row. */
+static void shape_stack(const struct sl_layer *layer, uint32_t n, struct sl_parameter *p)
+{
+    const bool project_first = layer->training.project_first;
+    p->n_rows = layer->n_in * (project_first ? 1 : n);
+    p->n_columns = layer->n_out * (project_first ? n : 1);
+}
+
+static void shape_derived(const struct sl_layer *layer, struct sl_parameter *p)
+{
+    if (layer->kind->sum->by_relation) {
+        shape_stack(layer, layer->n_relations, p);
+    } else {
+        p->n_rows = layer->n_in;
+        p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+    }
 }
 
 static void shape_parameters(struct sl_layer *layer)
@@ -190,11 +215,14 @@ static void shape_parameters(struct sl_layer *layer)
         switch (layer->kind->parameter[k].shape) {
         case SL_SHAPE_MATRIX: p->n_rows = layer->n_in; break;
         case SL_SHAPE_SQUARE: p->n_rows = layer->n_out; break;
-        case SL_SHAPE_NUMBER: p->n_columns = 1; break;
-        case SL_SHAPE_DERIVED:
-            p->n_rows = layer->n_in;
-            p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+        case SL_SHAPE_RELATIONS: shape_stack(layer, layer->n_relations, p); break;
+        case SL_SHAPE_BASES: shape_stack(layer, layer->n_bases, p); break;
+        case SL_SHAPE_COMPONENTS:
+            p->n_rows = layer->n_relations;
+            p->n_columns = layer->n_bases;
             break;
+        case SL_SHAPE_NUMBER: p->n_columns = 1; break;
+        case SL_SHAPE_DERIVED: shape_derived(layer, p); break;
         default: break;
         }
     }
@@ -204,13 +232,12 @@ static void shape_parameters(struct sl_layer *layer)
     }
 }
 
-void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
-                    struct sl_model *out)
+void sl_model_shape(const struct sl_settings *settings, const struct sl_model_data *data, struct sl_model *out)
 {
     *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
     out->n_vertex_layers = out->n_layers - sl_settings_trains_links(settings);
     for (uint32_t i = 0; i < out->n_layers; i++) {
-        shape_layer(settings, i, n_features, n_outputs, sparse, &out->layer[i]);
+        shape_layer(settings, i, data, &out->layer[i]);
         shape_parameters(&out->layer[i]);
     }
 }
@@ -228,11 +255,10 @@ done:
     return st;
 }
 
-enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
-                             struct sl_model *out)
+enum sl_status sl_model_init(const struct sl_settings *settings, const struct sl_model_data *data, struct sl_model *out)
 {
     enum sl_status st = SL_OK;
-    sl_model_shape(settings, n_features, n_outputs, sparse, out);
+    sl_model_shape(settings, data, out);
     for (uint32_t i = 0; i < out->n_layers; i++) {
         SL_TRY(st, open_layer(settings, i, &out->layer[i]), undo);
     }
@@ -291,9 +317,11 @@ struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
     uint32_t n_rows, n_columns; /* in memory */
-    /* In the file. FRAMED_HEADS have a leading axis of length one. */
-    enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS } layout;
+    /* In the file. FRAMED_HEADS have a leading axis of length one. RELATIONS are n_matrices matrices. */
+    enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS, RELATIONS } layout;
     uint32_t n_heads;
+    uint32_t n_matrices;
+    bool side_by_side; /* RELATIONS in memory; else one above the other, as in the file */
 };
 
 /* Build an item's name: the replica's prefix, the table's name with the layer's number for #, the suffix of the
@@ -328,6 +356,9 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names
     case SL_SHAPE_SQUARE:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
+    case SL_SHAPE_COMPONENTS: return MATRIX;
+    case SL_SHAPE_BASES:
+    case SL_SHAPE_RELATIONS: return RELATIONS;
     default: return VECTOR;
     }
 }
@@ -349,6 +380,8 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
         out[j].layout = layout_of(kind, names, state);
         out[j].n_heads = model->layer[i].n_heads;
+        out[j].n_matrices = kind->shape == SL_SHAPE_BASES ? model->layer[i].n_bases : model->layer[i].n_relations;
+        out[j].side_by_side = model->layer[i].training.project_first;
         name_item(model, &out[j], kind->name[names].text, model->layer[i].number, states[j]);
     }
     return n;
@@ -399,6 +432,21 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
     }
 }
 
+/* Matrices n_in x n_out that stand side by side in one array, and one above the other in the other. `apart`: to the
+ * latter. */
+static void restack(const struct item *item, bool apart, const sl_real *in, sl_real *out)
+{
+    const uint32_t n_in = item->n_rows;
+    const uint32_t n_out = item->n_columns / item->n_matrices;
+    for (uint32_t k = 0; k < item->n_matrices; k++) {
+        for (uint32_t r = 0; r < n_in; r++) {
+            const size_t above = ((size_t)k * n_in + r) * n_out;
+            const size_t beside = (size_t)r * item->n_columns + (size_t)k * n_out;
+            memcpy(out + (apart ? above : beside), in + (apart ? beside : above), n_out * sizeof *out);
+        }
+    }
+}
+
 /* ---- files ---- */
 
 /* Prepend an axis of length one. */
@@ -419,6 +467,13 @@ static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
             sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_heads, item->n_columns / item->n_heads, data);
         return item->layout == HEADS ? heads : framed(heads);
     }
+    if (item->layout == RELATIONS) {
+        struct sl_tensor t = sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_matrices, 0, data);
+        t.n_dims = 3;
+        t.shape[1] = item->n_rows / (item->side_by_side ? 1 : item->n_matrices);
+        t.shape[2] = item->n_columns / (item->side_by_side ? item->n_matrices : 1);
+        return t;
+    }
     if (item->layout == VECTOR) {
         return sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_columns, 0, data);
     }
@@ -438,6 +493,8 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
     }
     if (item->layout == TRANSPOSED) {
         transpose(item->n_rows, item->n_columns, item->array, data);
+    } else if (item->layout == RELATIONS && item->side_by_side) {
+        restack(item, true, item->array, data);
     } else {
         memcpy(data, item->array, n * sizeof *data);
     }
@@ -607,6 +664,8 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
         size_t count = (size_t)items[i].n_rows * items[i].n_columns;
         if (items[i].layout == TRANSPOSED) {
             transpose(items[i].n_columns, items[i].n_rows, from, items[i].array);
+        } else if (items[i].layout == RELATIONS && items[i].side_by_side) {
+            restack(&items[i], false, from, items[i].array);
         } else {
             memcpy(items[i].array, from, count * sizeof *from);
         }
@@ -620,8 +679,9 @@ done:
 
 uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl_tensors *tensors)
 {
+    const struct sl_model_data smallest = {.n_features = 1, .n_outputs = 1};
     struct sl_model model;
-    sl_model_shape(settings, 1, 1, false, &model);
+    sl_model_shape(settings, &smallest, &model);
     const struct sl_layer *last = &model.layer[model.n_vertex_layers - 1];
     uint32_t k = 0;
     while (k + 1 < last->kind->n_parameters && !last->kind->parameter[k].is_output_bias) {

@@ -8,18 +8,31 @@
 #define SL_RUNTIME_MODEL_MODEL_H
 
 #include "runtime/model/layer.h"
+#include "runtime/store/shards.h"
 #include "support/safetensors.h"
+
+/* What a model takes from the dataset. */
+struct sl_model_data {
+    uint32_t n_features, n_outputs;
+    uint32_t n_relations; /* of a typed graph; 0: it has no types */
+    bool sparse;          /* the features are CSR */
+};
+
+static inline struct sl_model_data sl_model_data_of(const struct sl_shards *shards)
+{
+    return (struct sl_model_data){shards->n_features, shards->n_outputs, shards->partition->graph.n_relations,
+                                  shards->is_sparse};
+}
 
 /* Fill in layers and parameter shapes of the model that the settings describe. Allocates nothing; there is nothing to
  * free. */
-void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
-                    struct sl_model *out);
+void sl_model_shape(const struct sl_settings *settings, const struct sl_model_data *data, struct sl_model *out);
 
 /* Create the model that the settings describe. Matrices are Xavier uniform with gain sqrt 2 (Glorot, Bengio 2010),
  * biases zero, norms one (weight) and zero (bias), moments zero. Each entry is a function of (seed, parameter, row,
  * column). StarPU must be initialised. SL_EINVAL: a matrix is too large for StarPU. SL_ENOMEM. On failure *out is
  * empty. */
-enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_outputs, bool sparse,
+enum sl_status sl_model_init(const struct sl_settings *settings, const struct sl_model_data *data,
                              struct sl_model *out);
 
 /* Make a fresh model replica number `replica` of several: allocate the spare arrays, prefix the names. SL_ENOMEM. */

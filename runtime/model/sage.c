@@ -8,13 +8,14 @@
  *                      self rows
  *   projecting first   forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
  *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
+#include "runtime/model/sage.h"
+
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/pass.h"
 #include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
-enum { SELF, NEIGH, BIAS, N_PARAMETERS };
+enum { SELF = SL_SAGE_SELF, NEIGH = SL_SAGE_NEIGH, BIAS = SL_SAGE_BIAS };
 
 /* ---- forward ---- */
 
@@ -64,7 +65,7 @@ done:
     return st;
 }
 
-static enum sl_status forward(const struct sl_layer_pass *lp)
+enum sl_status sl_sage_forward(const struct sl_layer_pass *lp)
 {
     return sl_convolve(lp, NEIGH, begin, combine);
 }
@@ -106,7 +107,7 @@ done:
     return st;
 }
 
-static enum sl_status backward(const struct sl_layer_pass *lp)
+enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
@@ -149,10 +150,10 @@ const struct sl_layer_kind sl_sage = {
                    {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}},
                    .key = 2,
                    .is_output_bias = true}},
-    .n_parameters = N_PARAMETERS,
+    .n_parameters = SL_SAGE_PARAMETERS,
     .sum = &sl_sum_mean,
     .reads_narrow = true,
     .rows = sl_declare_convolution,
-    .forward = forward,
-    .backward = backward,
+    .forward = sl_sage_forward,
+    .backward = sl_sage_backward,
 };

@@ -61,6 +61,8 @@ struct sl_sum_kind {
     bool rereads;
     /* A column of the result depends on other columns of the rows. */
     bool whole_rows;
+    /* The sum reads the relations of edges: it needs a typed graph (partition/graph.h). */
+    bool by_relation;
 
     /* Sum over a minibatch's block: out = sum if beta is 0, out += sum if beta is 1. */
     enum sl_status (*forward)(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
@@ -82,6 +84,7 @@ extern const struct sl_sum_kind sl_sum_mean;      /* the mean */
 extern const struct sl_sum_kind sl_sum_symmetric; /* the graph convolution's weights, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_plain;     /* the sum, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_attention; /* codelets/attend.h */
+extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, codelets/relate.h */
 
 /* For the tables of sums by codelets/aggregate.h. */
 enum sl_status sl_aggregate_block(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,

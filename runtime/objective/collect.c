@@ -213,3 +213,35 @@ double sl_pairs_precision(struct sl_pair *pairs, size_t n)
     }
     return sum;
 }
+
+struct sl_pair_ranks sl_pairs_ranks(struct sl_pair *pairs, size_t n)
+{
+    const struct sl_pair_ranks none = {NAN, NAN, NAN, NAN};
+    struct sl_pair_ranks sum = {0};
+    double n_positive = 0;
+    double n_above = 0;
+    size_t n_negative = 0;
+    if (!order(pairs, n)) {
+        return none;
+    }
+    for (size_t i = 0; i < n; i++) {
+        n_negative += !(pairs[i].y > 0);
+    }
+    n_above = (double)n_negative;
+    for (size_t i = 0; i < n;) {
+        struct tie tie = tie_at(pairs, n, i);
+        n_above -= tie.negative;
+        double rank = 1 + n_above + tie.negative / 2;
+        sum.mrr += tie.positive / rank;
+        sum.hits1 += rank <= 1 ? tie.positive : 0;
+        sum.hits3 += rank <= 3 ? tie.positive : 0;
+        sum.hits10 += rank <= 10 ? tie.positive : 0;
+        n_positive += tie.positive;
+        i = tie.end;
+    }
+    if (n_positive == 0 || n_negative == 0) {
+        return none;
+    }
+    return (struct sl_pair_ranks){sum.mrr / n_positive, sum.hits1 / n_positive, sum.hits3 / n_positive,
+                                  sum.hits10 / n_positive};
+}

@@ -31,4 +31,13 @@ double sl_pairs_area(struct sl_pair *pairs, size_t n);
  * recall. NaN without both kinds, and if a z is nan. Sorts the pairs. */
 double sl_pairs_precision(struct sl_pair *pairs, size_t n);
 
+/* The rank of an entry with y = 1 is 1 more than the number of entries with y = 0 and a larger z. Ties count half. */
+struct sl_pair_ranks {
+    double mrr;                  /* mean of 1 / rank */
+    double hits1, hits3, hits10; /* fractions of ranks up to 1, 3 and 10 */
+};
+
+/* Ranks of all entries with y = 1. All NaN without both kinds, and if a z is nan. Sorts the pairs. */
+struct sl_pair_ranks sl_pairs_ranks(struct sl_pair *pairs, size_t n);
+
 #endif

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Links: is there an edge between two vertices? The score of a pair is the dot product of the vertices' outputs.
- * Training compares each link with its negatives (codelets/pairs.h). AUC and AP compare the links to find with the
- * negatives of the dataset, or with as many drawn ones. */
+ * Training compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
+ * negatives of its list, those of the dataset or as many drawn ones. */
 #include <math.h>
 #include <string.h>
 
@@ -73,6 +73,10 @@ static void list(uint32_t n_outputs, struct sl_scores *out)
     (void)n_outputs;
     sl_scores_add(out, "auc", true, true);
     sl_scores_add(out, "ap", true, true);
+    sl_scores_add(out, "mrr", true, true);
+    sl_scores_add(out, "hits1", true, true);
+    sl_scores_add(out, "hits3", true, true);
+    sl_scores_add(out, "hits10", true, true);
 }
 
 /* The outputs of the vertices that scores need. */
@@ -139,9 +143,10 @@ static double score_list(const struct wanted *w, const struct sl_links *links, b
     return loss;
 }
 
-/* AUC, AP and mean loss of a list of links and its negatives. */
+/* The scores and the mean loss of a list of links and its negatives. */
 struct link_scores {
     double auc, ap, loss;
+    struct sl_pair_ranks ranks;
 };
 
 static enum sl_status score_set(const struct sl_objective *o, const struct wanted *w, enum sl_link_list links,
@@ -151,22 +156,28 @@ static enum sl_status score_set(const struct sl_objective *o, const struct wante
     const size_t n = (size_t)lists[links].n + lists[negatives].n;
     struct sl_pair *pairs;
     enum sl_status st = sl_alloc(n, sizeof *pairs, "scores of links", &pairs);
-    *out = (struct link_scores){NAN, NAN, NAN};
+    *out = (struct link_scores){NAN, NAN, NAN, {NAN, NAN, NAN, NAN}};
     if (st == SL_OK && n > 0) {
         double loss = score_list(w, &lists[links], true, pairs);
         loss += score_list(w, &lists[negatives], false, pairs + lists[links].n);
         out->loss = loss / (double)n;
         out->auc = sl_pairs_area(pairs, n);
         out->ap = sl_pairs_precision(pairs, n);
+        out->ranks = sl_pairs_ranks(pairs, n);
     }
     sl_free(pairs);
     return st;
 }
 
+static void put_score(struct sl_scores *out, const char *name, double valid, double test)
+{
+    struct sl_score *score = sl_scores_find(out, name);
+    score->valid = valid;
+    score->test = test;
+}
+
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
 {
-    struct sl_score *auc = sl_scores_find(out, "auc");
-    struct sl_score *ap = sl_scores_find(out, "ap");
     struct link_scores valid;
     struct link_scores test;
     struct wanted w = {0};
@@ -175,10 +186,12 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     SL_TRY(st, score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid), done);
     SL_TRY(st, score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test), done);
     out->valid_loss = valid.loss;
-    auc->valid = valid.auc;
-    auc->test = test.auc;
-    ap->valid = valid.ap;
-    ap->test = test.ap;
+    put_score(out, "auc", valid.auc, test.auc);
+    put_score(out, "ap", valid.ap, test.ap);
+    put_score(out, "mrr", valid.ranks.mrr, test.ranks.mrr);
+    put_score(out, "hits1", valid.ranks.hits1, test.ranks.hits1);
+    put_score(out, "hits3", valid.ranks.hits3, test.ranks.hits3);
+    put_score(out, "hits10", valid.ranks.hits10, test.ranks.hits10);
 done:
     sl_free(w.row_of);
     sl_free(w.rows);

@@ -22,6 +22,7 @@ _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-fea
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
 _Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
+_Static_assert(SL_MODEL_RGCN == 6, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_EDGE_WEIGHTS_NONE == 0 && SL_EDGE_WEIGHTS_PROBABILITY == 1, "--edge-weights");
@@ -51,7 +52,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 #define FIELD(name) offsetof(struct sl_settings, name)
 
 /* --model and --layers have a row for each program, as their help differs. */
-#define MODELS "sage,gcn,gat,gcnii,resgcn,gin"
+#define MODELS "sage,gcn,gat,gcnii,resgcn,gin,rgcn"
 #define MODEL_SYNONYMS "graphsage=sage,gcn2=gcnii,deepgcn=resgcn"
 #define MODEL_PEERS "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"
 #define LAYERS_PEERS "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"
@@ -115,10 +116,12 @@ static const struct sl_option options[] = {
      .choices = MODELS, .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. gin: graph isomorphism network, a sum and two products. The sampled sums of gcn, "
-             "gcnii, resgcn and gin estimate the exact sums without bias",
+             "after layer norm. gin: graph isomorphism network, a sum and two products. rgcn: a mean and a weight "
+             "matrix for each relation of a typed dataset. The sampled sums of gcn, gcnii, resgcn and gin estimate "
+             "the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums",
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn: "
+              "means by relation",
      .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = MODELS, .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
@@ -133,6 +136,12 @@ static const struct sl_option options[] = {
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)",
      .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat",
      .peers = "num-heads,n-heads,nheads,num-attention-heads,attention-heads"},
+    {.name = "bases", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(bases), .initial = "0",
+     .max = SL_MAX_RELATIONS, .argument = "N", .unit = "matrices",
+     .help = "Make the matrices of all relations as weighted sums of N shared matrices. 0: each relation has its own "
+             "(rgcn only)",
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=rgcn",
+     .peers = "num-bases,n-bases"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
      .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},
@@ -172,6 +181,11 @@ static const struct sl_option options[] = {
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
+    {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
+     .help = "Begin with a product of the features by a matrix, and ReLU. Types of a typed dataset thus get projections "
+             "to --hidden, and vertices without features trained vectors. Adam leaves rows of the matrix without a "
+             "gradient as they are if features are sparse (all models but gcnii and resgcn, which begin so)",
+     .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
@@ -202,7 +216,7 @@ static const struct sl_option options[] = {
      .programs = COOP},
     {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size),
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
-     .help = "Seed vertices per PE and step",
+     .help = "Seed vertices or links per PE and step",
      .programs = COOP, .common = true, .peers = "bs,train-batch-size,mini-batch-size,minibatch-size"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
@@ -335,8 +349,9 @@ static const struct sl_option options[] = {
     {.name = "objective", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(objective),
      .choices = "auto,class,labels,regression,link", .initial = "auto",
      .help = "What the model learns. class: one class a vertex. labels: a set of labels, columns of 0 and 1. "
-             "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). auto: by the targets (raw/node-label). A single column of whole numbers "
-             "has classes. Numbers 0 and 1 in several columns are labels. Unknown entries (nan) are left out",
+             "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). "
+             "auto: by the targets (raw/node-label). A single column of whole numbers has classes. Numbers 0 and 1 in "
+             "several columns are labels. Unknown entries (nan) are left out",
      .peers = "task,task-type,problem-type"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
@@ -353,8 +368,8 @@ static const struct sl_option options[] = {
      .programs = COOP, .needs = "objective=link"},
     {.name = "link-exclude", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_exclude),
      .choices = "reverse,self,none", .initial = "reverse",
-     .help = "Edges that a step does not sample, in any hop. reverse: the links it trains on, and their reverses. self: "
-             "the links alone. none: all edges may be sampled, so the model can read the answers",
+     .help = "Edges that a step does not sample, in any hop. reverse: the links it trains on, and their reverses. "
+             "self: the links alone. none: all edges may be sampled, so the model can read the answers",
      .programs = COOP, .needs = "objective=link", .peers = "exclude,exclude-edges"},
     {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
      .argument = "balanced|FILE",
@@ -368,7 +383,8 @@ static const struct sl_option options[] = {
     {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
      .shown = "acc, ap, mse or auc", .argument = "NAME",
      .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
-             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap",
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap, mrr, hits1, hits3, "
+             "hits10",
      .peers = "monitor,metric,best-metric"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
@@ -413,10 +429,14 @@ static const struct sl_option options[] = {
      .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
      .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers. "
-             "They are of the best epoch",
+             "With --objective link: the scores of --pairs. They are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
      .brief = "Write the outputs of all vertices, as .npy",
      .peers = "predictions,save-predictions,save-pred,pred-file"},
+    {.name = "pairs", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(pairs), .argument = "FILE",
+     .help = "The pairs of vertices that --predict scores (link only): .csv, .csv.gz or .npy, as the lists of "
+             "the split",
+     .programs = COOP, .change = FREELY, .spread = PATH, .needs = "objective=link"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
      .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .peers = "embedding,embeddings,save-embeddings,save-embed"},
@@ -716,6 +736,10 @@ static enum sl_status check_model(const struct sl_settings *s)
         return sl_fail(SL_EINVAL,
                        "--norm: expected none of it with --model resgcn, whose layers begin with a layer norm");
     }
+    if ((resgcn || gcnii) && s->input_layer) {
+        return sl_fail(SL_EINVAL, "--input-layer: expected none with --model %s, which begins with a layer of its own",
+                       resgcn ? "resgcn" : "gcnii");
+    }
     if ((resgcn || gcnii) && s->residual) {
         return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",
                        resgcn ? "resgcn" : "gcnii");
@@ -726,6 +750,10 @@ static enum sl_status check_model(const struct sl_settings *s)
 static enum sl_status check_edge_weights(const struct sl_settings *s)
 {
     bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && s->model == SL_MODEL_RGCN) {
+        return sl_fail(SL_EINVAL, "--edge-weights: expected none with --model rgcn: the edges of a typed dataset have "
+                                  "no weights");
+    }
     if (s->edge_weights == SL_EDGE_WEIGHTS_FACTOR && s->model == SL_MODEL_GAT) {
         return sl_fail(SL_EINVAL, "--edge-weights: found factor with --model gat, expected probability or none: "
                                   "attention has weights of its own");
@@ -750,6 +778,9 @@ static enum sl_status check_iterations(const struct sl_settings *s)
     if (s->labor_iterations > 0 && s->model == SL_MODEL_GAT) {
         return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model gat: attention has weights of its own");
     }
+    if (s->labor_iterations > 0 && s->model == SL_MODEL_RGCN) {
+        return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model rgcn: its means are by relation");
+    }
     return SL_OK;
 }
 
@@ -770,9 +801,11 @@ static enum sl_status check_links(const struct sl_settings *s)
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
         return sl_fail(SL_EINVAL, "--edge-weights: expected none with --objective link: links have no weights");
     }
-    if (s->predict != NULL) {
-        return sl_fail(SL_EINVAL, "--predict: expected none with --objective link; --embed writes the vectors whose "
-                                  "dot products are the scores");
+    if (s->predict != NULL && s->pairs == NULL) {
+        return sl_fail(SL_EINVAL, "--predict: expected --pairs, too, with --objective link: which scores to write");
+    }
+    if (s->pairs != NULL && s->predict == NULL) {
+        return sl_fail(SL_EINVAL, "--pairs: expected --predict, too: where to write the scores");
     }
     return SL_OK;
 }
@@ -942,6 +975,9 @@ static enum sl_status check_pipe(struct sl_settings *s)
         return st;
     }
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    if (s->model == SL_MODEL_RGCN) {
+        return sl_fail(SL_EINVAL, "--model: found rgcn, expected another one: pipe_gnn has no relations of edges");
+    }
     if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
         return sl_fail(SL_EINVAL,
                        "--%s: found %s, expected another one: %s over the whole graph is not to be had in chunks",
@@ -1085,10 +1121,11 @@ const char *sl_version(void)
 
 extern char **environ;
 
-/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, and of the tests. */
-static const char *const other_variables[] = {"STARLING_DATA",        "STARLING_LOG",   "STARLING_OUT",
-                                              "STARLING_TO",          "STARLING_PARTS", "STARLING_METHOD",
-                                              "STARLING_DATA_PROGRAM"};
+/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, of the Python package, and
+ * of the tests. */
+static const char *const other_variables[] = {"STARLING_DATA",         "STARLING_LOG",    "STARLING_OUT",
+                                              "STARLING_TO",           "STARLING_PARTS",  "STARLING_METHOD",
+                                              "STARLING_DATA_PROGRAM", "STARLING_LIBRARY"};
 
 /* Keep `known` in `near` if it is nearer to `typed` than *distance. Only equal names have distance 0. */
 static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)

@@ -19,7 +19,15 @@
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 #define SL_WATCHDOG_AUTO UINT32_MAX
 
-enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN };
+enum sl_model_name {
+    SL_MODEL_SAGE,
+    SL_MODEL_GCN,
+    SL_MODEL_GAT,
+    SL_MODEL_GCNII,
+    SL_MODEL_RESGCN,
+    SL_MODEL_GIN,
+    SL_MODEL_RGCN
+};
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
 enum sl_edge_weights_use { SL_EDGE_WEIGHTS_NONE, SL_EDGE_WEIGHTS_PROBABILITY, SL_EDGE_WEIGHTS_FACTOR };
@@ -73,6 +81,8 @@ struct sl_settings {
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
+    bool input_layer;
+    uint32_t bases;   /* rgcn; 0: none */
     int edge_weights; /* enum sl_edge_weights_use */
     int precision;    /* enum sl_precision */
     char *load;
@@ -132,6 +142,7 @@ struct sl_settings {
     char *save;
     int save_names; /* enum sl_names */
     char *predict;
+    char *pairs; /* of --objective link: the pairs that `predict` scores */
     char *embed;
     char *checkpoint;
     int resume;        /* enum sl_resume */

@@ -58,7 +58,7 @@ struct sl_shards {
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
      * graph has weights. */
-    bool weighs_edges;
+    bool weighs_edges; /* or read their relations (partition/graph.h) */
     /* Borrowed. */
     struct sl_partition *partition;
     /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */

@@ -11,15 +11,15 @@
 
 /* ---- making ---- */
 
-enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_outputs,
-                                bool sparse, struct sl_model **out)
+enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, const struct sl_model_data *data,
+                                struct sl_model **out)
 {
     struct sl_model *replicas;
     enum sl_status st;
     *out = NULL;
     SL_TRY(st, sl_alloc_zero(n, sizeof *replicas, "replicas of the model", &replicas), done);
     for (uint32_t r = 0; r < n; r++) {
-        SL_TRY(st, sl_model_init(settings, n_features, n_outputs, sparse, &replicas[r]), undo);
+        SL_TRY(st, sl_model_init(settings, data, &replicas[r]), undo);
         SL_TRY(st, sl_model_make_replica(&replicas[r], r), undo);
     }
     *out = replicas;

@@ -35,8 +35,8 @@
 
 /* Create n >= 2 equal models as sl_model_init does, with spare arrays for mixing and distinct names in files.
  * (*out)[r] is replica r. SL_ENOMEM, SL_EINVAL. On failure *out is NULL. */
-enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_outputs,
-                                bool sparse, struct sl_model **out);
+enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, const struct sl_model_data *data,
+                                struct sl_model **out);
 
 /* Wait for the tasks, then release. NULL is allowed. */
 void sl_replicas_free(struct sl_model *replicas, uint32_t n);

@@ -37,8 +37,18 @@ done:
     return st;
 }
 
+/* A step reads few rows of a matrix that multiplies sparse features. */
+static bool steps_by_rows(const struct sl_layer_pass *lp, int k)
+{
+    return k < SL_MAX_OWN_PARAMETERS && lp->layer->kind->parameter[k].by_rows && lp->i == 0 &&
+           lp->pass->shards->is_sparse;
+}
+
 static enum sl_status optimise(const struct sl_layer_pass *lp, int k, const struct sl_adam *adam)
 {
+    enum sl_status (*submit)(const struct sl_task_args *, const struct sl_adam *, starpu_data_handle_t,
+                             starpu_data_handle_t, starpu_data_handle_t, starpu_data_handle_t) =
+        steps_by_rows(lp, k) ? sl_optimize_rows_submit : sl_optimize_submit;
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (!sl_plan_trains(lp->pass->plan, r)) {
@@ -47,8 +57,8 @@ static enum sl_status optimise(const struct sl_layer_pass *lp, int k, const stru
         const struct sl_parameter *parameter = &lp->pass->model[r].layer[lp->i].parameter[k];
         struct sl_task_args head = head_of(lp, r);
         SL_TRY(st,
-               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
-                                  parameter->moment1_handle, parameter->moment2_handle),
+               submit(&head, adam, parameter->gradient_handle, parameter->value_handle, parameter->moment1_handle,
+                      parameter->moment2_handle),
                done);
     }
 done:

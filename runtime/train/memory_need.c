@@ -70,6 +70,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
 {
     const bool pipe = sl_schedule_of(s)->whole_graph;
     const bool has_weights = sl_graph_weights(&dataset->graph) != NULL;
+    const bool read_by_sums = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(s);
     const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
     struct basis b = {.settings = s,
                       .run = run,
@@ -80,16 +81,17 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .element = (double)sl_dtype_size(row_dtype),
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
-                      .edge = edge_bytes(has_weights && s->edge_weights != SL_EDGE_WEIGHTS_NONE),
-                      .block_edge = edge_bytes(s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || s->labor_iterations > 0),
+                      .edge = edge_bytes(has_weights && (read_by_sums || s->edge_weights != SL_EDGE_WEIGHTS_NONE)),
+                      .block_edge = edge_bytes(read_by_sums || s->labor_iterations > 0),
                       .n_per_epoch = ceil(sl_dataset_n_train(dataset) / ((double)s->batch_size * s->pes))};
     b.in_place =
         b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
     uint32_t n_outputs = sl_settings_trains_links(s) ? s->hidden : sl_targets_outputs(&dataset->targets);
-    sl_model_shape(s, dataset->features.n_columns, n_outputs, b.sparse, &b.model);
+    struct sl_model_data data = {dataset->features.n_columns, n_outputs, dataset->graph.n_relations, b.sparse};
+    sl_model_shape(s, &data, &b.model);
     if (b.sparse && b.model.layer[0].residual) {
-        b.sparse = false;
-        sl_model_shape(s, dataset->features.n_columns, n_outputs, false, &b.model);
+        b.sparse = data.sparse = false;
+        sl_model_shape(s, &data, &b.model);
     }
     return b;
 }
@@ -561,7 +563,9 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
 {
     static float some;
     return (struct sl_dataset){
-        .graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
+        .graph = {.n_vertices = shards->n_vertices,
+                  .n_edges = shards->partition->graph.n_edges,
+                  .n_relations = shards->partition->graph.n_relations},
         .train = {.n = shards->n_train},
         .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}},
         .features = {.n_columns = shards->n_features,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
+#include "partition/cache.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
@@ -71,7 +72,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .low_memory = sl_n_ranks() > 1};
 }
 
-/* With the caller's dataset, options for selecting a dataset must be unset. `cache` none is allowed. */
+/* With the caller's dataset, options for selecting a dataset must be unset. `cache` is for the partition. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
@@ -80,12 +81,12 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         const struct sl_option *option = &table->options[i];
         char now[256];
         bool unset;
-        if (!option->of_data) {
+        if (!option->of_data || strcmp(option->name, "cache") == 0) {
             continue;
         }
         SL_TRY(st, sl_settings_get(settings, option->name, now, sizeof now), done);
         SL_TRY(st, sl_option_is_default(option, settings, &unset), done);
-        if (!unset && now[0] != '\0' && (strcmp(option->name, "cache") != 0 || strcmp(now, "none") != 0)) {
+        if (!unset && now[0] != '\0') {
             st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
                          option->name, now, given->name);
         }
@@ -145,7 +146,8 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .n_features = dataset->features.n_columns,
                                    .n_outputs = sl_targets_outputs(&dataset->targets),
                                    .has_classes = dataset->targets.type == SL_TARGET_CLASS,
-                                   .has_edge_weights = dataset->graph.weights.data != NULL,
+                                   .has_edge_weights =
+                                       dataset->graph.weights.data != NULL && dataset->graph.n_relations == 0,
                                    .synthetic = dataset->synthetic,
                                    .n_train = sl_dataset_n_train(dataset),
                                    .n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n,
@@ -163,7 +165,17 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
 static enum sl_status check_weights(const struct sl_session *t)
 {
     bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
-    bool there = t->dataset->graph.weights.data != NULL;
+    bool typed = t->dataset->graph.n_relations > 0;
+    bool there = t->dataset->graph.weights.data != NULL && !typed;
+    if (typed && sl_schedule_of(t->settings)->whole_graph) {
+        return sl_fail(SL_EINVAL, "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
+    }
+    if (sl_model_reads_relations(t->settings) && !typed) {
+        return sl_fail(SL_EINVAL,
+                       "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz), found one kind of "
+                       "edge in '%s'; try --model sage",
+                       sl_model_kind(t->settings->model)->name, t->name);
+    }
     if (used && !there) {
         return sl_fail(SL_EINVAL,
                        "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
@@ -184,7 +196,8 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     if (given == NULL) {
         SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
     }
-    if (given == NULL && sl_targets_outputs(&t->loaded.targets) == 0) {
+    bool labelled = !sl_settings_trains_links(t->settings);
+    if (given == NULL && labelled && sl_targets_outputs(&t->loaded.targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                      t->loaded.name);
         goto done;
@@ -241,13 +254,16 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     if (s->epochs == 0) {
         used.train.n = used.valid.n = used.test.n = 0;
     }
-    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE) {
+    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE && !sl_model_reads_relations(s)) {
         used.graph.weights = (struct sl_column){0};
     }
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (t->dataset == &t->loaded) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
+    } else if (method == SL_PARTITION_METIS && n > 1) {
+        uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
+        SL_TRY(st, sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file), done);
     }
     if (whole) {
         st = sl_partition_make_of_pieces(dataset, method, s->group_size, s->seed, file, held, &t->partition);
@@ -281,10 +297,8 @@ static enum sl_status open_replicas(struct sl_session *t)
     if (n == 1) {
         t->replica = &t->model;
     } else {
-        SL_TRY(st,
-               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse,
-                                &t->replica),
-               done);
+        const struct sl_model_data data = sl_model_data_of(&t->shards);
+        SL_TRY(st, sl_replicas_init(t->settings, n, &data, &t->replica), done);
         t->n_replicas = n;
         SL_TRY(st, sl_replicas_spread(t->replica, n, &t->model), done);
     }
@@ -515,7 +529,7 @@ static enum sl_status open_shards(struct sl_session *t)
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
-    t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR;
+    t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(s);
     if (sl_schedule_of(s)->reads_factors || sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
@@ -539,8 +553,9 @@ done:
 static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     const struct sl_settings *s = t->settings;
+    const struct sl_model_data data = sl_model_data_of(&t->shards);
     enum sl_status st;
-    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_outputs, t->shards.is_sparse, &t->model), done);
+    SL_TRY(st, sl_model_init(s, &data, &t->model), done);
     if (s->load != NULL) {
         SL_TRY(st, sl_outputs_load_model(t), done);
     }
@@ -667,6 +682,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_outputs_read_pairs(t), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
@@ -713,6 +729,7 @@ void sl_session_close(struct sl_session *t)
     sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
     sl_objective_close(&t->objective);
+    sl_links_free(&t->pairs);
     sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {

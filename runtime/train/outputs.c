@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "codelets/pairs.h"
+#include "partition/read_links.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -301,6 +303,38 @@ done:
     return st;
 }
 
+/* ---- scores of pairs ---- */
+
+enum sl_status sl_outputs_read_pairs(struct sl_session *t)
+{
+    if (t->settings->pairs == NULL) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_links_read(t->settings->pairs, t->dataset->graph.n_vertices, &t->pairs);
+    if (st == SL_OK && t->pairs.n == 0) {
+        st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
+    }
+    return st;
+}
+
+/* Scores of pairs, from the vectors of all vertices. */
+struct pair_scores {
+    const struct sl_session *t;
+    const sl_real *vectors; /* by partitioned id */
+    sl_real score;          /* of the last pair */
+};
+
+static const sl_real *score_of(void *context, uint64_t pair)
+{
+    struct pair_scores *p = context;
+    const size_t n = p->t->shards.n_outputs;
+    const sl_vertex *new_ids = p->t->partition.new_ids;
+    const sl_real *from = p->vectors + new_ids[p->t->pairs.from[pair]] * n;
+    const sl_real *to = p->vectors + new_ids[p->t->pairs.to[pair]] * n;
+    p->score = (sl_real)sl_pairs_score((uint32_t)n, from, to);
+    return &p->score;
+}
+
 /* Rank 0's options decide. */
 struct wanted_files {
     bool predict, embed;
@@ -314,19 +348,20 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     struct sl_inference wanted = {0};
     struct sl_scores scores;
     enum sl_status st;
-    if (files.predict) {
+    const bool links = sl_settings_trains_links(s); /* the vectors of --embed are the outputs */
+    if (files.predict || links) {
         SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores), done);
     }
-    const bool links = sl_settings_trains_links(s);
-    if (files.embed && links) {
-        SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "vectors", &wanted.scores), done);
-    } else if (files.embed) {
+    if (files.embed && !links) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
     }
     sl_watchdog_suspend(false);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
-    if (files.predict) {
+    if (files.predict && links) {
+        struct pair_scores scored = {.t = t, .vectors = wanted.scores};
+        SL_TRY(st, sl_npy_write(s->predict, t->pairs.n, 1, score_of, &scored), done);
+    } else if (files.predict) {
         SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
     }
     if (files.embed) {

@@ -12,6 +12,9 @@
  * and make the --checkpoint folder. SL_EIO. */
 enum sl_status sl_outputs_check(const struct sl_settings *settings);
 
+/* Read --pairs into the session, if given. The dataset is there. SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_read_pairs(struct sl_session *session);
+
 /* At the end of training: set the model to the model of the best evaluation. Without an evaluation the model does
  * not change; several replicas are averaged. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_outputs_settle(struct sl_session *session);

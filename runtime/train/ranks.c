@@ -149,14 +149,20 @@ static enum sl_status match_class_weights(const struct sl_objective *objective)
 
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < SL_N_DATA_PARTS && st == SL_OK; i++) {
-        char label[96];
+    char label[96];
+    enum sl_status st;
+    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
         snprintf(label, sizeof label, "dataset %s, %s", t->name, sl_data_part_names[i]);
-        st = sl_ranks_match_text(label, t->identity.text[i],
-                                 "give all ranks the same --dataset, --split and --features");
+        SL_TRY(st,
+               sl_ranks_match_text(label, t->identity.text[i],
+                                   "give all ranks the same --dataset, --split and --features"),
+               done);
     }
-    return st == SL_OK ? match_class_weights(&t->objective) : st;
+    snprintf(label, sizeof label, "dataset %s, dtype of features", t->name);
+    SL_TRY(st, sl_ranks_match_text(label, t->identity.feature_dtype, "give all ranks the same file of features"), done);
+    st = match_class_weights(&t->objective);
+done:
+    return st;
 }
 
 enum sl_status sl_ranks_match_parts(const struct sl_session *t)

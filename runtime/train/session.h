@@ -62,6 +62,7 @@ struct sl_session {
     bool given;
     struct sl_partition partition;
     struct sl_objective objective;
+    struct sl_links pairs; /* of --pairs, dataset ids */
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */
     /* The model for scores and files. With several replicas: their average at the last evaluation. */

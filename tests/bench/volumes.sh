@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 #
 # W(PB) <= P W(B): input rows of one epoch with four cooperating PEs against four independent ones, with the same seeds in each
-# step. Exit status 1 where cooperation needs more rows.
+# step, which are vertices or links. Exit status 1 where cooperation needs more rows.
 #
 # usage: volumes.sh PROGRAM
 
@@ -28,7 +28,8 @@ compare()
 {
     local name=$1 sampler cooperative independent
     shift
-    for sampler in "neighbor" "labor" "labor --layer-dependency"; do
+    for sampler in "neighbor" "labor" "labor --layer-dependency" "labor --labor-iterations 1" \
+                   "labor --labor-iterations converge"; do
         cooperative=$(rows 4 "$@" --sampler $sampler)
         independent=$(rows 1 "$@" --sampler $sampler)
         awk -v name="$name" -v s="$sampler" -v c="$cooperative" -v i="$independent" 'BEGIN {
@@ -38,9 +39,24 @@ compare()
     done
 }
 
-echo '| graph, fanout, seeds a PE | sampler | rows, 4 cooperative | rows, 4 independent | ratio |'
+# links NAME: ./NAME in the temporary folder, whose split lists the edges of a dataset in $STARLING_DATA, each once.
+links()
+{
+    local data=${STARLING_DATA%%:*}/$1
+    mkdir -p "$folder/$1/split/edges" && ln -s "$data/raw" "$data/derived" "$folder/$1/"
+    zcat "$data/raw/edge.csv.gz" | awk -F, '$1 != $2 { print ($1 < $2 ? $1 "," $2 : $2 "," $1) }' | LC_ALL=C sort -u |
+        awk -v to="$folder/$1/split/edges/" '
+            BEGIN { split("valid test", held_out) }
+            { n = NR % 20; print >(to (n in held_out ? held_out[n] : "train") ".csv") }'
+}
+
+echo '| graph, fanout, seeds or links a PE | sampler | rows, 4 cooperative | rows, 4 independent | ratio |'
 echo '| --- | --- | --- | --- | --- |'
 compare 'cora, 10,10, 35' --dataset cora --layers 2 --fanout 10,10 --batch-size 35
 compare 'ogbn-arxiv, 4,4, 1024' --dataset ogbn-arxiv --features derived/node-feat-prone96.csv.gz --layers 2 --fanout 4,4
 compare 'ogbn-arxiv, 10,10,10, 1024' --dataset ogbn-arxiv --features derived/node-feat-prone96.csv.gz --fanout 10,10,10
+links ogbn-arxiv
+arxiv_links=(--dataset "$folder/ogbn-arxiv" --features derived/node-feat-prone96.csv.gz --objective link --negatives 1)
+compare 'ogbn-arxiv, links, 4,4, 1024' "${arxiv_links[@]}" --layers 2 --fanout 4,4
+compare 'ogbn-arxiv, links, 10,10,10, 1024' "${arxiv_links[@]}" --fanout 10,10,10
 exit $failed

@@ -355,24 +355,60 @@ class Data(unittest.TestCase):
             delimiter=",",
             dtype=kind,
         )
-        made = sl.Graph(
-            read(folder, "raw", "edge").T,
-            read(folder, "raw", "node-feat", kind=np.float32),
-            read(folder, "raw", "node-label"),
-            *(read(path, name) for name in ("train", "valid", "test")),
-            name="cora",
-        )
-        options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
+        edges, x = read(folder, "raw", "edge").T, read(folder, "raw", "node-feat", kind=np.float32)
+        y = read(folder, "raw", "node-label")
+        sets = {name: read(path, name) for name in ("train", "valid", "test")}
         files = sl.load("cora", data_path=DATA, cache="none")
-        runs = [sl.train(made, **options), sl.train(files, **options)]
-        self.assertEqual(losses(runs[0]), losses(runs[1]))
-        weights = [run.state_dict() for run in runs]
-        for name in weights[0]:
-            np.testing.assert_array_equal(weights[0][name], weights[1][name])
-        np.testing.assert_array_equal(runs[0].predict(), runs[1].predict())
-        self.assertEqual(
-            (files.n_vertices, files.n_edges, files.n_outputs), (made.n_vertices, made.n_edges, made.n_outputs)
-        )
+        sizes = lambda graph: (graph.n_vertices, graph.n_edges, graph.n_features, graph.n_outputs)  # noqa: E731
+        options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
+        expected = sl.train(files, **options)
+        weights, logits = expected.state_dict(), expected.predict()
+        with tempfile.TemporaryDirectory() as temporary:
+            for form, made in forms(edges, x, y, sets, temporary):
+                with self.subTest(form):
+                    run = sl.train(made, **options)
+                    self.assertEqual(sizes(made), sizes(files))
+                    self.assertEqual(losses(run), losses(expected))
+                    for name, array in run.state_dict().items():
+                        np.testing.assert_array_equal(array, weights[name])
+                    np.testing.assert_array_equal(run.predict(), logits)
+
+
+def forms(edges, x, y, sets, folder):
+    """Pairs of a name and the same graph, made of what libraries that are there have."""
+    yield "numpy", sl.Graph(edges, x, y, **sets)
+    n = len(y)
+    if has("scipy"):
+        import scipy.sparse as sparse
+
+        matrix = sparse.coo_matrix((np.ones(edges.shape[1]), tuple(edges)), shape=(n, n)).tocsr()
+        yield "scipy", sl.Graph(matrix, sparse.csr_matrix(x), y, **sets)
+    if not has("torch"):
+        return
+    import torch
+
+    edge_index = torch.from_numpy(np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1))
+    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+    masks = {name: torch.zeros(n, dtype=torch.bool) for name in names.values()}
+    for name, ids in sets.items():
+        masks[names[name]][torch.from_numpy(ids)] = True
+    if has("torch_geometric"):
+        from torch_geometric.data import Data
+
+        data = Data(x=torch.from_numpy(x), edge_index=edge_index, y=torch.from_numpy(y), **masks)
+        yield "PyG", sl.Graph.from_pyg(data)
+        if has("safetensors"):
+            from safetensors.torch import save_file
+
+            path = os.path.join(folder, "mine.safetensors")
+            save_file({name: array.contiguous() for name, array in data.to_dict().items()}, path)
+            yield "safetensors", sl.load(path, cache="none")
+    if has("dgl"):
+        import dgl
+
+        graph = dgl.graph(tuple(edge_index), num_nodes=n)
+        graph.ndata.update(feat=torch.from_numpy(x), label=torch.from_numpy(y), **masks)
+        yield "DGL", sl.Graph.from_dgl(graph)
 
 
 class Training(unittest.TestCase):
@@ -817,10 +853,13 @@ class Interrupts(unittest.TestCase):
 
     def test_in_a_step(self):
         in_python(self.interrupt_soon + """
-        soon()
-        started = time.monotonic()
-        run = sl.train(graph(), **{**SMALL, "epochs": 10**6})
-        assert run.interrupted and time.monotonic() - started < 20
+        def first(record):
+            if record.epoch == 1:
+                started.append(time.monotonic())
+                soon()
+        started = []
+        run = sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_epoch=first)
+        assert run.interrupted and time.monotonic() - started[0] < 20
         assert len(run.records) > 0 and run.predict().shape == (N, K)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         run = sl.train(graph(), **SMALL)
@@ -849,7 +888,7 @@ class Interrupts(unittest.TestCase):
         soon(0.3)
         started = time.monotonic()
         try:
-            sl.train(big, layers=1, fanout=[2], hidden=4, epochs=1, progress=False)
+            sl.train(big, layers=1, fanout=[2], hidden=4, epochs=1, progress=False, cache="none")
             raise SystemExit(3)
         except KeyboardInterrupt:
             print("took", time.monotonic() - started)
@@ -861,16 +900,19 @@ class Interrupts(unittest.TestCase):
 
     def test_twice(self):
         in_python(self.interrupt_soon + """
-        def wait(record):
-            while True:
+        def swallow(record):
+            if record.epoch == 1:
+                soon()
                 try:
                     time.sleep(50)
                 except KeyboardInterrupt:
-                    pass
-                return
-        soon()
-        run = sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_step=lambda record: None)
-        assert run.interrupted
+                    soon()
+        try:
+            sl.train(graph(), **{**SMALL, "epochs": 10**6}, on_epoch=swallow)
+            raise SystemExit(3)
+        except KeyboardInterrupt:
+            pass
+        assert len(sl.train(graph(), **SMALL).records) == 4
         """)
 
     def test_handler_of_the_user(self):

@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Means by relation, and the transposed sums. Terms are added in order. The rows of edges to come are prefetched. */
+#include "codelets/relate.h"
+
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/minmax.h"
+
+#define AHEAD 12 /* terms prefetched ahead */
+
+/* ---- kernels, CPU ---- */
+
+SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n, sl_real *restrict out, const void *restrict row,
+                          sl_real weight)
+{
+    for (uint32_t j = 0; j < n; j++) {
+        out[j] += weight * sl_entry(dtype, row, j);
+    }
+}
+
+/* The row of the source at a position. widths: row width of each owner; NULL: all are n_columns wide. */
+SL_INLINE const char *source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
+                                 uint32_t position, uint32_t n_columns)
+{
+    uint32_t q = 0;
+    for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
+        q += position >= x->first[q + n / 2] ? n / 2 : 0;
+    }
+    return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
+}
+
+/* The edges of a block or of a part. */
+struct edge_list {
+    const struct sl_sources *x;
+    const uint32_t *widths;
+    const uint32_t *positions;
+    const float *relations;
+    uint64_t n; /* entries */
+};
+
+/* out += the sums of entries begin .. end - 1, one destination's. */
+SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
+                         uint64_t begin, uint64_t end, sl_real *out)
+{
+    uint64_t e = begin;
+    while (e < end) {
+        const float relation = list->relations[e];
+        uint64_t stop = e + 1;
+        while (stop < end && list->relations[stop] == relation) {
+            stop++;
+        }
+        const sl_real weight = 1 / (sl_real)(stop - e);
+        const size_t slab = sl_dtype_bytes(dtype, (size_t)relation * slabs->x_step);
+        sl_real *to = out + (size_t)relation * slabs->m_step;
+        for (; e < stop; e++) {
+            if (e + AHEAD < list->n) {
+                const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + AHEAD] * slabs->x_step);
+                sl_row_fetch(source_row(dtype, list->x, list->widths, list->positions[e + AHEAD], slabs->x_width) +
+                                 next,
+                             sl_dtype_bytes(dtype, slabs->n));
+            }
+            add_scaled(dtype, slabs->n, to,
+                       source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + slab, weight);
+        }
+    }
+}
+
+SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
+                         const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    const uint32_t *offsets = edges->offsets + edges->row0;
+    const struct edge_list list = {x, NULL, edges->sources, edges->relations, offsets[edges->n_rows]};
+    if (!beta) {
+        memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        add_edges(dtype, &list, slabs, offsets[i], offsets[i + 1], m_out + (size_t)i * slabs->m_width);
+    }
+}
+
+SL_CLONES void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
+                                     const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (dtype == SL_DTYPE_F16) {
+        sum_edges(SL_DTYPE_F16, edges, slabs, x, beta, m_out);
+    } else {
+        SL_BY_DTYPE(dtype, sum_edges, edges, slabs, x, beta, m_out);
+    }
+}
+
+/* out += the terms of position t. */
+SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, const struct sl_slabs *slabs,
+                        const struct sl_view *gm, sl_real *out)
+{
+    for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
+        const uint32_t d = block->back_rows[e];
+        const float relation = block->back_relations[e];
+        const uint64_t n =
+            sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
+        const sl_real *row = sl_view_row(gm, d, slabs->m_width);
+        add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
+                   row + (size_t)relation * slabs->m_step, 1 / (sl_real)n);
+    }
+}
+
+SL_CLONES void sl_relate_backward_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n,
+                                      const struct sl_slabs *slabs, const struct sl_view *gm, sl_real *out)
+{
+    memset(out, 0, (size_t)n * slabs->x_width * sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        add_back(block, t0 + i, slabs, gm, out + (size_t)i * slabs->x_width);
+    }
+}
+
+SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
+                                 const struct sl_slabs *slabs, const struct sl_view *gm, const struct sl_gradient *g)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
+        if (row < g->n_rows) {
+            add_back(block, t0 + i, slabs, gm, g->rows + (size_t)row * g->n_columns);
+        }
+    }
+}
+
+/* Destinations of evaluation. Offsets have 64 bits. */
+struct full_edges {
+    uint32_t row0, n_rows;
+    const uint64_t *offsets; /* of the part */
+    const sl_vertex *sources;
+    const float *relations;
+    const uint32_t *widths;
+};
+
+SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_slabs *slabs,
+                        const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    const uint64_t origin = edges->offsets[0];
+    const uint64_t *offsets = edges->offsets + edges->row0;
+    const struct edge_list list = {x, edges->widths, edges->sources, edges->relations, offsets[edges->n_rows] - origin};
+    if (!beta) {
+        memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        add_edges(dtype, &list, slabs, offsets[i] - origin, offsets[i + 1] - origin,
+                  m_out + (size_t)i * slabs->m_width);
+    }
+}
+
+SL_CLONES static void relate_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_slabs *slabs,
+                                  const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (dtype == SL_DTYPE_F16) {
+        sum_full(SL_DTYPE_F16, edges, slabs, x, beta, m_out);
+    } else {
+        SL_BY_DTYPE(dtype, sum_full, edges, slabs, x, beta, m_out);
+    }
+}
+
+/* ---- arguments ---- */
+
+struct forward_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    int beta;
+    uint32_t x_width;
+    struct sl_source_args sources;
+};
+
+struct backward_args {
+    struct sl_task_args head;
+    uint32_t n_chunks, shift;
+    uint32_t n_owners;
+    struct returned {
+        uint32_t t0;
+        struct sl_slice_args rows;
+    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] */
+};
+
+struct accumulate_args {
+    struct sl_task_args head;
+    uint32_t m_width;
+    struct sl_share_args shares;
+};
+
+struct full_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    int beta;
+    uint32_t x_width;
+    struct sl_part_args parts;
+};
+
+/* ---- implementations ---- */
+
+enum { FORWARD_OFFSETS, FORWARD_SOURCES, FORWARD_RELATIONS, FORWARD_INVERSE, FORWARD_M, FORWARD_ROWS };
+enum { BACK_EDGE_OFFSETS, BACK_RELATIONS, BACK_OFFSETS, BACK_ROWS, BACK_BACK_RELATIONS, BACK_GM, BACK_PACKED };
+enum { SUM_G = BACK_BACK_RELATIONS + 1, SUM_INVERSE, SUM_GM, SUM_SENT };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_RELATIONS, FULL_FIRST, FULL_M, FULL_ROWS };
+
+static struct sl_related edges_of(const struct forward_args *args, void *buffers[])
+{
+    return (struct sl_related){.row0 = args->row0,
+                               .n_rows = sl_buffer_rows(buffers[FORWARD_M]),
+                               .offsets = sl_buffer_data(buffers[FORWARD_OFFSETS]),
+                               .sources = sl_buffer_data(buffers[FORWARD_SOURCES]),
+                               .relations = sl_buffer_data(buffers[FORWARD_RELATIONS])};
+}
+
+/* The block by source of a backward or accumulate task: its first buffers. */
+static struct sl_related_back back_of(void *buffers[])
+{
+    return (struct sl_related_back){.edge_offsets = sl_buffer_data(buffers[BACK_EDGE_OFFSETS]),
+                                    .relations = sl_buffer_data(buffers[BACK_RELATIONS]),
+                                    .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                    .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
+                                    .back_relations = sl_buffer_data(buffers[BACK_BACK_RELATIONS])};
+}
+
+#define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
+
+/* Memory for the rows that are rounded at a time, of n_rows in all. Free it with sl_free. */
+static enum sl_status take_room(uint32_t n_rows, uint32_t n_columns, sl_real **out)
+{
+    size_t most = sl_min_u64(n_rows, ROUNDED_ROWS);
+    return sl_alloc(most * n_columns, sizeof **out, "sums before they are rounded", out);
+}
+
+/* Sums of bf16 rows into bf16 rows. With beta 1 the old sums are widened first. */
+static enum sl_status forward_rounded(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                      const struct sl_sources *x, int beta, sl_bf16 *m_out)
+{
+    sl_real *room;
+    enum sl_status st = take_room(edges->n_rows, slabs->m_width, &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
+        struct sl_related some = *edges;
+        some.row0 += i;
+        some.n_rows = sl_min_u32(edges->n_rows - i, ROUNDED_ROWS);
+        sl_bf16 *m = m_out + (size_t)i * slabs->m_width;
+        const size_t n = (size_t)some.n_rows * slabs->m_width;
+        sl_bf16_widen(beta ? n : 0, m, room);
+        sl_relate_forward_cpu(SL_DTYPE_BF16, &some, slabs, x, beta, room);
+        sl_bf16_round(n, room, m);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
+static enum sl_status full_rounded(const struct full_edges *edges, const struct sl_slabs *slabs,
+                                   const struct sl_sources *x, int beta, sl_bf16 *m_out)
+{
+    sl_real *room;
+    enum sl_status st = take_room(edges->n_rows, slabs->m_width, &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
+        struct full_edges some = *edges;
+        some.row0 += i;
+        some.n_rows = sl_min_u32(edges->n_rows - i, ROUNDED_ROWS);
+        sl_bf16 *m = m_out + (size_t)i * slabs->m_width;
+        const size_t n = (size_t)some.n_rows * slabs->m_width;
+        sl_bf16_widen(beta ? n : 0, m, room);
+        relate_full(SL_DTYPE_BF16, &some, slabs, x, beta, room);
+        sl_bf16_round(n, room, m);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
+/* Gradients summed in float, rounded to bf16. */
+static enum sl_status backward_rounded(const struct sl_related_back *block, const struct returned *to,
+                                       const struct sl_slabs *slabs, const struct sl_view *gm, sl_bf16 *out)
+{
+    const uint32_t n_rows = to->rows.n_rows;
+    sl_real *room;
+    enum sl_status st = take_room(n_rows, slabs->x_width, &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
+        const uint32_t n = sl_min_u32(n_rows - i, ROUNDED_ROWS);
+        sl_relate_backward_cpu(block, to->t0 + i, n, slabs, gm, room);
+        sl_bf16_round((size_t)n * slabs->x_width, room, out + (size_t)i * slabs->x_width);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
+static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct forward_args *args = cl_arg;
+    void *m = buffers[FORWARD_M];
+    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
+    const struct sl_related edges = edges_of(args, buffers);
+    struct sl_source_views sources;
+    sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS, &sources);
+    if (sl_buffer_dtype(m) != SL_DTYPE_REAL) {
+        return forward_rounded(&edges, &slabs, &sources.x, args->beta, sl_buffer_data(m));
+    }
+    sl_relate_forward_cpu(args->sources.dtype, &edges, &slabs, &sources.x, args->beta, sl_buffer_data(m));
+    return SL_OK;
+}
+
+static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct backward_args *args = cl_arg;
+    const sl_real *bases[SL_MAX_CHUNKS];
+    sl_chunks_data(buffers + BACK_GM, args->n_chunks, bases);
+    const struct sl_view gm = {bases, args->shift, NULL};
+    const struct sl_related_back block = back_of(buffers);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
+        const struct returned *to = &args->returned[q];
+        void *matrix = buffers[to->rows.buffer];
+        const struct sl_slabs slabs = sl_slabs_of(sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
+        if (sl_buffer_dtype(matrix) != SL_DTYPE_REAL) {
+            st = backward_rounded(&block, to, &slabs, &gm, sl_slice_data(buffers, &to->rows));
+        } else {
+            sl_relate_backward_cpu(&block, to->t0, to->rows.n_rows, &slabs, &gm, sl_slice_data(buffers, &to->rows));
+        }
+    }
+    return st;
+}
+
+/* Clear the rows, then add all shares in PE order. */
+static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct accumulate_args *args = cl_arg;
+    const struct sl_share_args *shares = &args->shares;
+    const sl_real *bases[SL_MAX_CHUNKS];
+    const struct sl_related_back block = back_of(buffers);
+    const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
+    const struct sl_slabs slabs = sl_slabs_of(g.n_columns, args->m_width);
+    const struct sl_view gm = {bases, shares->shift, NULL};
+    sl_chunks_data(buffers + SUM_GM, shares->n_chunks, bases);
+    memset(g.rows, 0, (size_t)g.n_rows * g.n_columns * sizeof *g.rows);
+    for (uint32_t p = 0; p < shares->n_peers; p++) {
+        const uint32_t *rows = sl_list_of(sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p);
+        if (p == shares->own) {
+            sl_relate_own_cpu(&block, shares->t0, shares->n_own, rows, &slabs, &gm, &g);
+        } else {
+            sl_accumulate_slice_cpu(&shares->sent[p], buffers, rows, &g);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct full_args *args = cl_arg;
+    void *m = buffers[FULL_M];
+    struct sl_part_views parts;
+    sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
+    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
+    const struct full_edges edges = {.row0 = args->row0,
+                                     .n_rows = sl_buffer_rows(m),
+                                     .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
+                                     .sources = sl_buffer_data(buffers[FULL_SOURCES]),
+                                     .relations = sl_buffer_data(buffers[FULL_RELATIONS]),
+                                     .widths = args->parts.width};
+    const struct sl_sources x = {args->parts.n_parts, sl_buffer_data(buffers[FULL_FIRST]), parts.view, NULL};
+    if (sl_buffer_dtype(m) != SL_DTYPE_REAL) {
+        return full_rounded(&edges, &slabs, &x, args->beta, sl_buffer_data(m));
+    }
+    relate_full(args->parts.dtype, &edges, &slabs, &x, args->beta, sl_buffer_data(m));
+    return SL_OK;
+}
+
+#ifdef SL_CUDA
+static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct forward_args *args = cl_arg;
+    void *m = buffers[FORWARD_M];
+    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
+    const struct sl_related edges = edges_of(args, buffers);
+    const struct sl_device_sources x =
+        sl_device_sources_of(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS);
+    return sl_relate_forward_cuda(stream, &edges, &slabs, &x, args->beta, sl_buffer_dtype(m), sl_buffer_data(m));
+}
+
+static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct backward_args *args = cl_arg;
+    const struct sl_device_rows gm = sl_device_rows_of(buffers + BACK_GM, args->n_chunks, args->shift);
+    const struct sl_related_back block = back_of(buffers);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
+        const struct returned *to = &args->returned[q];
+        void *matrix = buffers[to->rows.buffer];
+        const struct sl_slabs slabs = sl_slabs_of(sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
+        st = sl_relate_backward_cuda(stream, &block, &gm, &slabs, to->t0, to->rows.n_rows, sl_buffer_dtype(matrix),
+                                     sl_slice_data(buffers, &to->rows));
+    }
+    return st;
+}
+
+static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct accumulate_args *args = cl_arg;
+    const struct sl_share_args *shares = &args->shares;
+    const struct sl_related_back block = back_of(buffers);
+    const struct sl_device_rows gm = sl_device_rows_of(buffers + SUM_GM, shares->n_chunks, shares->shift);
+    const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
+    const struct sl_slabs slabs = sl_slabs_of(g.n_columns, args->m_width);
+    enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
+    for (uint32_t p = 0; p < shares->n_peers && st == SL_OK; p++) {
+        const struct sl_asked asked = {sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p};
+        if (p == shares->own) {
+            st = sl_relate_own_cuda(stream, &block, &gm, &slabs, shares->t0, shares->n_own, &asked, &g);
+        } else if (shares->sent[p].n_rows > 0) {
+            st = sl_accumulate_slice_cuda(stream, &shares->sent[p], buffers, &asked, 1, &g);
+        }
+    }
+    return st;
+}
+
+static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct full_args *args = cl_arg;
+    void *m = buffers[FULL_M];
+    struct sl_part_views views;
+    struct sl_device_part parts[SL_MAX_PES];
+    sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
+    sl_device_parts_of(&args->parts, &views, parts);
+    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
+    const struct sl_full_edges edges = {.row0 = args->row0,
+                                        .n_rows = sl_buffer_rows(m),
+                                        .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
+                                        .sources = sl_buffer_data(buffers[FULL_SOURCES]),
+                                        .n_parts = args->parts.n_parts,
+                                        .first = sl_buffer_data(buffers[FULL_FIRST]),
+                                        .edge_weights = sl_buffer_data(buffers[FULL_RELATIONS])};
+    return sl_relate_full_cuda(stream, &edges, &slabs, args->parts.dtype, parts, args->beta, sl_buffer_dtype(m),
+                               sl_buffer_data(m));
+}
+#endif
+
+/* ---- operations ---- */
+
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_relate_forward", SL_STAGE_AGGREGATE),
+    .cpu = forward_cpu_task,
+    SL_CUDA_FUNC(forward_cuda_task),
+    .role = {{"edge offsets", STARPU_R},
+             {"edge sources", STARPU_R},
+             {"relations", STARPU_R},
+             {"own inverse", STARPU_R},
+             {"means", STARPU_W | SL_OR_RW},
+             {"own rows", STARPU_R | SL_REPEATED},
+             {"packed rows", STARPU_R | SL_REPEATED}},
+};
+
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_relate_backward", SL_STAGE_BACKWARD),
+    .cpu = backward_cpu_task,
+    SL_CUDA_FUNC(backward_cuda_task),
+    .role = {{"edge offsets", STARPU_R},
+             {"relations", STARPU_R},
+             {"back offsets", STARPU_R},
+             {"back rows", STARPU_R},
+             {"back relations", STARPU_R},
+             {"the means' gradient", STARPU_R | SL_REPEATED},
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED}},
+};
+
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_relate_accumulate", SL_STAGE_BACKWARD),
+    .cpu = accumulate_cpu_task,
+    SL_CUDA_FUNC(accumulate_cuda_task),
+    .role = {{"edge offsets", STARPU_R},
+             {"relations", STARPU_R},
+             {"back offsets", STARPU_R},
+             {"back rows", STARPU_R},
+             {"back relations", STARPU_R},
+             {"gradient", STARPU_W},
+             {"own inverse", STARPU_R},
+             {"the means' gradient", STARPU_R | SL_REPEATED},
+             {"packed gradients", STARPU_R | SL_REPEATED}},
+};
+
+static struct sl_operation full_op = {
+    SL_OPERATION(full_op, "sl_relate_full", SL_STAGE_AGGREGATE),
+    .cpu = full_cpu_task,
+    SL_CUDA_FUNC(full_cuda_task),
+    .role = {{"offsets", STARPU_R},
+             {"sources", STARPU_R},
+             {"relations", STARPU_R},
+             {"first", STARPU_R},
+             {"means", STARPU_W | SL_OR_RW},
+             {"rows", STARPU_R | SL_REPEATED}},
+};
+
+/* ---- submissions ---- */
+
+/* One width is a multiple of the other. Sums are bf16 only if the rows are. */
+static enum sl_status check(const char *name, uint32_t x_width, uint32_t m_width)
+{
+    const struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
+    if (slabs.n > 0 && x_width % slabs.n == 0 && m_width % slabs.n == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: sums of width %u of rows of width %u, expected a multiple or a divisor", name,
+                   m_width, x_width);
+}
+
+static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
+{
+    if (sl_dtype_follows(sl_handle_dtype(m), dtype)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
+}
+
+/* StarPU knows only the bytes of an entry. Two bytes in a run without bf16 rows are features read in place. */
+static enum sl_dtype dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
+}
+
+enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                        starpu_data_handle_t m)
+{
+    const char *name = "sl_relate_forward";
+    struct forward_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->rows->n_columns};
+    struct sl_task task;
+    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
+    enum sl_status st;
+    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m)), done);
+    SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
+    SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
+    args.sources.dtype = dtype_read(head, args.sources.dtype);
+    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
+    sl_task_begin(&task, &forward_op);
+    sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
+    sl_task_add(&task, FORWARD_SOURCES, block->edge_sources, STARPU_R);
+    sl_task_add(&task, FORWARD_RELATIONS, block->edge_weights, STARPU_R);
+    sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
+    sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
+    sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
+    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+done:
+    return st;
+}
+
+static void add_block(struct sl_task *task, const struct sl_block *block)
+{
+    sl_task_add(task, BACK_EDGE_OFFSETS, block->edge_offsets, STARPU_R);
+    sl_task_add(task, BACK_RELATIONS, block->edge_weights, STARPU_R);
+    sl_task_add(task, BACK_OFFSETS, block->back_offsets, STARPU_R);
+    sl_task_add(task, BACK_ROWS, block->back_rows, STARPU_R);
+    sl_task_add(task, BACK_BACK_RELATIONS, block->back_weights, STARPU_R);
+}
+
+enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
+                                         const uint32_t *t0, const struct sl_slice *packed)
+{
+    const char *name = "sl_relate_backward";
+    struct backward_args args = {
+        .head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift, .n_owners = n_owners};
+    struct sl_task task;
+    uint32_t n_rows = 0;
+    enum sl_status st = SL_OK;
+    if (args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_PES);
+    }
+    for (uint32_t q = 0; q < n_owners; q++) {
+        SL_TRY(st, check(name, sl_handle_columns(packed[q].handle), gm->n_columns), done);
+        n_rows += packed[q].n_rows;
+    }
+    args.head.work = sl_sum_bytes(n_edges, n_rows, gm->n_columns);
+    sl_task_begin(&task, &backward_op);
+    add_block(&task, block);
+    sl_task_add_each(&task, BACK_GM, gm->split.n_chunks, gm->chunk, STARPU_R);
+    for (uint32_t q = 0; q < n_owners; q++) {
+        args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
+    }
+    size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
+    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
+done:
+    return st;
+}
+
+enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t g)
+{
+    const char *name = "sl_relate_accumulate";
+    const struct sl_split *split = &shares->gm->split;
+    struct accumulate_args args = {.head = *head,
+                                   .m_width = shares->gm->n_columns,
+                                   .shares = {.row0 = row0,
+                                              .n_destinations = split->n_rows,
+                                              .t0 = shares->t0,
+                                              .n_own = shares->n_own,
+                                              .n_chunks = split->n_chunks,
+                                              .shift = split->shift,
+                                              .n_peers = shares->n_peers,
+                                              .own = shares->own}};
+    struct sl_task task;
+    enum sl_status st;
+    if (shares->n_peers > SL_MAX_PES || split->n_chunks > SL_MAX_CHUNKS) {
+        return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->n_peers, split->n_chunks);
+    }
+    SL_TRY(st, check(name, sl_handle_columns(g), args.m_width), done);
+    sl_task_begin(&task, &accumulate_op);
+    add_block(&task, shares->block);
+    sl_task_add(&task, SUM_G, g, STARPU_W);
+    sl_task_add(&task, SUM_INVERSE, shares->block->inverse, STARPU_R);
+    sl_task_add_each(&task, SUM_GM, split->n_chunks, shares->gm->chunk, STARPU_R);
+    uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
+    args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
+    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
+    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+done:
+    return st;
+}
+
+enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t row0, int beta, starpu_data_handle_t m)
+{
+    const char *name = "sl_relate_full";
+    struct full_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->columns.n};
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m)), done);
+    SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, NULL, &args.parts), done);
+    SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
+    args.parts.dtype = dtype_read(head, args.parts.dtype);
+    sl_task_begin(&task, &full_op);
+    sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
+    sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
+    sl_task_add(&task, FULL_RELATIONS, sources->edge_weights, STARPU_R);
+    sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
+    sl_task_add(&task, FULL_M, m, beta ? STARPU_RW : STARPU_W);
+    sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
+    args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+done:
+    return st;
+}

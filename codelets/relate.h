@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Relate: means over in-neighbours, one for each relation, and their adjoint (Schlichtkrull et al. 2018, "Modeling
+ * Relational Data with Graph Convolutional Networks", equation 2 with c = the number of in-neighbours).
+ *   before: codelets/exchange.h packs rows of other PEs      after: codelets/dense.h, or activate if it projects first
+ *
+ * Each edge has a relation, a number from 0. The edges of a destination are ordered by relation, so those of one
+ * relation are a run. n(d, r) is the length of d's run of relation r.
+ *
+ * Either the rows or the sums are R slabs of F columns side by side, one slab for each of R relations. The other side
+ * is F wide. With R = 1 both are F wide, and the kernels are those of the mean, to the bit (codelets/aggregate.h).
+ *   sums of slabs   M[d, r]   (+)= 1/n(d, r) * sum over edges e of d with relation r of X[source(e)]
+ *   rows of slabs   M[d]      (+)= sum over edges e of d of X[source(e), r(e)] / n(d, r(e))
+ *   backward        the transpose: GX[t] or GX[t, r] = sum over edges e with source t of GM[dest(e), r(e)] or
+ *                   GM[dest(e)], divided by n(dest(e), r(e))
+ * A relation without edges at d gives a slab of zeros.
+ *
+ * codelets/sources.h says what a position is, and where its row is. Backward has two submissions, as in
+ * codelets/aggregate.h: `backward` fills the buffers that go back to the owners, `accumulate` adds the buffers at the
+ * owner in PE order. No sum uses atomics. Sums run along the edges in order, in sl_real, also if X or the result is
+ * bf16. A bf16 result is rounded once.
+ */
+#ifndef SL_CODELETS_RELATE_H
+#define SL_CODELETS_RELATE_H
+
+#include "codelets/aggregate.h"
+#include "codelets/sample.h"
+
+/* Slabs of n columns. The slab of relation r begins at column r * x_step of a row and at column r * m_step of a sum. */
+struct sl_slabs {
+    uint32_t n;
+    uint32_t x_width, m_width; /* of a row, of a sum */
+    uint32_t x_step, m_step;   /* n, or 0 if that side has one slab */
+};
+
+/* The slabs of rows and sums of these widths: one is a multiple of the other. */
+static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint32_t m_width)
+{
+    struct sl_slabs slabs = {x_width < m_width ? x_width : m_width, x_width, m_width, 0, 0};
+    slabs.x_step = x_width > m_width ? slabs.n : 0;
+    slabs.m_step = m_width > x_width ? slabs.n : 0;
+    return slabs;
+}
+
+/* The first of the entries begin .. end - 1 that is `relation` or more; `end` if there is none. The entries ascend. */
+static inline SL_HOST_DEVICE uint64_t sl_relation_from(const float *relations, uint64_t begin, uint64_t end,
+                                                       float relation)
+{
+    while (begin < end) {
+        const uint64_t middle = begin + (end - begin) / 2;
+        if (relations[middle] < relation) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+/* n(d, r) of a destination with the entries begin .. end - 1. Relations are whole numbers. */
+static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, uint64_t begin, uint64_t end,
+                                                        float relation)
+{
+    const uint64_t first = sl_relation_from(relations, begin, end, relation);
+    return sl_relation_from(relations, first, end, relation + 1) - first;
+}
+
+/* ---- kernels. Arrays are in the memory of the processor that runs the kernel. ---- */
+
+/* Destinations row0 .. row0 + n_rows - 1 of a block. */
+struct sl_related {
+    uint32_t row0, n_rows;
+    const uint32_t *offsets; /* of the whole block */
+    const uint32_t *sources; /* positions */
+    const float *relations;  /* as `sources` */
+};
+
+/* A block by source, as in codelets/aggregate.h. */
+struct sl_related_back {
+    const uint32_t *back_offsets, *back_rows;
+    const float *back_relations; /* as `back_rows` */
+    const uint32_t *edge_offsets;
+    const float *relations; /* of the edges of each destination */
+};
+
+/* m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. dtype: of the rows of x. */
+void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
+                           const struct sl_sources *x, int beta, sl_real *m_out);
+
+/* Gradients of positions t0 .. t0 + n - 1. Overwrites out [n x x_width]. gm: rows of GM, all chunks. */
+void sl_relate_backward_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const struct sl_slabs *slabs,
+                            const struct sl_view *gm, sl_real *out);
+
+/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, to rows inverse[i] of the frontier. Rows
+ * outside g are skipped. g->begun is NULL: every row is a sum. */
+void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
+                       const struct sl_slabs *slabs, const struct sl_view *gm, const struct sl_gradient *g);
+
+#ifdef SL_CUDA
+/* ---- launchers. Structs and arrays of pointers are the host's; the call reads them before it returns. SL_ECUDA.
+ * A thread sums one column of one row along the list, as on the CPU. ---- */
+
+SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
+                                                  const struct sl_slabs *slabs, const struct sl_device_sources *x,
+                                                  int beta, enum sl_dtype m_dtype, void *m_out);
+
+/* Positions t0 .. t0 + n - 1 of the block into out [n x x_width] of `dtype`. */
+SL_EXTERN_C enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_related_back *block,
+                                                   const struct sl_device_rows *gm, const struct sl_slabs *slabs,
+                                                   uint32_t t0, uint32_t n, enum sl_dtype dtype, void *out);
+
+/* Add to the rows of g, which have been cleared. */
+SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block,
+                                              const struct sl_device_rows *gm, const struct sl_slabs *slabs,
+                                              uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                                              const struct sl_gradient *g);
+
+/* Evaluation: destinations of a part; edges->edge_weights are the relations. */
+SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
+                                               const struct sl_slabs *slabs, enum sl_dtype dtype,
+                                               const struct sl_device_part *parts, int beta, enum sl_dtype m_dtype,
+                                               void *m_out);
+#endif
+
+/* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes that do not fit, too many owners, parts or
+ * chunks. SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. sources->edge_weights is not read: the block
+ * has the relations, as its edge weights. */
+enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                        starpu_data_handle_t m);
+
+/* Submit one task for n_owners owners, as sl_aggregate_backward_submit. gm: GM [D x m_width], all chunks. packed[k]:
+ * rows of width x_width, of sl_real or bf16. */
+enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
+                                         const uint32_t *t0, const struct sl_slice *packed);
+
+/* The terms that an owner adds up. Members as in struct sl_accumulate. */
+struct sl_relate_shares {
+    const struct sl_block *block;
+    uint32_t t0, n_own;
+    const struct sl_rows *gm;
+    uint32_t n_peers, own;
+    const struct sl_slice *sent;
+};
+
+/* Clear chunk g [rows x x_width], rows row0 .. of the frontier, then add the terms of all PEs in PE order. */
+enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t g);
+
+/* Evaluation: destinations row0 .. row0 + D - 1 of the part into chunk m [D x m_width]. sources->edge_weights: the
+ * relations of the part. All columns of rows and sums are read. */
+enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t row0, int beta, starpu_data_handle_t m);
+
+#endif

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The reader of typed datasets: folders in OGB's layout of heterogeneous graphs.
+ *
+ *   raw/num-node-dict.csv.gz                       a line of type names, a line of their numbers of vertices
+ *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
+ *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
+ *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
+ *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
+ *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
+ *
+ * Each file may be a `.csv` file. Vertices of a type have consecutive ids, types in the order of num-node-dict.
+ * Relation r is line r of triplet-type-list. The relation's edges have the number r, their reverses R + r.
+ *
+ * Features. If all types have features of one width, types share the columns. Else each type with features has columns
+ * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has, in
+ * the rows of these columns, a projection for each type and a trained vector for each vertex without features. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/csv.h"
+#include "partition/lines.h"
+#include "partition/made_features.h"
+#include "partition/reader.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#define MAX_TYPES 4096
+#define MAX_NAME 200
+#define MAX_COLUMNS (1 << 30)
+
+/* ---- Lines of small tables --------------------------------------------------------------------------------------- */
+
+/* The lines of a table, each a string of sl_alloc. */
+struct table {
+    const char *path;
+    uint64_t n;
+    uint64_t most;
+    char **line; /* [most + 1] */
+};
+
+static void free_table(struct table *table)
+{
+    for (uint64_t i = 0; table->line != NULL && i <= table->most; i++) {
+        sl_free(table->line[i]);
+    }
+    sl_free(table->line);
+    *table = (struct table){0};
+}
+
+/* Copy the lines of a block, without their ends. Blocks have lines of their own, so they need no lock. */
+static enum sl_status take_lines(void *context, const struct sl_lines *lines)
+{
+    struct table *table = context;
+    const char *p = lines->text;
+    enum sl_status st = SL_OK;
+    for (uint64_t i = 0; i < lines->n_lines && lines->first_line + i <= table->most && st == SL_OK; i++) {
+        const char *end = strchr(p, '\n');
+        size_t n = (size_t)(end - p);
+        n -= n > 0 && p[n - 1] == '\r';
+        st = sl_format(&table->line[lines->first_line + i], "%.*s", (int)n, p);
+        p = end + 1;
+    }
+    return st;
+}
+
+static enum sl_status read_table(const char *path, uint64_t most, struct table *out)
+{
+    enum sl_status st;
+    *out = (struct table){.path = path, .most = most};
+    SL_TRY(st, sl_alloc_zero(most + 1, sizeof *out->line, "lines of a table", &out->line), fail);
+    SL_TRY(st, sl_lines_read(path, most, take_lines, out, &out->n), fail);
+    return SL_OK;
+fail:
+    free_table(out);
+    return st;
+}
+
+/* ---- The types and relations ------------------------------------------------------------------------------------- */
+
+struct type {
+    char name[MAX_NAME];
+    uint32_t n, first; /* vertices, and the id of the first */
+    char *features;    /* paths; NULL: none */
+    char *labels;
+};
+
+struct relation {
+    uint32_t source, destination; /* types */
+    char *edges;                  /* path */
+};
+
+struct typed {
+    uint32_t n_types, n_relations;
+    struct type *types;
+    struct relation *relations;
+    uint32_t n_vertices;
+};
+
+static void free_typed(struct typed *typed)
+{
+    for (uint32_t t = 0; typed->types != NULL && t < typed->n_types; t++) {
+        sl_free(typed->types[t].features);
+        sl_free(typed->types[t].labels);
+    }
+    for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
+        sl_free(typed->relations[r].edges);
+    }
+    sl_free(typed->types);
+    sl_free(typed->relations);
+    *typed = (struct typed){0};
+}
+
+/* STEM.csv.gz or STEM.csv in a folder. *out: NULL if there is none. SL_ENOMEM. */
+static enum sl_status find_table(const char *folder, const char *stem, char **out)
+{
+    static const char *const endings[] = {".csv.gz", ".csv"};
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    for (int i = 0; i < 2 && st == SL_OK && *out == NULL; i++) {
+        char *path;
+        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
+        if (st == SL_OK && sl_file_exists(path)) {
+            *out = path;
+        } else if (st == SL_OK) {
+            sl_free(path);
+        }
+    }
+    return st;
+}
+
+static enum sl_status need_table(const char *folder, const char *stem, char **out)
+{
+    enum sl_status st = find_table(folder, stem, out);
+    if (st == SL_OK && *out == NULL) {
+        st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv), found none", folder, stem);
+    }
+    return st;
+}
+
+static bool type_of(const struct typed *typed, const char *name, uint32_t *out)
+{
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        if (strcmp(typed->types[t].name, name) == 0) {
+            *out = t;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Add a type, from its name and the text of its number of vertices. */
+static enum sl_status add_type(const char *path, const char *name, const char *count, struct typed *typed)
+{
+    char *end;
+    uint32_t other;
+    errno = 0;
+    const double n = strtod(count, &end);
+    if (end == count || *end != '\0' || !(n >= 0 && n < SL_NONE)) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name,
+                       SL_NONE, count);
+    }
+    if (n < 1) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s' has no vertices; expected one or more", path, name);
+    }
+    if (name[0] == '\0' || strchr(name, '/') != NULL || strlen(name) >= MAX_NAME || type_of(typed, name, &other)) {
+        return sl_fail(SL_EFILE, "%s:1: found '%.60s', expected distinct names of types, without '/'", path, name);
+    }
+    if (typed->n_types == MAX_TYPES || (uint64_t)typed->n_vertices + (uint64_t)n >= SL_NONE) {
+        return sl_fail(SL_EFILE, "%s: expected at most %d types and %u vertices", path, MAX_TYPES, SL_NONE - 1);
+    }
+    struct type *type = &typed->types[typed->n_types++];
+    *type = (struct type){.n = (uint32_t)n, .first = typed->n_vertices};
+    snprintf(type->name, sizeof type->name, "%s", name);
+    typed->n_vertices += type->n;
+    return SL_OK;
+}
+
+static enum sl_status read_types(const char *path, struct typed *typed)
+{
+    struct table table;
+    enum sl_status st = read_table(path, 2, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (table.n != 2) {
+        st = sl_fail(SL_EFILE, "%s: expected a line of types and a line of numbers, found %llu lines", path,
+                     (unsigned long long)table.n);
+        goto done;
+    }
+    SL_TRY(st, sl_alloc_zero(MAX_TYPES, sizeof *typed->types, "types", &typed->types), done);
+    char *names = table.line[0];
+    char *counts = table.line[1];
+    while (names != NULL && counts != NULL) {
+        const char *name = strsep(&names, ",");
+        SL_TRY(st, add_type(path, name, strsep(&counts, ","), typed), done);
+    }
+    if (names != NULL || counts != NULL) {
+        st = sl_fail(SL_EFILE, "%s: expected as many numbers as types, found %s", path,
+                     names != NULL ? "fewer" : "more");
+    }
+done:
+    free_table(&table);
+    return st;
+}
+
+/* Read line `r` of the relations, and find the relation's edges. */
+static enum sl_status read_relation(const char *folder, const struct table *table, uint32_t r, struct typed *typed)
+{
+    struct relation *relation = &typed->relations[r];
+    char *rest = table->line[r];
+    const char *field[3];
+    char stem[3 * MAX_NAME + 64];
+    for (int i = 0; i < 3; i++) {
+        field[i] = rest == NULL ? "" : strsep(&rest, ",");
+    }
+    if (rest != NULL || field[2][0] == '\0') {
+        return sl_fail(SL_EFILE, "%s:%u: expected a source type, a name and a destination type, separated by commas",
+                       table->path, r + 1);
+    }
+    for (int i = 0; i < 3; i += 2) {
+        uint32_t *type = i == 0 ? &relation->source : &relation->destination;
+        if (!type_of(typed, field[i], type)) {
+            return sl_fail(SL_EFILE, "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->path,
+                           r + 1, field[i]);
+        }
+    }
+    if (strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME) {
+        return sl_fail(SL_EFILE, "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->path,
+                       r + 1, field[1]);
+    }
+    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
+    return need_table(folder, stem, &relation->edges);
+}
+
+static enum sl_status read_relations(const char *folder, const char *path, struct typed *typed)
+{
+    struct table table;
+    enum sl_status st = read_table(path, SL_MAX_RELATIONS, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (table.n == 0) {
+        st = sl_fail(SL_EFILE, "%s: expected one relation a line, found none", path);
+        goto done;
+    }
+    typed->n_relations = (uint32_t)table.n;
+    SL_TRY(st, sl_alloc_zero(table.n, sizeof *typed->relations, "relations", &typed->relations), done);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        SL_TRY(st, read_relation(folder, &table, r, typed), done);
+    }
+done:
+    free_table(&table);
+    return st;
+}
+
+/* Find the features and labels of a type. */
+static enum sl_status find_columns(const char *folder, struct type *type)
+{
+    char stem[2 * MAX_NAME];
+    enum sl_status st;
+    snprintf(stem, sizeof stem, "raw/node-feat/%s/node-feat", type->name);
+    SL_TRY(st, find_table(folder, stem, &type->features), done);
+    snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", type->name);
+    st = find_table(folder, stem, &type->labels);
+done:
+    return st;
+}
+
+/* The folder of a path to raw/FILE. */
+static enum sl_status folder_of(const char *path, char **out)
+{
+    const char *end = strrchr(path, '/');
+    const char *start = end - strlen("/raw");
+    return sl_format(out, "%.*s", (int)(start - path), path);
+}
+
+static enum sl_status open_typed(const struct sl_raw_files *files, struct typed *out)
+{
+    const char *relations = files->paths[SL_RAW_EDGES];
+    char *folder = NULL;
+    enum sl_status st;
+    *out = (struct typed){0};
+    SL_TRY(st, folder_of(relations, &folder), fail);
+    SL_TRY(st, read_types(files->paths[SL_RAW_NODE_COUNT], out), fail);
+    SL_TRY(st, read_relations(folder, relations, out), fail);
+    for (uint32_t t = 0; t < out->n_types; t++) {
+        SL_TRY(st, find_columns(folder, &out->types[t]), fail);
+    }
+    sl_free(folder);
+    return SL_OK;
+fail:
+    sl_free(folder);
+    free_typed(out);
+    return st;
+}
+
+/* The type that has labels. NULL: none. SL_EFILE: several. */
+static enum sl_status find_target(const char *path, const struct typed *typed, const struct type **out)
+{
+    *out = NULL;
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        if (typed->types[t].labels != NULL && *out != NULL) {
+            return sl_fail(SL_EFILE, "%s: types '%s' and '%s' have labels, expected one type with labels", path,
+                           (*out)->name, typed->types[t].name);
+        }
+        if (typed->types[t].labels != NULL) {
+            *out = &typed->types[t];
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- Finding ----------------------------------------------------------------------------------------------------- */
+
+static bool recognise(const char *path)
+{
+    char *found = NULL;
+    bool is_typed =
+        sl_raw_is_folder(path) && find_table(path, "raw/triplet-type-list", &found) == SL_OK && found != NULL;
+    sl_free(found);
+    return is_typed;
+}
+
+/* Note all tables, so that the binary copy is made anew if one of them changes. */
+static enum sl_status note_tables(const struct typed *typed, struct sl_raw_files *files)
+{
+    enum sl_status st;
+    SL_TRY(st,
+           sl_alloc_zero((size_t)typed->n_relations + 2 * typed->n_types, sizeof *files->more, "names of tables",
+                         &files->more),
+           done);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        SL_TRY(st, sl_strdup(typed->relations[r].edges, &files->more[files->n_more]), done);
+        files->n_more++;
+    }
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        const char *tables[] = {typed->types[t].features, typed->types[t].labels};
+        for (int i = 0; i < 2; i++) {
+            if (tables[i] != NULL) {
+                SL_TRY(st, sl_strdup(tables[i], &files->more[files->n_more]), done);
+                files->n_more++;
+            }
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status find_split(const struct sl_request *request, const struct type *target,
+                                 struct sl_raw_files *files)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const bool needed = request->need == SL_RAW_FOR_TRAINING;
+    const char *wanted = request->split;
+    enum sl_status st = sl_raw_choose_split(request->path, wanted, needed, files->split, sizeof files->split);
+    if (st == SL_EINVAL && wanted == NULL && request->usual_split != NULL) {
+        st = sl_raw_choose_split(request->path, request->usual_split, needed, files->split, sizeof files->split);
+    }
+    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0' && target != NULL; i++) {
+        char stem[3 * MAX_NAME];
+        snprintf(stem, sizeof stem, "split/%s/%s/%s", files->split, target->name, names[i]);
+        char **path = &files->paths[SL_RAW_TRAIN + i];
+        st = needed ? need_table(request->path, stem, path) : find_table(request->path, stem, path);
+    }
+    return st;
+}
+
+static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+{
+    struct sl_raw_files found = {.need = request->need, .targets = request->targets};
+    struct typed typed = {0};
+    const struct type *target;
+    struct sl_made_features made;
+    enum sl_status st;
+    *out = (struct sl_raw_files){0};
+    SL_TRY(st, sl_made_features_parse(request->features, &made), fail);
+    found.no_features = made.kind != SL_MADE_NOT;
+    if (request->need == SL_RAW_FOR_LINKS) {
+        st = sl_fail(SL_EFILE, "%.300s: found a typed dataset, expected a split that lists links (--objective link)",
+                     request->path);
+        goto fail;
+    }
+    if (request->features != NULL && !found.no_features) {
+        st =
+            sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
+                    request->path, request->features);
+        goto fail;
+    }
+    SL_TRY(st, need_table(request->path, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
+    SL_TRY(st, need_table(request->path, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
+    SL_TRY(st, open_typed(&found, &typed), fail);
+    SL_TRY(st, find_target(request->path, &typed, &target), fail);
+    if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {
+        st = sl_fail(SL_EFILE, "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv), found none",
+                     request->path);
+        goto fail;
+    }
+    SL_TRY(st, note_tables(&typed, &found), fail);
+    SL_TRY(st, find_split(request, target, &found), fail);
+    free_typed(&typed);
+    *out = found;
+    return SL_OK;
+fail:
+    free_typed(&typed);
+    sl_raw_files_free(&found);
+    return st;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* Count the edges of all relations. first: [R + 1], the first edge of each. */
+static enum sl_status count_edges(const struct typed *typed, uint64_t *first)
+{
+    first[0] = 0;
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        uint64_t n;
+        enum sl_status st = sl_csv_count_lines(typed->relations[r].edges, &n);
+        if (st != SL_OK) {
+            return st;
+        }
+        if (n == 0) {
+            return sl_fail(SL_EFILE,
+                           "%s: the relation has no edges; expected one or more, or no line for it in "
+                           "raw/triplet-type-list",
+                           typed->relations[r].edges);
+        }
+        first[r + 1] = first[r] + n;
+    }
+    return SL_OK;
+}
+
+/* Copy a relation's ends in ids of the whole graph. */
+static enum sl_status place_ends(const char *path, const struct type *type, uint64_t n, const sl_vertex *local,
+                                 sl_vertex *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (local[i] >= type->n) {
+            return sl_fail(SL_EFILE, "%s:%llu: expected an id of type '%s', below %u, found %u", path,
+                           (unsigned long long)i + 1, type->name, type->n, local[i]);
+        }
+        out[i] = type->first + local[i];
+    }
+    return SL_OK;
+}
+
+static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t n, uint64_t first, struct sl_raw *raw)
+{
+    const struct relation *relation = &typed->relations[r];
+    const struct type *source = &typed->types[relation->source];
+    const struct type *destination = &typed->types[relation->destination];
+    sl_vertex *from = NULL;
+    sl_vertex *to = NULL;
+    float *relations = raw->weights.data;
+    enum sl_status st;
+    SL_TRY(st, sl_csv_read_edges(relation->edges, typed->n_vertices, n, &from, &to), done);
+    SL_TRY(st, place_ends(relation->edges, source, n, from, raw->from + first), done);
+    SL_TRY(st, place_ends(relation->edges, destination, n, to, raw->to + first), done);
+    for (uint64_t i = 0; i < n; i++) {
+        relations[first + i] = (float)r;
+    }
+done:
+    sl_free(from);
+    sl_free(to);
+    return st;
+}
+
+static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
+{
+    uint64_t *first = NULL;
+    float *relations;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)typed->n_relations + 1, sizeof *first, "edges of relations", &first), done);
+    SL_TRY(st, count_edges(typed, first), done);
+    raw->n_vertices = typed->n_vertices;
+    raw->n_relations = typed->n_relations;
+    raw->n_edges = first[typed->n_relations];
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from), done);
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->to, "graph edges", &raw->to), done);
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *relations, "relations of edges", &relations), done);
+    raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, relations);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        SL_TRY(st, read_edges(typed, r, first[r + 1] - first[r], first[r], raw), done);
+    }
+done:
+    sl_free(first);
+    return st;
+}
+
+/* Targets of one type become targets of all vertices; the others are unknown: all bits set. */
+static enum sl_status read_targets(const struct sl_raw_files *files, const struct typed *typed,
+                                   const struct type *target, struct sl_raw *raw)
+{
+    struct sl_targets own;
+    void *data;
+    enum sl_status st;
+    if (target == NULL) {
+        return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
+    }
+    SL_TRY(st, sl_csv_read_targets(target->labels, target->n, files->targets, &own), done);
+    const size_t row = (size_t)own.width * SL_TARGET_BYTES;
+    st = sl_alloc((size_t)typed->n_vertices * own.width, SL_TARGET_BYTES, "targets", &data);
+    if (st == SL_OK) {
+        memset(data, 0xff, typed->n_vertices * row);
+        memcpy((char *)data + target->first * row, own.data, target->n * row);
+        raw->targets = own;
+        raw->targets.n_rows = typed->n_vertices;
+        raw->targets.data = data;
+    }
+    sl_free(own.data);
+done:
+    return st;
+}
+
+static enum sl_status read_ids(const char *path, const struct type *target, struct sl_ids *out)
+{
+    enum sl_status st;
+    if (path == NULL || target == NULL) {
+        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
+    }
+    SL_TRY(st, sl_csv_read_ids(path, target->n, out), done);
+    for (uint32_t i = 0; i < out->n; i++) {
+        out->ids[i] += target->first;
+    }
+done:
+    return st;
+}
+
+/* ---- Features ---------------------------------------------------------------------------------------------------- */
+
+/* The features of each type. */
+struct parts {
+    struct sl_features *table; /* by type; empty: none */
+    uint32_t *column;          /* by type: the first column */
+    uint32_t n_columns;
+    uint64_t n_nonzeros;
+};
+
+static bool has_features(const struct sl_features *table)
+{
+    return table->n_columns > 0;
+}
+
+/* Whether all types have features of one width. */
+static bool shares_columns(const struct typed *typed, const struct parts *parts)
+{
+    bool shares = has_features(&parts->table[0]);
+    for (uint32_t t = 1; t < typed->n_types; t++) {
+        shares &= parts->table[t].n_columns == parts->table[0].n_columns;
+    }
+    return shares;
+}
+
+static enum sl_status place_columns(const char *where, const struct typed *typed, struct parts *parts)
+{
+    const bool shares = shares_columns(typed, parts);
+    uint64_t n = 0;
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        const struct sl_features *table = &parts->table[t];
+        const uint32_t n_rows = typed->types[t].n;
+        parts->column[t] = shares ? 0 : (uint32_t)n;
+        n = (shares ? 0 : n) + (has_features(table) ? table->n_columns : n_rows);
+        parts->n_nonzeros += has_features(table) ? sl_features_nonzeros(table) : n_rows;
+        if (n > MAX_COLUMNS) {
+            return sl_fail(SL_EFILE, "%s: expected at most %d columns of features and vertices without features", where,
+                           MAX_COLUMNS);
+        }
+    }
+    parts->n_columns = (uint32_t)n;
+    return SL_OK;
+}
+
+/* Append row i of a type's table to the CSR table. Returns the new number of values. */
+static uint64_t append_row(const struct sl_features *table, uint32_t i, uint32_t column, uint64_t n,
+                           struct sl_features *out)
+{
+    const float *dense = sl_features_floats(table);
+    if (!has_features(table)) {
+        out->columns[n] = column + i;
+        out->values[n++] = 1;
+    } else if (dense != NULL) {
+        for (uint32_t c = 0; c < table->n_columns; c++) {
+            const float x = dense[(size_t)i * table->n_columns + c];
+            if (x != 0) {
+                out->columns[n] = column + c;
+                out->values[n++] = x;
+            }
+        }
+    } else {
+        for (uint64_t k = table->offsets[i]; k < table->offsets[i + 1]; k++) {
+            out->columns[n] = column + table->columns[k];
+            out->values[n++] = table->values[k];
+        }
+    }
+    return n;
+}
+
+static enum sl_status join(const struct typed *typed, const struct parts *parts, struct sl_features *out)
+{
+    struct sl_features all = {.n_rows = typed->n_vertices, .n_columns = parts->n_columns};
+    uint64_t n = 0;
+    uint32_t row = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)all.n_rows + 1, sizeof *all.offsets, "feature offsets", &all.offsets), fail);
+    SL_TRY(st, sl_alloc(parts->n_nonzeros, sizeof *all.columns, "feature columns", &all.columns), fail);
+    SL_TRY(st, sl_alloc(parts->n_nonzeros, sizeof *all.values, "feature values", &all.values), fail);
+    all.offsets[0] = 0;
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        for (uint32_t i = 0; i < typed->types[t].n; i++) {
+            n = append_row(&parts->table[t], i, parts->column[t], n, &all);
+            all.offsets[++row] = n;
+        }
+    }
+    SL_TRY(st, sl_features_settle(&all), fail);
+    *out = all;
+    return SL_OK;
+fail:
+    sl_features_free(&all);
+    return st;
+}
+
+static enum sl_status read_features(const char *where, const struct typed *typed, struct sl_raw *raw)
+{
+    struct parts parts = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(typed->n_types, sizeof *parts.table, "features of types", &parts.table), done);
+    SL_TRY(st, sl_alloc_zero(typed->n_types, sizeof *parts.column, "columns of types", &parts.column), done);
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        const struct type *type = &typed->types[t];
+        if (type->features != NULL) {
+            SL_TRY(st, sl_csv_read_features(type->features, type->n, &parts.table[t]), done);
+        }
+    }
+    SL_TRY(st, place_columns(where, typed, &parts), done);
+    st = join(typed, &parts, &raw->features);
+done:
+    for (uint32_t t = 0; parts.table != NULL && t < typed->n_types; t++) {
+        sl_features_free(&parts.table[t]);
+    }
+    sl_free(parts.table);
+    sl_free(parts.column);
+    return st;
+}
+
+static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *out)
+{
+    const char *where = files->paths[SL_RAW_EDGES];
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
+    struct typed typed = {0};
+    const struct type *target;
+    enum sl_status st;
+    *out = (struct sl_raw){0};
+    snprintf(out->split, sizeof out->split, "%s", files->split);
+    SL_TRY(st, open_typed(files, &typed), fail);
+    SL_TRY(st, find_target(where, &typed, &target), fail);
+    SL_TRY(st, read_graph(&typed, out), fail);
+    SL_TRY(st, read_targets(files, &typed, target, out), fail);
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, read_ids(files->paths[SL_RAW_TRAIN + i], target, lists[i]), fail);
+    }
+    if (!files->no_features) {
+        SL_TRY(st, read_features(where, &typed, out), fail);
+    }
+    SL_TRY(st, sl_raw_settle(files, where, out), fail);
+    free_typed(&typed);
+    return SL_OK;
+fail:
+    free_typed(&typed);
+    sl_raw_free(out);
+    return st;
+}
+
+const struct sl_reader sl_reader_typed = {
+    .name = "a typed dataset in OGB's layout", .recognise = recognise, .find = find, .read = read_all};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The passes of a layer z = h_self W_self + sum(h) W + b, for any sum: GraphSAGE's (sage.c) and R-GCN's (rgcn.c).
+ */
+#ifndef SL_RUNTIME_MODEL_SAGE_H
+#define SL_RUNTIME_MODEL_SAGE_H
+
+#include "runtime/model/pass.h"
+
+/* The parameters of such a layer. */
+enum { SL_SAGE_SELF, SL_SAGE_NEIGH, SL_SAGE_BIAS, SL_SAGE_PARAMETERS };
+
+/* For the kind's table (runtime/model/layer.h). */
+enum sl_status sl_sage_forward(const struct sl_layer_pass *lp);
+enum sl_status sl_sage_backward(const struct sl_layer_pass *lp);
+
+#endif

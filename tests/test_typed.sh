@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# Typed datasets and --model rgcn: partitions change no loss, binary copies, saved models and resumed runs keep every bit, several ranks
+# have the bits of one, IMDB trains to its score, and what cannot be is refused in one line.
+
+set -u
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+
+# typed NAME: papers (60, with 6 features and one of 3 classes), authors (30) and venues (5), neither with features. A paper's class is
+# its venue's, and shows in its features half of the time.
+typed()
+{
+    local raw=$1/raw split=$1/split/any/paper
+    mkdir -p "$raw/node-feat/paper" "$raw/node-label/paper" "$split" || exit 99
+    mkdir -p "$raw"/relations/{author___writes___paper,paper___cites___paper,paper___in___venue} || exit 99
+    printf 'author,paper,venue\n30,60,5\n' | gzip >"$raw/num-node-dict.csv.gz"
+    printf 'author,writes,paper\npaper,cites,paper\npaper,in,venue\n' | gzip >"$raw/triplet-type-list.csv.gz"
+    awk 'BEGIN { for (p = 0; p < 60; p++) for (k = 0; k < 3; k++) print (p * 7 + k * 11) % 30 "," p }' \
+        >"$raw/relations/author___writes___paper/edge.csv"
+    awk 'BEGIN { for (p = 0; p < 60; p++) for (k = 1; k < 5; k++) print p "," (p * k + 3 * k) % 60 }' |
+        sort -u -t, -k1n -k2n >"$raw/relations/paper___cites___paper/edge.csv"
+    awk 'BEGIN { for (p = 0; p < 60; p++) print p "," p % 5 }' >"$raw/relations/paper___in___venue/edge.csv"
+    awk 'BEGIN { for (p = 0; p < 60; p++) print p % 5 % 3 }' >"$raw/node-label/paper/node-label.csv"
+    awk 'BEGIN { for (p = 0; p < 60; p++) { c = p % 2 ? p % 5 % 3 : p % 7; for (f = 0; f < 6; f++) printf "%s%s", (f == c) + f / 8, f < 5 ? "," : "\n" } }' \
+        >"$raw/node-feat/paper/node-feat.csv"
+    seq 0 39 >"$split/train.csv" && seq 40 49 >"$split/valid.csv" && seq 50 59 >"$split/test.csv" || exit 99
+}
+typed small
+
+rgcn=(--model rgcn --layers 2 --hidden 16 --fanout 4,4 --seed 5)
+
+# losses DATASET OPTION...: the losses and scores of a run, each with all its digits.
+losses()
+{
+    local dataset=$1
+    shift
+    "$coop_sage" --dataset "$dataset" --cpus 2 --quiet --metrics losses.json "$@" >stdout 2>stderr ||
+        complain "coop_sage $dataset $*: $(cat stderr)" >&2
+    grep '"event":"epoch"' losses.json | grep -oE '"(train_loss|valid_loss|test_acc)":[^,]*'
+}
+
+# same WHAT: the files `a` and `b` are equal, and not empty.
+same()
+{
+    [[ -s a ]] && cmp -s a b || complain "$1: expected $(tr '\n' ' ' <a), found $(tr '\n' ' ' <b)"
+}
+# close_to WHAT: corresponding numbers of `a` and `b` differ by at most 1e-5 of their size.
+close_to()
+{
+    [[ -s a ]] && paste -d: a b | awk -F: '{ d = $2 - $4; d = d < 0 ? -d : d; if (d > 1e-5 * ($2 < 0 ? -$2 : $2)) exit 1 }' ||
+        complain "$1: expected $(tr '\n' ' ' <a), found $(tr '\n' ' ' <b)"
+}
+
+# The partition is invisible.
+for pes in 1 2 3 4 8; do
+    losses ./small "${rgcn[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) >b
+    ((pes > 1)) || cp b a
+    close_to "$pes PEs"
+done
+
+# A binary copy has the same graph. A table that changes makes it anew.
+losses ./small "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 >a
+[[ -n $(ls copies) ]] || complain "no binary copy was made"
+losses ./small "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 >b
+same "a binary copy"
+cp -r small changed && losses ./changed "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 >a
+echo 0,1 >>changed/raw/relations/author___writes___paper/edge.csv
+losses ./changed "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 >b
+cmp -s a b && complain "a changed relation: expected other losses than from the binary copy"
+
+# A resumed run; a saved model.
+run=("${rgcn[@]}" --cache none --input-layer --pes 2 --batch-size 12)
+losses ./small "${run[@]}" --epochs 4 | tail -n 3 >a
+losses ./small "${run[@]}" --epochs 2 --checkpoint kept >/dev/null
+losses ./small "${run[@]}" --epochs 4 --checkpoint kept --resume --cpus 1 | tail -n 3 >b
+same "resumed"
+run=("${rgcn[@]}" --cache none --pes 2 --batch-size 12)
+for names in dgl pyg; do
+    losses ./small "${run[@]}" --epochs 2 --save $names.safetensors --save-names $names --predict a.npy >/dev/null
+    "$coop_sage" --dataset ./small "${run[@]}" --epochs 0 --quiet --load $names.safetensors --predict b.npy >stdout 2>stderr ||
+        complain "load: $(cat stderr)"
+    paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
+        awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "saved with the names of $names: other predictions"
+done
+grep -aq '"convs.1.weight":{"dtype":"F32","shape":\[6,16,3\]' pyg.safetensors || complain "pyg: expected weight [6, 16, 3]"
+grep -aq '"convs.0.weight":{"dtype":"F32","shape":\[6,41,16\]' pyg.safetensors || complain "pyg: expected weight [6, 41, 16]"
+grep -aq '"convs.0.root":{"dtype":"F32","shape":\[41,16\]' pyg.safetensors || complain "pyg: expected root [41, 16]"
+grep -aq '"layers.0.linear_r.W":{"dtype":"F32","shape":\[6,41,16\]' dgl.safetensors || complain "dgl: expected linear_r.W"
+
+losses ./small "${run[@]}" --bases 2 --epochs 2 --save bases.safetensors --save-names pyg --predict a.npy >/dev/null
+grep -aq '"convs.0.weight":{"dtype":"F32","shape":\[2,41,16\]' bases.safetensors || complain "bases: expected weight [2, 41, 16]"
+grep -aq '"convs.0.comp":{"dtype":"F32","shape":\[6,2\]' bases.safetensors || complain "bases: expected comp [6, 2]"
+"$coop_sage" --dataset ./small "${run[@]}" --bases 2 --epochs 0 --quiet --load bases.safetensors --predict b.npy >stdout 2>stderr ||
+    complain "load bases: $(cat stderr)"
+paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
+    awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "saved with bases: other predictions"
+
+# Other models forget the relations, without a word. --directed leaves the reverses out.
+"$coop_sage" --dataset ./small --cache none --layers 2 --epochs 1 --quiet --batch-size 12 >stdout 2>stderr && [[ ! -s stderr ]] ||
+    complain "sage on a typed dataset: $(cat stderr)"
+losses ./small "${run[@]}" --epochs 2 --directed --save directed.safetensors --save-names pyg >/dev/null
+grep -aq '"convs.1.weight":{"dtype":"F32","shape":\[3,16,3\]' directed.safetensors || complain "--directed: expected 3 relations"
+"$starling_data" info ./small --cache none | grep -q '^relations  *6' || complain "info: $("$starling_data" info ./small --cache none)"
+
+# refused PATTERN OPTION...: one line on standard error.
+refused()
+{
+    local pattern=$1
+    shift
+    "$coop_sage" --cache none --epochs 1 --quiet --model rgcn --batch-size 12 "$@" >stdout 2>stderr && complain "$*: expected a refusal"
+    [[ ! -s stdout && $(wc -l <stderr) -eq 1 ]] && grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
+}
+# spoil NAME FILE TEXT: a dataset with another text of one table.
+spoil()
+{
+    cp -r small "$1" && rm -f "$1/raw/$2.csv" "$1/raw/$2.csv.gz" && printf "$3" >"$1/raw/$2.csv" || exit 99
+}
+spoil no-edges relations/paper___in___venue/edge ''
+refused 'paper___in___venue/edge.csv: the relation has no edges; expected one or more' --dataset ./no-edges
+spoil wrong-type relations/author___writes___paper/edge '3,4\n30,4\n'
+refused "author___writes___paper/edge.csv:2: expected an id of type 'author', below 30, found 30" --dataset ./wrong-type
+spoil no-vertices num-node-dict 'author,paper,venue\n30,60,0\n'
+refused "num-node-dict.csv:2: type 'venue' has no vertices; expected one or more" --dataset ./no-vertices
+spoil fewer num-node-dict 'author,paper,venue\n30,60\n'
+refused 'num-node-dict.csv: expected as many numbers as types, found fewer' --dataset ./fewer
+spoil unknown triplet-type-list 'author,writes,paper\npaper,cites,book\n'
+refused "triplet-type-list.csv:2: found type 'book', expected a type of raw/num-node-dict" --dataset ./unknown
+spoil two triplet-type-list 'author,writes\n'
+refused 'triplet-type-list.csv:1: expected a source type, a name and a destination type' --dataset ./two
+spoil missing triplet-type-list 'author,reads,paper\n'
+refused 'expected a file raw/relations/author___reads___paper/edge.csv.gz \(or .csv\), found none' --dataset ./missing
+cp -r small many && seq 65536 | sed 's/.*/author,r&,paper/' >many/raw/triplet-type-list.csv && rm many/raw/triplet-type-list.csv.gz || exit 99
+refused 'triplet-type-list.csv:65536: .*65535' --dataset ./many
+generate plain --vertices 100 --edges 400 --features 4 --classes 3
+refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
+refused '^coop_sage: --edge-weights: expected none with --model rgcn' --dataset ./small --edge-weights factor
+refused '^coop_sage: --input-layer: expected none with --model gcnii' --dataset ./small --model gcnii --input-layer
+refused 'found a typed dataset, expected a split that lists links' --dataset ./small --objective link
+"$pipe_gnn" --dataset ./small --cache none --epochs 1 --quiet >stdout 2>stderr && complain "pipe_gnn: expected a refusal"
+grep -q "'small': found a typed dataset, which pipe_gnn does not take; use coop_sage" stderr || complain "pipe_gnn: $(cat stderr)"
+"$pipe_gnn" --dataset ./small --cache none --model rgcn >stdout 2>stderr && complain "pipe_gnn rgcn: expected a refusal"
+grep -q 'pipe_gnn: --model: found rgcn, expected another one' stderr || complain "pipe_gnn rgcn: $(cat stderr)"
+"$starling_data" convert ./small --cache none --out again >stdout 2>stderr && complain "convert: expected a refusal"
+grep -q 'found a typed dataset, which can be converted to a binary copy only' stderr || complain "convert: $(cat stderr)"
+
+# IMDB, if it is there: a score that a wrong sum would not reach.
+if [[ -d $data/imdb/raw ]]; then
+    for layer in "" --input-layer; do
+        "$coop_sage" --dataset "$data/imdb" --cache none --objective labels --model rgcn --layers 2 --hidden 64 --fanout 20,20 \
+            --batch-size 64 --pes 4 --epochs 5 --lr 0.01 --seed 1 --quiet --metrics imdb.json $layer >stdout 2>stderr ||
+            complain "imdb: $(cat stderr)"
+        grep '"event":"epoch"' imdb.json | tail -n 1 | grep -qE '"test_ap":0\.(6[4-9]|7)' ||
+            complain "imdb $layer: expected a test AP of 0.64: $(grep '"event":"epoch"' imdb.json | tail -n 1)"
+    done
+fi
+((failed == 0)) || exit 1
+
+need_mpi
+run=(--dataset ./small "${rgcn[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
+"$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "one rank: $(cat stderr)"
+mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
+    complain "two ranks: $(cat stderr)"
+diff <(figures one.json) <(figures two.json) >stdout || complain "two ranks: $(head -n 4 stdout)"
+exit $failed

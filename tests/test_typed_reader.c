@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The reader of typed datasets (partition/readers/typed.c): ids, relations, columns of features, and the binary copy.
+ * tests/test_typed.sh has the messages. */
+#include "tests/data_fixture.h"
+
+#include "partition/load.h"
+
+/* Two items with features of width 2, three users without, one shop with a feature; relations user-buys-item and
+ * shop-sells-item. Items have classes. */
+static const char *const files[][2] = {{"raw/num-node-dict.csv", "item,user,shop\n2,3,1\n"},
+                                       {"raw/triplet-type-list.csv", "user,buys,item\nshop,sells,item\n"},
+                                       {"raw/relations/user___buys___item/edge.csv", "2,0\n0,0\n1,1\n"},
+                                       {"raw/relations/shop___sells___item/edge.csv", "0,1\n0,0\n"},
+                                       {"raw/node-feat/item/node-feat.csv", "0.5,0\n2,3\n"},
+                                       {"raw/node-feat/shop/node-feat.csv", "7\n"},
+                                       {"raw/node-label/item/node-label.csv", "1\n0\n"},
+                                       {"split/any/item/train.csv", "1\n"},
+                                       {"split/any/item/valid.csv", "0\n"},
+                                       {"split/any/item/test.csv", ""}};
+
+static int put_all(void **state)
+{
+    if (make_folder(state) != 0) {
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "small/%s", files[i][0]);
+        put_text(name, files[i][1]);
+    }
+    return 0;
+}
+
+static struct sl_dataset_options options_of(const char *cache)
+{
+    return (struct sl_dataset_options){.dataset = in_folder("small"), .cache = cache};
+}
+
+/* Items are 0 and 1, users 2 to 4, the shop 5. Relations: buys 0, sells 1, their reverses 2 and 3. */
+static void expect_graph(const struct sl_graph *graph)
+{
+    const uint64_t offsets[] = {0, 3, 5, 6, 7, 8, 10};
+    const sl_vertex sources[] = {2, 4, 5, 3, 5, 0, 1, 0, 0, 1};
+    const float relations[] = {0, 0, 1, 0, 1, 2, 2, 2, 3, 3};
+    assert_int_equal(graph->n_vertices, 6);
+    assert_int_equal(graph->n_edges, 10);
+    assert_int_equal(graph->n_relations, 4);
+    assert_memory_equal(graph->offsets, offsets, sizeof offsets);
+    assert_memory_equal(graph->sources, sources, sizeof sources);
+    assert_memory_equal(sl_graph_weights(graph), relations, sizeof relations);
+}
+
+/* Columns: two of the items, one for each user, one of the shop. The table is dense, as a fifth of it is not zero. */
+static void expect_features(const struct sl_features *features)
+{
+    const float wanted[6][6] = {{0.5f, 0, 0, 0, 0, 0}, {2, 3, 0, 0, 0, 0}, {0, 0, 1, 0, 0, 0},
+                                {0, 0, 0, 1, 0, 0},    {0, 0, 0, 0, 1, 0}, {0, 0, 0, 0, 0, 7}};
+    assert_int_equal(features->n_rows, 6);
+    assert_int_equal(features->n_columns, 6);
+    assert_non_null(sl_features_floats(features));
+    assert_memory_equal(sl_features_floats(features), wanted, sizeof wanted);
+}
+
+static void expect_dataset(const struct sl_dataset *d)
+{
+    const int32_t classes[] = {1, 0, -1, -1, -1, -1};
+    expect_graph(&d->graph);
+    expect_features(&d->features);
+    assert_memory_equal(d->targets.classes, classes, sizeof classes);
+    assert_int_equal(d->train.n, 1);
+    assert_int_equal(d->train.ids[0], 1);
+    assert_int_equal(d->valid.ids[0], 0);
+    assert_int_equal(d->test.n, 0);
+}
+
+static void reads(void **state)
+{
+    (void)state;
+    struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    assert_ok(sl_dataset_load(&options, &d));
+    expect_dataset(&d);
+    sl_dataset_free(&d);
+    options.directed = true;
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_relations, 2);
+    assert_int_equal(d.graph.n_edges, 5);
+    sl_dataset_free(&d);
+}
+
+/* The second load maps the copy of the first. */
+static void copies(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = options_of(in_folder("copies"));
+    for (int i = 0; i < 2; i++) {
+        struct sl_dataset d;
+        assert_ok(sl_dataset_load(&options, &d));
+        assert_true((d.mapping != NULL) == (i == 1));
+        expect_dataset(&d);
+        sl_dataset_free(&d);
+    }
+}
+
+/* Types with features of one width share the columns. */
+static void shares_columns(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    put_text("small/raw/node-feat/user/node-feat.csv", "1,1\n2,2\n3,4\n");
+    put_text("small/raw/node-feat/shop/node-feat.csv", "7,8\n");
+    assert_ok(sl_dataset_load(&options, &d));
+    const float wanted[] = {0.5f, 0, 2, 3, 1, 1, 2, 2, 3, 4, 7, 8};
+    assert_int_equal(d.features.n_columns, 2);
+    assert_memory_equal(sl_features_floats(&d.features), wanted, sizeof wanted);
+    sl_dataset_free(&d);
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+}
+
+static int remove_all(void **state)
+{
+    return remove_folder(state) != 0 || sl_memory_live() != 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(reads, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(copies, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(survives_no_memory, put_all, remove_all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
