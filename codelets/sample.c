@@ -331,6 +331,33 @@ SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct
     return n_edges;
 }
 
+/* The same with replacement. */
+SL_INLINE uint32_t draw_replaced(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                 const struct sl_sample_marks *marks, const struct sl_sample_block *out)
+{
+    uint32_t n_edges = 0;
+    out->edge_offsets[0] = 0;
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
+        const uint64_t begin = bounds[0] - part->offsets[0];
+        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
+        const uint32_t n = sl_sample_count(rule, degree);
+        sl_vertex *edge = out->edge_sources + n_edges;
+        sl_pick_replaced(draw, part->dataset_ids[frontier[d]], degree, n, edge);
+        for (uint32_t i = 0; i < n; i++) {
+            if (out->edge_weights != NULL) {
+                out->edge_weights[n_edges + i] = part->weights[begin + edge[i]];
+            }
+            edge[i] = part->sources[begin + edge[i]];
+            mark(marks->words, edge[i]);
+        }
+        n_edges += n;
+        out->edge_offsets[d + 1] = n_edges;
+    }
+    return n_edges;
+}
+
 /* Number of marked ids that are smaller. */
 SL_INLINE uint32_t rank_of(const struct sl_sample_marks *marks, sl_vertex id)
 {
@@ -526,6 +553,8 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
     uint32_t n_edges;
     if (rule->method == SL_SAMPLE_WEIGHTED) {
         n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block);
+    } else if (rule->method == SL_SAMPLE_REPLACED) {
+        n_edges = draw_replaced(part, rule, draw, n_rows, frontier, marks, block);
     } else {
         n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block);
     }

@@ -7,6 +7,8 @@
  *
  *   neighbor  min(k, degree) in-neighbours without replacement (Hamilton et al. 2017), by Floyd's selection with key
  *             (step, hop, destination, draw)
+ *   replaced  k in-neighbours with replacement, uniformly, with key (step, hop, destination, draw). A block has an edge
+ *             for each draw, so the edges of a destination may have the same source. No in-neighbours: no edges
  *   labor     LABOR-0, sequential Poisson (Balin, Catalyurek, NeurIPS 2023): the min(k, degree) in-neighbours t with
  *             the smallest r_t, ties by id. r_t depends on (step, hop, t) only, so destinations share their picks, also
  *             across PEs. layer_dependency: r_t is the same for all hops. kappa: r_t changes slowly over kappa steps
@@ -46,7 +48,7 @@
 #include "support/random.h"
 #include "tasks/task.h"
 
-enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL, SL_SAMPLE_WEIGHTED };
+enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL, SL_SAMPLE_WEIGHTED, SL_SAMPLE_REPLACED };
 
 /* How to draw. Scalars only, since it is part of the task's arguments. */
 struct sl_sample_rule {
@@ -111,9 +113,12 @@ static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32
 /* ---- arithmetic of one item, host and device ---- */
 
 /* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. `weighted` counts
- * only in-neighbours with a positive weight as degree. */
+ * only in-neighbours with a positive weight as degree. `replaced` draws `fanout` edges from any list but an empty one. */
 static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rule *rule, uint32_t degree)
 {
+    if (rule->method == SL_SAMPLE_REPLACED) {
+        return degree == 0 ? 0 : rule->fanout;
+    }
     return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
 }
 
@@ -149,6 +154,24 @@ SL_INLINE SL_HOST_DEVICE void sl_pick_neighbor(const struct sl_draw *draw, uint3
             if (!sl_insert_sorted(sl_random_below(bits[j], last + 1), i0 + j, stride, picked_out)) {
                 picked_out[(size_t)(i0 + j) * stride] = last;
             }
+        }
+    }
+}
+
+/* Draw k of the positions 0 .. degree - 1 with replacement, degree > 0. They are stored in ascending order. */
+SL_INLINE SL_HOST_DEVICE void sl_pick_replaced(const struct sl_draw *draw, uint32_t vertex, uint32_t degree, uint32_t k,
+                                               uint32_t *picked_out)
+{
+    for (uint32_t i0 = 0; i0 < k; i0 += 4) {
+        uint32_t bits[4];
+        sl_random4(draw, vertex, i0 / 4, bits);
+        for (uint32_t j = 0; j < 4 && i0 + j < k; j++) {
+            const uint32_t pick = sl_random_below(bits[j], degree);
+            uint32_t position = i0 + j;
+            for (; position > 0 && picked_out[position - 1] > pick; position--) {
+                picked_out[position] = picked_out[position - 1];
+            }
+            picked_out[position] = pick;
         }
     }
 }

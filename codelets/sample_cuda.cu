@@ -78,6 +78,15 @@ static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw 
     }
 }
 
+static __global__ void draw_replaced(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,
+                                     const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
+{
+    for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
+        sl_pick_replaced(&draw, part.dataset_ids[frontier[d]], neighbours_of(part, frontier[d]).degree,
+                         edge_offsets[d + 1] - edge_offsets[d], edges + edge_offsets[d]);
+    }
+}
+
 /* ---- LABOR: the k smallest keys of a list, by a group of threads: a warp or a block ----
  *
  * Keys become integers of the same order. A radix selection finds the k-th smallest key, digit by digit from the
@@ -349,15 +358,15 @@ static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *e
     return low;
 }
 
-/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge. */
-static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+/* Replace drawn positions, or whole lists, by ids, and mark the ids. `replaced`: all edges are drawn positions. Also writes the destination of each edge. */
+static __global__ void take_edges(struct sl_sample_part part, bool replaced, uint32_t n_rows, uint32_t n_edges,
                                   const sl_vertex *frontier, const uint32_t *edge_offsets, uint64_t *words,
                                   uint32_t *edges, uint32_t *rows_out)
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
         struct neighbours from = neighbours_of(part, frontier[d]);
-        bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        bool all = !replaced && from.degree == edge_offsets[d + 1] - edge_offsets[d];
         sl_vertex id = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
         edges[e] = id;
         rows_out[e] = d;
@@ -377,7 +386,7 @@ static __global__ void mark_edges(uint32_t n_rows, uint32_t n_edges, const uint3
 
 /* Replace drawn positions, or whole lists, by ids. Flags the edges that are not excluded; one more entry, for the
  * total. */
-static __global__ void flag_kept(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+static __global__ void flag_kept(struct sl_sample_part part, bool replaced, uint32_t n_rows, uint32_t n_edges,
                                  const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges,
                                  uint32_t *flags_out)
 {
@@ -386,7 +395,7 @@ static __global__ void flag_kept(struct sl_sample_part part, uint32_t n_rows, ui
         if (e < n_edges) {
             uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
             struct neighbours from = neighbours_of(part, frontier[d]);
-            bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+            bool all = !replaced && from.degree == edge_offsets[d + 1] - edge_offsets[d];
             edges[e] = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
             flags_out[e] = !sl_is_excluded(&part.excluded, edges[e], frontier[d]);
         }
@@ -411,14 +420,14 @@ static __global__ void move_offsets(uint32_t max_rows, const uint32_t *places, u
 }
 
 /* The weight of each edge. Edges are drawn positions, or not written if whole lists are taken. */
-static __global__ void take_weights(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+static __global__ void take_weights(struct sl_sample_part part, bool replaced, uint32_t n_rows, uint32_t n_edges,
                                     const sl_vertex *frontier, const uint32_t *edge_offsets, const uint32_t *edges,
                                     float *weights_out)
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
         struct neighbours from = neighbours_of(part, frontier[d]);
-        bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        bool all = !replaced && from.degree == edge_offsets[d + 1] - edge_offsets[d];
         weights_out[e] = weights_of(part, from)[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
     }
 }
@@ -503,6 +512,10 @@ static enum sl_status draw_edges(const struct sample_call *call, const struct sl
         return sl_start("sl_sample: neighbor", call->stream, sl_blocks(call->n_rows), draw_neighbor, call->part, *draw,
                         k, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
+    if (call->rule->method == SL_SAMPLE_REPLACED) {
+        return sl_start("sl_sample: replaced", call->stream, sl_blocks(call->n_rows), draw_replaced, call->part, *draw,
+                        call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
     if (call->rule->method == SL_SAMPLE_WEIGHTED) {
         enum sl_status drawn =
             sl_start("sl_sample: weighted", call->stream, sl_warp_blocks(call->n_rows), draw_weighted_short, call->part,
@@ -547,7 +560,8 @@ static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_
     SL_TRY(st, scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"), done);
     SL_TRY(st,
            sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)n + 1), flag_kept, call->part,
-                    call->n_rows, n, call->frontier, block->edge_offsets, block->edge_sources, scratch.as<uint32_t>()),
+                    call->rule->method == SL_SAMPLE_REPLACED, call->n_rows, n, call->frontier, block->edge_offsets,
+                    block->edge_sources, scratch.as<uint32_t>()),
            done);
     SL_TRY(st, sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()), done);
     SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, scratch.as<uint32_t>() + (size_t)n + 1),
@@ -690,8 +704,9 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
     SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
     if (block->edge_weights != nullptr) {
         SL_TRY(st,
-               sl_start("sl_sample: weights", stream, sl_blocks(call.n_edges), take_weights, call.part, call.n_rows,
-                        call.n_edges, frontier, block->edge_offsets, block->edge_sources, block->edge_weights),
+               sl_start("sl_sample: weights", stream, sl_blocks(call.n_edges), take_weights, call.part,
+                        rule->method == SL_SAMPLE_REPLACED, call.n_rows, call.n_edges, frontier, block->edge_offsets,
+                        block->edge_sources, block->edge_weights),
                done);
     }
     if (part->excluded.table != nullptr) {
@@ -700,8 +715,9 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         goto done;
     }
     SL_TRY(st,
-           sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part, call.n_rows,
-                    call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources, scratch.as<uint32_t>()),
+           sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part,
+                    rule->method == SL_SAMPLE_REPLACED, call.n_rows, call.n_edges, frontier, call.edge_offsets,
+                    call.words, block->edge_sources, scratch.as<uint32_t>()),
            done);
     SL_TRY(st,
            list_sources(&call, block->edge_sources, block->request, counts + sl_counts_edges(n_hops, draw->hop),

@@ -92,6 +92,10 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
                 degree += weights[i] > 0;
             }
         }
+        if (rule->method == SL_SAMPLE_REPLACED) {
+            n += degree == 0 ? 0 : rule->fanout;
+            continue;
+        }
         n += (uint32_t)(rule->method == SL_SAMPLE_FULL || degree <= rule->fanout ? degree : rule->fanout);
     }
     return n;

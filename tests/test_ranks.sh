@@ -97,6 +97,7 @@ bf16-gcn 2 --dataset sparse --pes 4 --precision bf16 --model gcn
 bf16-gat 3 --dataset dense --pes 4 --precision bf16 --model gat --heads 3
 bf16-gcnii 2 --dataset dense --pes 4 --precision bf16 --model gcnii --layers 4
 labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
+replaced 2 --dataset dense --pes 4 --replace --partition random
 important 3 --dataset dense --pes 5 --sampler labor --labor-iterations 2
 important-groups 3 --dataset sparse --pes 6 --group-size 2 --sampler labor --labor-iterations converge --model gcn
 full 2 --dataset dense --pes 2 --sampler full --partition none

@@ -127,6 +127,34 @@ static void test_neighbor_is_uniform(void **state)
     expect_frequencies(SL_SAMPLE_NEIGHBOR);
 }
 
+/* Each draw is uniform, and independent of the others: both figures of PICKS draws of FAN sources. */
+static void test_replaced_is_uniform(void **state)
+{
+    struct sl_partition fan = make_fan(FAN, 0);
+    struct sl_sample_rule rule = rule_of(SL_SAMPLE_REPLACED, PICKS);
+    double n_drawn[FAN] = {0};
+    double n_equal = 0;
+    const double n = (double)DRAWS * PICKS;
+    const double pairs = DRAWS * PICKS * (PICKS - 1) / 2.0;
+    (void)state;
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        sl_vertex picks[PICKS];
+        assert_int_equal(draw_one(&fan, &rule, step, 0, FAN, picks), PICKS);
+        for (int i = 0; i < PICKS; i++) {
+            n_drawn[picks[i]]++;
+            for (int j = 0; j < i; j++) {
+                assert_true(picks[j] <= picks[i]);
+                n_equal += picks[j] == picks[i];
+            }
+        }
+    }
+    for (size_t t = 0; t < FAN; t++) {
+        expect_near_at("draws of a source", t, n_drawn[t], n / FAN, 5 * sqrt(n / FAN));
+    }
+    expect_near("equal pairs", n_equal, pairs / FAN, 5 * sqrt(pairs / FAN));
+    sl_partition_free(&fan);
+}
+
 static void test_labor_is_uniform(void **state)
 {
     (void)state;
@@ -544,6 +572,9 @@ static void check_destination(const struct sl_partition *partition, const struct
         degree -= weights[e] == 0;
     }
     uint64_t k = rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
+    if (rule->method == SL_SAMPLE_REPLACED) {
+        k = degree == 0 ? 0 : rule->fanout;
+    }
     assert_int_equal(block->edge_offsets[d + 1] - block->edge_offsets[d], k);
     uint64_t i = graph->offsets[id];
     for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
@@ -557,7 +588,7 @@ static void check_destination(const struct sl_partition *partition, const struct
             assert_true(block->edge_weights[e] == weights[i]);
             assert_true(weights[i] > 0 || rule->method != SL_SAMPLE_WEIGHTED);
         }
-        i++;
+        i += rule->method != SL_SAMPLE_REPLACED;
     }
 }
 
@@ -614,7 +645,7 @@ static void check_group(const struct group *group, const struct sl_sample_rule *
     }
 }
 
-#define N_RULES 6
+#define N_RULES 7
 
 /* Three rules with different fanouts, so that a swap of hops is seen. */
 static void make_rules(int kind, struct sl_sample_rule rules[3])
@@ -622,7 +653,8 @@ static void make_rules(int kind, struct sl_sample_rule rules[3])
     static const uint32_t fanouts[3] = {2, 3, 7};
     for (int hop = 0; hop < 3; hop++) {
         static const enum sl_sample_method methods[N_RULES] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL,
-                                                               SL_SAMPLE_LABOR,    SL_SAMPLE_LABOR, SL_SAMPLE_WEIGHTED};
+                                                               SL_SAMPLE_LABOR,    SL_SAMPLE_LABOR, SL_SAMPLE_WEIGHTED,
+                                                               SL_SAMPLE_REPLACED};
         rules[hop] = rule_of(methods[kind], fanouts[hop]);
         rules[hop].layer_dependency = kind == 4;
         rules[hop].kappa = kind == 3 ? 8 : 1;
@@ -845,7 +877,7 @@ static struct drawn *collect(const struct group *group, uint32_t hop)
             for (uint32_t i = 0; i < set->n; i++) {
                 sl_vertex id = source_id(block, block->edge_sources[block->edge_offsets[d] + i]);
                 set->ids[i] = partition->dataset_ids[id];
-                assert_true(i == 0 || set->ids[i - 1] < set->ids[i]);
+                assert_true(i == 0 || set->ids[i - 1] <= set->ids[i]); /* equal if drawn with replacement */
             }
         }
     }
@@ -1546,6 +1578,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_neighbor_is_uniform),
+        cmocka_unit_test(test_replaced_is_uniform),
         cmocka_unit_test(test_labor_is_uniform),
         cmocka_unit_test(test_weighted_probabilities),
         cmocka_unit_test(test_draws_are_fresh),

@@ -21,6 +21,9 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
                                                     [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
     uint32_t fanout = s->settings->fanout[s->plan->n_layers - 1 - hop];
     enum sl_sample_method method = fanout == SL_FANOUT_ALL ? SL_SAMPLE_FULL : methods[s->settings->sampler];
+    if (method == SL_SAMPLE_NEIGHBOR && s->settings->replace) {
+        method = SL_SAMPLE_REPLACED;
+    }
     if (s->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY) {
         method = SL_SAMPLE_WEIGHTED; /* also of all in-neighbours: edges of weight 0 are never drawn */
     }
@@ -216,6 +219,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;
+    shape.replaced = s->settings->replace;
     shape.importance = sl_step_important(s);
     if (s->shards->link_from != NULL) {
         shape.link_rows = sl_settings_link_ends(s->settings);

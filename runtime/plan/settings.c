@@ -234,6 +234,10 @@ static const struct sl_option options[] = {
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor",
      .peers = "sampling,sampling-method,sampler-type,sample-type"},
+    {.name = "replace", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(replace),
+     .help = "Draw with replacement (neighbor only): a vertex may have several edges from the same in-neighbour. Each "
+             "vertex with in-neighbours has as many edges as --fanout says",
+     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor", .peers = "with-replacement,sample-with-replacement"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)",
      .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
@@ -757,6 +761,10 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     if (drawn && s->schedule == SL_SCHEDULE_PIPE) {
         return sl_fail(SL_EINVAL,
                        "--edge-weights: found probability, expected factor or none: pipe_gnn does not sample");
+    }
+    if (drawn && s->replace) {
+        return sl_fail(SL_EINVAL, "--edge-weights: found probability with --replace, expected factor or none: draws in "
+                                  "proportion to weights are without replacement");
     }
     if (drawn && s->sampler != SL_SAMPLER_NEIGHBOR) {
         return sl_fail(SL_EINVAL, "--edge-weights: found probability with --sampler %s, expected --sampler neighbor",

@@ -95,6 +95,7 @@ struct sl_settings {
     int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
     uint32_t kappa;            /* 0: the variates never change */
+    bool replace;              /* with --sampler neighbor */
     uint32_t labor_iterations; /* rounds of codelets/importance.h; SL_LABOR_CONVERGE: until they end */
     uint32_t depth;            /* ring slots: minibatches in flight, >= 1 */
     uint32_t chunks;           /* of a PE's frontier; 0 until sl_session_open decides */

@@ -98,7 +98,10 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
     if (hop == 0 && shape->link_rows > 0) {
         return most_rows(shape, part, 0);
     }
-    bool any = shape->full || shape->importance;
+    bool any = shape->full || shape->importance || shape->fanout[hop] == UINT32_MAX;
+    if (!any && shape->replaced) {
+        return n_edges == 0 ? 0 : most_rows(shape, part, hop) * shape->fanout[hop];
+    }
     return any ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
 

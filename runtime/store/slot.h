@@ -87,6 +87,8 @@ struct sl_slot_shape {
     uint32_t fanout[SL_MAX_LAYERS];
     /* As in struct sl_steps. */
     uint32_t max_fanout;
+    /* A vertex may have more edges than in-edges. */
+    bool replaced;
     /* Hops may sample by importance: blocks have weights, and any number of a vertex's in-edges. */
     bool importance;
     enum sl_slot_lock lock;

@@ -44,7 +44,9 @@ struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_data
         hop = 1;
     }
     for (; hop < sl_settings_hops(s); hop++) {
-        b.edges[hop] = fmin(n_edges, growth_of(s) * b.vertices[hop] * fanout_of(s, hop));
+        const bool all = s->sampler == SL_SAMPLER_FULL || s->fanout[sl_settings_hops(s) - 1 - hop] == SL_FANOUT_ALL;
+        b.edges[hop] =
+            fmin(s->replace && !all ? INFINITY : n_edges, growth_of(s) * b.vertices[hop] * fanout_of(s, hop));
         b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
     }
     return b;
@@ -104,6 +106,9 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
     double first = uniform(t, v, hop);
     for (double k = 0; k < fanout; k++) {
         reach(t, sources[place(k, first, degree, fanout)]);
+    }
+    if (t->settings->replace && degree > 0 && fanout_of(t->settings, hop) < SL_FANOUT_ALL) {
+        return fanout_of(t->settings, hop); /* to at most as many vertices */
     }
     return fanout;
 }
