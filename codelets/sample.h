@@ -30,7 +30,8 @@
  *   back_offsets  T + 1    the same block transposed: edges of source t
  *   back_rows     E        destination of each edge, ascending
  *   request       the ids of the T sources, ascending, as a list by owner
- *   edge_weights  E        of --edge-weights factor only: the weight of each edge, in the order of edge_sources
+ *   edge_weights  E        of --edge-weights factor: the weight of each edge, in the order of edge_sources. Of sums by
+ *                          relation: the relation of each edge, and the edges of a destination are ordered by relation
  *   back_weights  E        the same, in the order of back_rows
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
