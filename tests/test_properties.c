@@ -39,6 +39,7 @@ struct variant {
 
 /* A sampler: LABOR with n rounds (--labor-iterations). gat takes none. */
 #define LABOR_ROUNDS(n) (SL_SAMPLER_LABOR | (int)(n) << 8)
+#define REPLACED (SL_SAMPLER_NEIGHBOR | 1 << 16) /* --replace */
 
 /* Of GraphSAGE: all that the models have in common. */
 static const struct variant common[] = {
@@ -63,6 +64,7 @@ static const struct variant common[] = {
     {"sparse, input dropout, layer norm", SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 1, 96, 0.5, 0.3, false, true, true,
      SL_MODEL_SAGE},
     {"sparse, labor, batch norm", SL_SAMPLER_LABOR, SL_NORM_BATCH, 8, 16, 0.3, 0.1, false, true, true, SL_MODEL_SAGE},
+    {"neighbor, replaced", REPLACED, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false, SL_MODEL_SAGE},
     {"labor, one round", LABOR_ROUNDS(1), SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false, SL_MODEL_SAGE},
     {"labor, 20 rounds, kappa 8", LABOR_ROUNDS(20), SL_NORM_LAYER, 8, 24, 0, 0.2, true, false, true, SL_MODEL_SAGE},
 };
@@ -120,7 +122,8 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
     out->layers = 3;
     out->hidden = v->hidden;
     out->sampler = v->sampler & 0xff;
-    out->labor_iterations = v->model == SL_MODEL_GAT ? 0 : (uint32_t)v->sampler >> 8;
+    out->labor_iterations = v->model == SL_MODEL_GAT ? 0 : (uint32_t)v->sampler >> 8 & 0xff;
+    out->replace = v->sampler >> 16 != 0;
     out->norm = v->norm;
     out->kappa = v->kappa;
     out->dropout = v->dropout;
