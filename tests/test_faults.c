@@ -335,6 +335,8 @@ static const struct {
     {false, SMALL "fanout=3,3 batch-size=8 pes=4 group-size=2 model=gcn sync=dissemination dataset=%sparse"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 model=gin learn-epsilon objective=regression"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 objective=link negatives=2 dataset=%links features=random:4"},
+    {false, SMALL "fanout=3,3 batch-size=8 pes=2 group-size=1 sampler=labor labor-iterations=2"},
+    {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgcn bases=2 input-layer dataset=%typed"},
     {true, SMALL "chunks=4 stages=2 ways=2 model=resgcn dropout=0.3"},
     {true, SMALL "chunks=4 stages=1 ways=1 model=gcnii recompute epochs=2 history-every=1"},
 };
@@ -373,10 +375,10 @@ static bool is_left_out(const char *name)
 /* Every codelet of the sources has failed. NCCL's move needs GPUs, halo.c's need several ranks. */
 static void expect_all_codelets(bool (*failed)(const char *name))
 {
-    static const char *const files[] = {"activate", "aggregate", "attend",    "batchnorm", "bias",     "blend",
-                                        "dense",    "derive",    "entryloss", "epsilon",   "exchange", "gather",
-                                        "gossip",   "hotrows",   "links",     "loss",      "nonzeros", "optimize",
-                                        "pairs",    "pull",      "reduce",    "sample",    "score"};
+    static const char *const files[] = {
+        "activate",  "aggregate", "attend",   "bases",  "batchnorm", "bias",    "blend",      "dense", "derive",
+        "entryloss", "epsilon",   "exchange", "gather", "gossip",    "hotrows", "importance", "links", "loss",
+        "nonzeros",  "optimize",  "pairs",    "pull",   "reduce",    "relate",  "sample",     "score"};
     char path[600];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *text;

@@ -28,7 +28,7 @@ static MAYBE_UNUSED long stride(long usual)
     return getenv("SL_LONG") != NULL ? 1 : usual;
 }
 
-/* Write the datasets "small", "sparse" and "links" into the test's folder. */
+/* Write the datasets "small", "sparse", "links" and "typed" into the test's folder. */
 static MAYBE_UNUSED void put_whole_dataset(void)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 61, .n_columns = 5, .n_classes = 3, .seed = 31};
@@ -41,10 +41,6 @@ static MAYBE_UNUSED void put_whole_dataset(void)
     make_dataset(&shape, &dataset);
     assert_ok(sl_raw_write_dataset(&dataset, false, in_folder("sparse")));
     sl_dataset_free(&dataset);
-    const char *const folders[] = {"links", "links/raw", "links/split", "links/split/only"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        assert_int_equal(mkdir(in_folder(folders[i]), 0777), 0);
-    }
     put_text("links/raw/num-node-list.csv", "40\n");
     char train[600] = "";
     for (int v = 0; v < 39; v++) {
@@ -53,6 +49,18 @@ static MAYBE_UNUSED void put_whole_dataset(void)
     put_text("links/split/only/train.csv", train);
     put_text("links/split/only/valid.csv", "3,7\n20,35\n");
     put_text("links/split/only/test.csv", "0,9\n11,30\n");
+    const char *const typed[][2] = {
+        {"typed/raw/num-node-dict.csv", "item,user\n4,3\n"},
+        {"typed/raw/triplet-type-list.csv", "user,buys,item\n"},
+        {"typed/raw/relations/user___buys___item/edge.csv", "0,0\n0,1\n0,2\n1,0\n1,1\n1,3\n2,0\n2,2\n2,3\n"},
+        {"typed/raw/node-feat/item/node-feat.csv", "0.5,0\n2,3\n1,1\n0,4\n"},
+        {"typed/raw/node-label/item/node-label.csv", "1\n0\n1\n0\n"},
+        {"typed/split/any/item/train.csv", "0\n1\n"},
+        {"typed/split/any/item/valid.csv", "2\n"},
+        {"typed/split/any/item/test.csv", "3\n"}};
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        put_text(typed[i][0], typed[i][1]);
+    }
 }
 
 /* What a run is and what it has come to. */
