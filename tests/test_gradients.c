@@ -102,7 +102,8 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->layers = 3;
     out->hidden = v->hidden;
     out->sampler = v->sampler & 0xff;
-    out->labor_iterations = model == SL_MODEL_GAT ? 0 : (uint32_t)v->sampler >> 8;
+    bool rounds = model != SL_MODEL_GAT && model != SL_MODEL_RGCN;
+    out->labor_iterations = rounds ? (uint32_t)v->sampler >> 8 : 0;
     out->norm = takes(model, v->norm, false) ? v->norm : SL_NORM_NONE;
     out->residual = v->residual && takes(model, SL_NORM_NONE, true);
     out->kappa = v->dependent ? 8 : 1;

@@ -22,7 +22,7 @@ static bool is(const struct sl_task *task, const char *name)
 
 static void look(const struct sl_task *task, enum sl_priority priority)
 {
-    bool back = is(task, "sl_aggregate_backward") || is(task, "sl_attend_backward");
+    bool back = is(task, "sl_aggregate_backward") || is(task, "sl_attend_backward") || is(task, "sl_relate_backward");
     if (back || is(task, "sl_pack") || is(task, "sl_reduce")) {
         seen.n_sent++;
         seen.n_slow += priority != SL_PRIORITY_SEND;
@@ -45,14 +45,13 @@ enum sl_status __wrap_sl_task_submit(struct sl_task *task, void *args, size_t ar
 
 static void test_what_is_sent_goes_first(void **state)
 {
-    static const struct graph_shape shape = {
+    struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 31};
     static const uint32_t fanout[] = {4, 5, 6};
-    struct sl_dataset dataset;
     (void)state;
-    make_dataset(&shape, &dataset);
     for (int model = 0; model < n_models(); model++) {
         struct sl_settings settings;
+        struct sl_dataset dataset;
         struct outcome got;
         expect_ok(sl_settings_init(&settings));
         settings.model = model;
@@ -65,6 +64,8 @@ static void test_what_is_sent_goes_first(void **state)
         settings.batch_size = 30;
         settings.partition = SL_PARTITION_RANDOM;
         memset(&seen, 0, sizeof seen);
+        shape.n_relations = model == SL_MODEL_RGCN ? 3 : 0;
+        make_dataset(&shape, &dataset);
         run_steps(&dataset, &settings, 1, &got);
         if (seen.n_back < 2 || seen.n_sent <= seen.n_back || seen.n_slow > 0 || seen.n_late > 0) {
             fail_msg("%s: found %u tasks that others wait for, %u without priority; %u of gradients, %u after weights'",
@@ -72,9 +73,9 @@ static void test_what_is_sent_goes_first(void **state)
         }
         outcome_free(&got);
         sl_settings_free(&settings);
+        forget_partitions();
+        sl_dataset_free(&dataset);
     }
-    forget_partitions();
-    sl_dataset_free(&dataset);
 }
 
 int main(void)
