@@ -93,7 +93,7 @@ static uint32_t steps_of_a_run(void)
     return slow_kernels() && getenv("SL_LONG") == NULL ? 3 : 5;
 }
 
-/* If kernels are slow, a test runs one of so many variants, and one of so many of its spreads. */
+/* A test runs one of so many variants, and one of so many of its spreads: fewer where kernels are slow. */
 static size_t variant_stride(void)
 {
     if (!slow_kernels()) {
@@ -104,7 +104,10 @@ static size_t variant_stride(void)
 
 static size_t stride(void)
 {
-    return slow_kernels() ? SLOW_STRIDE : 1;
+    if (slow_kernels()) {
+        return SLOW_STRIDE;
+    }
+    return getenv("SL_LONG") != NULL ? 1 : 2;
 }
 
 /* How the work is spread. */
