@@ -468,11 +468,15 @@ static void test_same_bits(void **state)
     (void)state;
     long_test_watched();
     for (uint32_t n_workers = 1; n_workers <= 3 && n_workers <= STARPU_MAXCPUS; n_workers++) {
-        for (size_t s = 0; s < 4; s++, round++) {
+        for (size_t s = 0; s < 4; s++) {
             char label[96];
+            if ((n_workers + s) % 2 == 0 && getenv("SL_LONG") == NULL) {
+                continue; /* each scheduler has its turn with another number of workers */
+            }
             machine_up(scheds[s], n_workers);
             snprintf(label, sizeof label, "%s with %u workers", machine.sched, n_workers);
             exact_round(round, label, round == 0);
+            round++;
             machine_down();
         }
     }
