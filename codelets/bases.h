@@ -22,9 +22,9 @@
 struct sl_bases {
     uint32_t n_in, n_out;
     uint32_t n_relations, n_bases; /* R, B */
-    bool side_by_side;
-    const sl_real *v; /* V */
-    const sl_real *c; /* [R x B] */
+    uint32_t side_by_side;         /* true or false; no bool, because tools check kernel arguments word by word */
+    const sl_real *v;              /* V */
+    const sl_real *c;              /* [R x B] */
 };
 
 /* The first entry of row i of matrix k, of n matrices. */
