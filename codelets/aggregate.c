@@ -81,17 +81,6 @@ SL_INLINE void weigh_edges(struct term *ring, uint64_t first, uint64_t end, cons
     }
 }
 
-/* The row of the source at a position. */
-SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
-                                 uint32_t position, uint32_t n_columns)
-{
-    uint32_t q = 0;
-    for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
-        q += position >= x->first[q + n / 2] ? n / 2 : 0;
-    }
-    return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
-}
-
 /* A walk over a list of edges, from the first to the last. The rows of the next edges are prefetched while one is
  * added. */
 struct edge_walk {
@@ -116,7 +105,7 @@ SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const s
     for (; walk->known < end; walk->known++) {
         uint32_t position = walk->positions[walk->known];
         struct term *term = &walk->ring[walk->known % RING];
-        term->row = source_row(dtype, walk->x, widths, position, n_columns);
+        term->row = sl_source_row(dtype, walk->x, widths, position, n_columns);
         sl_row_fetch(term->row, sl_dtype_bytes(dtype, n_columns));
         if (weights != NULL) {
             term->id = sl_weights_source(weights, position);
@@ -153,7 +142,7 @@ SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, c
     if (x->own != NULL) {
         return sl_view_row_of(dtype, x->own, d, n_columns);
     }
-    return source_row(dtype, x, widths, id, n_columns);
+    return sl_source_row(dtype, x, widths, id, n_columns);
 }
 
 /* The sum of destination sum.d over the edges sum.first .. sum.end - 1: the mean, or by weights. widths: row width

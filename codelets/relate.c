@@ -21,17 +21,6 @@ SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n, sl_real *restrict out
     }
 }
 
-/* The row of the source at a position. widths: row width of each owner; NULL: all are n_columns wide. */
-SL_INLINE const char *source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
-                                 uint32_t position, uint32_t n_columns)
-{
-    uint32_t q = 0;
-    for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
-        q += position >= x->first[q + n / 2] ? n / 2 : 0;
-    }
-    return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
-}
-
 /* The edges of a block or of a part. */
 struct edge_list {
     const struct sl_sources *x;
@@ -58,12 +47,12 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
         for (; e < stop; e++) {
             if (e + AHEAD < list->n) {
                 const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + AHEAD] * slabs->x_step);
-                sl_row_fetch(source_row(dtype, list->x, list->widths, list->positions[e + AHEAD], slabs->x_width) +
+                sl_row_fetch(sl_source_row(dtype, list->x, list->widths, list->positions[e + AHEAD], slabs->x_width) +
                                  next,
                              sl_dtype_bytes(dtype, slabs->n));
             }
             add_scaled(dtype, slabs->n, to,
-                       source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + slab, weight);
+                       sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + slab, weight);
         }
     }
 }

@@ -29,6 +29,17 @@ struct sl_sources {
     const struct sl_view *own;
 };
 
+/* The row of the source at a position. widths: row width of each owner; NULL: all are n_columns wide. */
+SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
+                                    uint32_t position, uint32_t n_columns)
+{
+    uint32_t q = 0;
+    for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
+        q += position >= x->first[q + n / 2] ? n / 2 : 0;
+    }
+    return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
+}
+
 /* Rows in chunks, as a kernel parameter. */
 struct sl_device_rows {
     uint32_t n_chunks;

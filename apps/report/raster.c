@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * librsvg draws, cairo writes. They are loaded when a picture is wanted: with all that they need they take some 100 MB of
- * address space, under which the program would not start at a small `ulimit -v`. */
+ * librsvg draws, cairo writes. They are loaded when a picture is wanted. They take 100 MB of address space, and the
+ * program is to start under a small `ulimit -v`, too. */
 #include "apps/report/raster.h"
 
 #ifdef SL_LIBRSVG

@@ -33,6 +33,23 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
                                    .kappa = s->settings->kappa};
 }
 
+struct sl_frontier_handles sl_step_frontier(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
+{
+    const struct sl_shard *part = sl_step_shard(s, p);
+    return (struct sl_frontier_handles){.ids = slot->pe[p].frontier,
+                                        .index = slot->pe[p].index,
+                                        .counts = slot->pe[p].counts,
+                                        .n_hops = s->plan->n_layers,
+                                        .first = part->first,
+                                        .end = part->end};
+}
+
+struct sl_marks_handles sl_step_marks(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
+{
+    return (struct sl_marks_handles){
+        .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
+}
+
 bool sl_step_normalises(const struct sl_steps *s, uint32_t hop)
 {
     const struct sl_layer *layer = s->model->layer;

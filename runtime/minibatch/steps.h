@@ -132,6 +132,10 @@ static inline bool sl_step_important(const struct sl_steps *steps)
 /* Whether the sum over a hop is a mean, whose weights are normalised (codelets/importance.h). */
 bool sl_step_normalises(const struct sl_steps *steps, uint32_t hop);
 
+/* The handles of PE p's frontier and of its marks, for tasks that sample. */
+struct sl_frontier_handles sl_step_frontier(const struct sl_steps *steps, const struct sl_slot *slot, uint32_t p);
+struct sl_marks_handles sl_step_marks(const struct sl_steps *steps, const struct sl_slot *slot, uint32_t p);
+
 /* PE p's part; PE p's buffers in the step's slot. */
 static inline struct sl_shard *sl_step_shard(const struct sl_steps *steps, uint32_t p)
 {

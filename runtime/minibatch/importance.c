@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The tasks of a hop that is sampled by importance, in the order of codelets/importance.h. */
+#include "runtime/minibatch/importance.h"
+
+#include "codelets/importance.h"
+#include "support/minmax.h"
+
+/* Send each PE's list, its candidates or their largest bounds, to the ranks that train its replica. All hops use the
+ * same handles, so messages have hop 0. */
+static enum sl_status send_lists(struct sl_steps *s, uint64_t step, enum sl_topic topic, const struct sl_slot *slot)
+{
+    struct sl_shared list = {.topic = topic, .of_slot = true};
+    struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
+    enum sl_status st = SL_OK;
+    for (list.from = 0; st == SL_OK && list.from < s->plan->n_pes; list.from++) {
+        const struct sl_importance_handles *own = &slot->pe[list.from].importance;
+        list.handle = topic == SL_TOPIC_CANDIDATES ? own->list : own->most;
+        list.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, list.from));
+        st = sl_transport_share(s->transport, &head, &list);
+    }
+    return st;
+}
+
+/* Each PE solves for the bounds of its destinations. */
+static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, bool last,
+                            struct sl_slot *slot)
+{
+    const struct sl_solve_rule rule = {.fanout = sl_step_rule(s, hop).fanout,
+                                       .begins = round == 0,
+                                       .checks = round > 1 && s->settings->labor_iterations == SL_LABOR_CONVERGE};
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        starpu_data_handle_t costs[SL_MAX_PES];
+        for (uint32_t peer = 0; peer < s->plan->n_parts; peer++) {
+            costs[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].importance.costs;
+        }
+        st =
+            sl_solve_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &rule, last, costs, &slot->pe[p].importance);
+    }
+    return st;
+}
+
+/* The costs of all owners in the groups of this rank, from the lists of all PEs that train the same replica. So groups
+ * change no figure. Each rank of a group computes the same costs, which need not travel. */
+static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, struct sl_slot *slot)
+{
+    const uint32_t n_parts = s->plan->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+        const uint32_t first = sl_plan_peer(s->plan, p, 0);
+        const uint32_t begin = sl_plan_first_of(s->plan, sl_plan_replica(s->plan, p));
+        if (first >= s->plan->end_pe || first + n_parts <= s->plan->first_pe) {
+            continue;
+        }
+        const struct sl_shard *part = sl_step_shard(s, p);
+        const struct sl_raising raising = {.n_lists = sl_plan_replica_pes(s->plan),
+                                           .n_parts = n_parts,
+                                           .owner = sl_plan_part(s->plan, p),
+                                           .first = part->first,
+                                           .n_part = part->end - part->first,
+                                           .begins = round == 0};
+        const bool here = sl_plan_here(s->plan, p);
+        struct sl_task_args head = sl_step_head(s, step, here ? p : s->plan->first_pe, hop);
+        starpu_data_handle_t list[SL_MAX_PES];
+        starpu_data_handle_t most[SL_MAX_PES];
+        for (uint32_t i = 0; i < raising.n_lists; i++) {
+            list[i] = slot->pe[begin + i].importance.list;
+            most[i] = slot->pe[begin + i].importance.most;
+        }
+        st = sl_raise_submit(&head, &raising, list, most, &slot->pe[p].importance);
+    }
+    return st;
+}
+
+/* Draw the edges and close the blocks. */
+static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+{
+    const struct sl_poisson_rule rule = {.sample = sl_step_rule(s, hop), .normalised = sl_step_normalises(s, hop)};
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
+        struct sl_marks_handles marks = sl_step_marks(s, slot, p);
+        struct sl_part_handles part = sl_step_shard(s, p)->graph;
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        part.excluded = slot->excluded;
+        if (!s->shards->weighs_edges) {
+            part.weights = NULL;
+        }
+        st = sl_poisson_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].importance,
+                               &slot->pe[p].block[hop]);
+    }
+    return st;
+}
+
+enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+{
+    const bool whole = sl_step_rule(s, hop).method == SL_SAMPLE_FULL;
+    const uint32_t n_rounds = whole ? 0 : sl_min_u32(s->settings->labor_iterations, SL_IMPORTANCE_ROUNDS);
+    enum sl_status st = SL_OK;
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
+        struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        SL_TRY(st, sl_candidates_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &slot->pe[p].importance), done);
+    }
+    SL_TRY(st, send_lists(s, step, SL_TOPIC_CANDIDATES, slot), done);
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        SL_TRY(st, solve(s, step, hop, round, false, slot), done);
+        SL_TRY(st, send_lists(s, step, SL_TOPIC_BOUNDS, slot), done);
+        SL_TRY(st, raise(s, step, hop, round, slot), done);
+    }
+    SL_TRY(st, solve(s, step, hop, n_rounds, true, slot), done);
+    st = draw(s, step, hop, slot);
+done:
+    return st;
+}
