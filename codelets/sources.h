@@ -37,7 +37,8 @@ SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_sources
     for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
         q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
-    return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
+    const uint32_t width = widths == NULL ? n_columns : widths[q];
+    return (const char *)sl_view_row_of(dtype, &x->view[q], position - x->first[q], width);
 }
 
 /* Rows in chunks, as a kernel parameter. */
