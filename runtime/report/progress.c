@@ -238,7 +238,7 @@ static void print_costs(FILE *stream, const struct sl_metrics_summary *summary)
         of_rank = " in a rank";
     }
     if (summary->epochs > 0) {
-        sl_print_line(stream, "time", "%.6g %s, %.3f s each", summary->epochs,
+        sl_print_line(stream, "time", "%.8g %s, %.3f s each", round(100 * summary->epochs) / 100,
                       sl_noun((uint64_t)ceil(summary->epochs), "epoch", "epochs"), summary->seconds / summary->epochs);
     }
     if (summary->peak_rss_bytes > 0) {
