@@ -149,8 +149,10 @@ for use in factor probability; do
     run=(--dataset ./some --cache none --model gcn --edge-weights $use --layers 2 --fanout 3,3 --pes 4 --batch-size 30 --hidden 16 --epochs 2
         --quiet --cpus 1)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "one rank: $(cat stderr)"
-    "${mpi[@]}" -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr || complain "two ranks: $(cat stderr)"
-    diff <(figures one.json) <(figures two.json) >stdout || complain "two ranks, $use: $(head -n 4 stdout)"
+    for n in 2 3; do
+        "${mpi[@]}" -np $n "$coop_sage" "${run[@]}" --metrics many.json </dev/null >stdout 2>stderr || complain "$n ranks: $(cat stderr)"
+        diff <(figures one.json) <(figures many.json) >stdout || complain "$n ranks, $use: $(head -n 4 stdout)"
+    done
 done
 run=(--dataset ./some --cache none --model gcn --edge-weights factor --layers 2 --chunks 4 --ways 2 --hidden 16 --epochs 3 --quiet --cpus 1)
 "$pipe_gnn" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "pipe_gnn, one rank: $(cat stderr)"

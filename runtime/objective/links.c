@@ -5,11 +5,12 @@
  * Training compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
  * negatives of its list, those of the dataset or as many drawn ones. */
 #include <math.h>
-#include <string.h>
 
 #include "codelets/pairs.h"
+#include "runtime/objective/chosen.h"
 #include "runtime/objective/collect.h"
 #include "support/memory.h"
+#include "tasks/ranks.h"
 #include "tasks/rows.h"
 
 _Static_assert((int)SL_PAIRS_BINARY == SL_LINK_LOSS_BINARY && (int)SL_PAIRS_SOFTMAX == SL_LINK_LOSS_SOFTMAX,
@@ -79,64 +80,54 @@ static void list(uint32_t n_outputs, struct sl_scores *out)
     sl_scores_add(out, "hits10", true, true);
 }
 
-/* The outputs of the vertices that scores need. */
-struct wanted {
-    uint32_t n_columns;
-    uint32_t n;
-    uint32_t *row_of; /* by id; SL_NONE: not wanted */
-    sl_real *rows;    /* [n x n_columns] */
-};
-
-static void want(struct wanted *w, sl_vertex id)
+/* The vertices of this rank: begin .. end - 1. */
+static void find_own(const struct sl_outputs *outputs, sl_vertex *begin, sl_vertex *end)
 {
-    if (w->row_of[id] == SL_NONE) {
-        w->row_of[id] = w->n++;
+    *begin = *end = 0;
+    if (outputs->n_chunks > 0) {
+        const struct sl_output_chunk *first = &outputs->chunk[0];
+        const struct sl_output_chunk *last = &outputs->chunk[outputs->n_chunks - 1];
+        *begin = outputs->shards->part[first->part].first + first->row;
+        *end = outputs->shards->part[last->part].first + last->row + last->n;
     }
 }
 
-static void take_chunk(const struct sl_output_chunk *chunk, sl_vertex first, struct wanted *w)
-{
-    const sl_real *z = starpu_data_get_local_ptr(chunk->z);
-    for (uint32_t i = 0; i < chunk->n; i++) {
-        uint32_t row = w->row_of[first + i];
-        if (row != SL_NONE) {
-            memcpy(w->rows + (size_t)row * w->n_columns, z + (size_t)i * w->n_columns, w->n_columns * sizeof *z);
-        }
-    }
-}
-
-static enum sl_status take_rows(const struct sl_objective *o, const struct sl_outputs *outputs, struct wanted *w)
+/* Gather the outputs of the vertices that scores need, at rank 0. */
+static enum sl_status take_rows(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_chosen *w)
 {
     const struct sl_shards *shards = outputs->shards;
+    sl_vertex begin;
+    sl_vertex end;
     enum sl_status st;
-    *w = (struct wanted){.n_columns = o->n_outputs};
-    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *w->row_of, "ends of links", &w->row_of), done);
-    memset(w->row_of, 0xff, shards->n_vertices * sizeof *w->row_of);
+    SL_TRY(st, sl_chosen_open(shards->n_vertices, o->n_outputs, w), done);
     for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
         for (uint32_t i = 0; i < o->links.list[list].n; i++) {
-            want(w, o->links.list[list].from[i]);
-            want(w, o->links.list[list].to[i]);
+            sl_chosen_add(w, o->links.list[list].from[i]);
+            sl_chosen_add(w, o->links.list[list].to[i]);
         }
     }
-    SL_TRY(st, sl_alloc((size_t)w->n * w->n_columns, sizeof *w->rows, "outputs of links' ends", &w->rows), done);
+    find_own(outputs, &begin, &end);
+    SL_TRY(st, sl_chosen_number(w, shards->n_vertices, begin, end), done);
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         const struct sl_output_chunk *chunk = &outputs->chunk[k];
         SL_TRY(st, sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R), done);
-        take_chunk(chunk, shards->part[chunk->part].first + chunk->row, w);
+        sl_chosen_take(w, shards->part[chunk->part].first + chunk->row, chunk->n, starpu_data_get_local_ptr(chunk->z));
         starpu_data_release(chunk->z);
     }
+    if (shards->halo != NULL) {
+        sl_ranks_drain();
+    }
+    st = sl_chosen_gather(w);
 done:
     return st;
 }
 
 /* The score of each pair of a list. Returns the sum of the pairs' losses. */
-static double score_list(const struct wanted *w, const struct sl_links *links, bool is_link, struct sl_pair *out)
+static double score_list(const struct sl_chosen *w, const struct sl_links *links, bool is_link, struct sl_pair *out)
 {
     double loss = 0;
     for (uint32_t i = 0; i < links->n; i++) {
-        const sl_real *from = w->rows + (size_t)w->row_of[links->from[i]] * w->n_columns;
-        const sl_real *to = w->rows + (size_t)w->row_of[links->to[i]] * w->n_columns;
-        double score = sl_pairs_score(w->n_columns, from, to);
+        double score = sl_pairs_score(w->n_columns, sl_chosen_row(w, links->from[i]), sl_chosen_row(w, links->to[i]));
         loss += sl_pairs_loss_of(score, is_link);
         out[i] = (struct sl_pair){(sl_real)score, is_link};
     }
@@ -149,7 +140,7 @@ struct link_scores {
     struct sl_pair_ranks ranks;
 };
 
-static enum sl_status score_set(const struct sl_objective *o, const struct wanted *w, enum sl_link_list links,
+static enum sl_status score_set(const struct sl_objective *o, const struct sl_chosen *w, enum sl_link_list links,
                                 enum sl_link_list negatives, struct link_scores *out)
 {
     const struct sl_links *lists = o->links.list;
@@ -180,9 +171,12 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
 {
     struct link_scores valid;
     struct link_scores test;
-    struct wanted w = {0};
+    struct sl_chosen w = {0};
     enum sl_status st;
     SL_TRY(st, take_rows(o, outputs, &w), done);
+    if (sl_rank() > 0) {
+        goto done; /* rank 0 has the rows */
+    }
     SL_TRY(st, score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid), done);
     SL_TRY(st, score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test), done);
     out->valid_loss = valid.loss;
@@ -193,8 +187,7 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     put_score(out, "hits3", valid.ranks.hits3, test.ranks.hits3);
     put_score(out, "hits10", valid.ranks.hits10, test.ranks.hits10);
 done:
-    sl_free(w.row_of);
-    sl_free(w.rows);
+    sl_chosen_close(&w);
     return st;
 }
 

@@ -372,6 +372,17 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
         (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
+/* Ends of the links whose scores are wanted: a number of each vertex, and the outputs of the distinct ends. */
+static double end_bytes(const struct basis *b, const struct sl_link_split *links)
+{
+    double n_ends = 0;
+    for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
+        n_ends += 2.0 * links->list[list].n;
+    }
+    return if_so(sl_settings_trains_links(b->settings),
+                 b->n * sizeof(uint32_t) + fmin(b->n, n_ends) * b->settings->hidden * sizeof(sl_real));
+}
+
 #define HOT_ROW_BYTES 16 /* of a PE's feature cache per row, besides the row */
 
 /* The feature caches of all PEs. auto: a cache is in GPU memory only. */
@@ -408,7 +419,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                     .partials = (uint64_t)partial_bytes(&b),
                                     .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
                                     .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
-                                    .factors = (uint64_t)factor_bytes(&b, &training)};
+                                    .factors = (uint64_t)factor_bytes(&b, &training),
+                                    .ends = (uint64_t)end_bytes(&b, &dataset->links)};
     term_rows(&b, &training, &terms);
     return terms;
 }
@@ -427,8 +439,8 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, run);
     uint64_t training = t.rows + t.samples;
     bool trimmed = t.rows - sl_min_u64(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* free bytes before an evaluation */
-    uint64_t work = trimmed ? sl_max_u64(training, t.history + t.evaluation + t.records + t.samples)
-                            : training + t.beside + t.records;
+    uint64_t work = trimmed ? sl_max_u64(training, t.history + t.evaluation + t.records + t.ends + t.samples)
+                            : training + t.beside + t.records + t.ends;
     return t.data + t.model + t.partials + t.exchange + t.factors + sl_max_u64(t.loaded, work) + PROCESS_BYTES +
            run->n_workers * WORKER_BYTES;
 }
@@ -543,7 +555,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double tables = portion(s.edges, edges) + portion(s.vertices, all - edges);
     double data = tables + portion(s.pes, caches) + VERTEX_BYTES * b.n + weights;
     double training = portion(steps, (double)(t.rows + t.samples)) + (b.pipe ? pipe_halo_bytes(&b, plan) : 0);
-    double evaluation = portion(s.scored, (double)t.evaluation) + halo_bytes(&b);
+    double evaluation = portion(s.scored, (double)t.evaluation) + halo_bytes(&b) + (double)t.ends;
     double kept = portion(s.pes, (double)t.partials) + portion(steps, (double)t.exchange);
     bool piecewise = dataset->low_memory && dataset->mapping != NULL;
     double loaded = piecewise ? fmin((double)t.loaded, READING_BYTES) : (double)t.loaded;

@@ -48,6 +48,8 @@ struct sl_memory_terms {
     uint64_t evaluation;
     /* StarPU's records of an evaluation's tasks, all submitted at once */
     uint64_t records;
+    /* numbers and outputs of the ends of links in an evaluation, at rank 0 */
+    uint64_t ends;
     /* the part of `evaluation` not served by blocks from training */
     uint64_t beside;
 };
@@ -56,7 +58,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
 
 /* Estimated peak memory in bytes of a run with one rank: the sum of data, model, partials, exchange, factors and
  * the process itself, plus the larger of two phases: the dataset as loaded, and the work. The work is training with
- * `beside` and `records`; if the pool returns training's blocks to the system before an evaluation, the work is the
+ * `beside`, `records` and `ends`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
  * In the 29 runs of tests/test_memory_peak.c the estimate is 0.93 to 1.18 times the peak (doc/results.md). Buffers for

@@ -646,15 +646,6 @@ static enum sl_status check_watchdog(const struct sl_settings *s)
                    "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
 }
 
-/* Scores of links are computed by one process. */
-static enum sl_status check_links(const struct sl_settings *s)
-{
-    if (sl_settings_trains_links(s) && sl_n_ranks() > 1) {
-        return sl_fail(SL_EINVAL, "--objective: found link with %u processes, expected one process", sl_n_ranks());
-    }
-    return SL_OK;
-}
-
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
     struct sl_session *t = NULL;
@@ -668,7 +659,6 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
-    SL_TRY(st, check_links(settings), done);
     SL_TRY(st, sl_ranks_match_settings(settings, dataset != NULL), done);
     if (sl_rank() == 0) {
         SL_TRY(st, open_files(t), done);

@@ -13,6 +13,7 @@
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/model/kinds.h"
+#include "runtime/objective/chosen.h"
 #include "runtime/train/state.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -317,22 +318,48 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     return st;
 }
 
-/* Scores of pairs, from the vectors of all vertices. */
+/* Scores of pairs, from the vectors of their ends, at rank 0. */
 struct pair_scores {
     const struct sl_session *t;
-    const sl_real *vectors; /* by partitioned id */
-    sl_real score;          /* of the last pair */
+    struct sl_chosen ends;
+    sl_real score; /* of the last pair */
 };
 
 static const sl_real *score_of(void *context, uint64_t pair)
 {
     struct pair_scores *p = context;
-    const size_t n = p->t->shards.n_outputs;
     const sl_vertex *new_ids = p->t->partition.new_ids;
-    const sl_real *from = p->vectors + new_ids[p->t->pairs.from[pair]] * n;
-    const sl_real *to = p->vectors + new_ids[p->t->pairs.to[pair]] * n;
-    p->score = (sl_real)sl_pairs_score((uint32_t)n, from, to);
+    const sl_real *from = sl_chosen_row(&p->ends, new_ids[p->t->pairs.from[pair]]);
+    const sl_real *to = sl_chosen_row(&p->ends, new_ids[p->t->pairs.to[pair]]);
+    p->score = (sl_real)sl_pairs_score(p->ends.n_columns, from, to);
     return &p->score;
+}
+
+/* vectors: of the vertices evaluated by this rank. Rank 0 writes the scores. */
+static enum sl_status write_pairs(const struct sl_session *t, const sl_real *vectors)
+{
+    const sl_vertex *new_ids = t->partition.new_ids;
+    const struct sl_evaluated here = sl_evaluated_here(&t->shards);
+    const uint32_t n = t->shards.n_vertices;
+    struct pair_scores p = {.t = t};
+    enum sl_status st;
+    SL_TRY(st, sl_chosen_open(n, t->shards.n_outputs, &p.ends), done);
+    for (uint32_t i = 0; i < t->pairs.n; i++) {
+        sl_chosen_add(&p.ends, new_ids[t->pairs.from[i]]);
+        sl_chosen_add(&p.ends, new_ids[t->pairs.to[i]]);
+    }
+    SL_TRY(st, sl_chosen_number(&p.ends, n, here.first, here.first + here.n), done);
+    sl_chosen_take(&p.ends, here.first, here.n, vectors);
+    sl_watchdog_suspend(false);
+    SL_TRY(st, sl_chosen_gather(&p.ends), done);
+    sl_watchdog_suspend(true);
+    if (sl_rank() == 0) {
+        SL_TRY(st, sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, &p), done);
+    }
+    st = sl_ranks_barrier(); /* the disk may take long */
+done:
+    sl_chosen_close(&p.ends);
+    return st;
 }
 
 /* Rank 0's options decide. */
@@ -359,8 +386,7 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
     if (files.predict && links) {
-        struct pair_scores scored = {.t = t, .vectors = wanted.scores};
-        SL_TRY(st, sl_npy_write(s->predict, t->pairs.n, 1, score_of, &scored), done);
+        SL_TRY(st, write_pairs(t, wanted.scores), done);
     } else if (files.predict) {
         SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
     }

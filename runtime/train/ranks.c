@@ -147,6 +147,15 @@ static enum sl_status match_class_weights(const struct sl_objective *objective)
     return sl_ranks_match_text("--class-weights", mine, "give all ranks the same weights");
 }
 
+/* The paths of --pairs may differ. */
+static enum sl_status match_pairs(const struct sl_links *pairs)
+{
+    const struct sl_link_split split = {.list = {*pairs}};
+    char mine[64];
+    snprintf(mine, sizeof mine, "%u pairs, hash %016" PRIx64, pairs->n, sl_links_hash(&split));
+    return sl_ranks_match_text("--pairs", mine, "give all ranks the same pairs");
+}
+
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
     char label[96];
@@ -160,7 +169,8 @@ enum sl_status sl_ranks_match_data(const struct sl_session *t)
     }
     snprintf(label, sizeof label, "dataset %s, dtype of features", t->name);
     SL_TRY(st, sl_ranks_match_text(label, t->identity.feature_dtype, "give all ranks the same file of features"), done);
-    st = match_class_weights(&t->objective);
+    SL_TRY(st, match_class_weights(&t->objective), done);
+    st = match_pairs(&t->pairs);
 done:
     return st;
 }

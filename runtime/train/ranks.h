@@ -26,8 +26,8 @@ enum sl_status sl_ranks_match_checkpoint(const struct sl_tensors *checkpoint);
  * ranks. */
 enum sl_status sl_ranks_take_decisions(struct sl_settings *settings);
 
-/* Compare the identities of the datasets (graph, features, labels and split) and the contents of --class-weights.
- * Collective. SL_EINVAL: the message names the part. */
+/* Compare the identities of the datasets (graph, features, labels and split) and the contents of --class-weights and
+ * --pairs. Collective. SL_EINVAL: the message names the part. */
 enum sl_status sl_ranks_match_data(const struct sl_session *session);
 
 /* Compare the partitions. Collective. SL_EINVAL. */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows of chosen vertices: numbered, filled, gathered. */
+#include "runtime/objective/chosen.h"
+
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "tasks/ranks.h"
+#include "tasks/task.h"
+
+#define WINDOW_BYTES ((size_t)4 << 20) /* of rows that travel at a time */
+
+enum sl_status sl_chosen_open(uint32_t n_vertices, uint32_t n_columns, struct sl_chosen *out)
+{
+    *out = (struct sl_chosen){.n_columns = n_columns};
+    enum sl_status st =
+        sl_alloc((size_t)n_vertices + 1, sizeof *out->row_of, "numbers of chosen vertices", &out->row_of);
+    if (st == SL_OK) {
+        memset(out->row_of, 0xff, n_vertices * sizeof *out->row_of);
+    }
+    return st;
+}
+
+void sl_chosen_add(struct sl_chosen *c, sl_vertex id)
+{
+    c->row_of[id] = 0;
+}
+
+enum sl_status sl_chosen_number(struct sl_chosen *c, uint32_t n_vertices, sl_vertex begin, sl_vertex end)
+{
+    c->n = c->first = c->end = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        if (c->row_of[v] != SL_NONE) {
+            c->row_of[v] = c->n++;
+            c->first += v < begin;
+            c->end += v < end;
+        }
+    }
+    const size_t n = sl_rank() == 0 ? c->n : c->end - c->first;
+    return sl_alloc(n * c->n_columns, sizeof *c->rows, "outputs of chosen vertices", &c->rows);
+}
+
+/* The place of a row of this rank. Rank 0 has the first rows. */
+static sl_real *own_row(const struct sl_chosen *c, uint32_t row)
+{
+    return c->rows + (size_t)(row - c->first) * c->n_columns;
+}
+
+void sl_chosen_take(struct sl_chosen *c, sl_vertex first, uint32_t n, const sl_real *rows)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t row = c->row_of[first + i];
+        if (row != SL_NONE) {
+            memcpy(own_row(c, row), rows + (size_t)i * c->n_columns, c->n_columns * sizeof *rows);
+        }
+    }
+}
+
+/* Rows of a rank: first .. end - 1. */
+struct span {
+    uint32_t first, end;
+};
+
+static uint32_t in_window(struct span span, struct span window)
+{
+    const uint32_t first = sl_max_u32(span.first, window.first);
+    const uint32_t end = sl_min_u32(span.end, window.end);
+    return first < end ? end - first : 0;
+}
+
+/* Bring the rows of a window to rank 0. Rank 0 sends itself nothing: its rows are there. of_rank: used at rank 0. */
+static enum sl_status gather_window(struct sl_chosen *c, const struct span *of_rank, struct span window)
+{
+    const size_t row_bytes = c->n_columns * sizeof *c->rows;
+    const struct span own = {c->first, c->end};
+    size_t bytes_of[SL_MAX_PES] = {0};
+    if (sl_rank() > 0) {
+        const uint32_t n = in_window(own, window);
+        const sl_real *mine = n > 0 ? own_row(c, sl_max_u32(own.first, window.first)) : c->rows;
+        return sl_ranks_gather(mine, n * row_bytes, NULL, NULL);
+    }
+    for (uint32_t r = 1; r < sl_n_ranks(); r++) {
+        bytes_of[r] = in_window(of_rank[r], window) * row_bytes;
+    }
+    return sl_ranks_gather(NULL, 0, bytes_of, own_row(c, sl_max_u32(own.end, window.first)));
+}
+
+enum sl_status sl_chosen_gather(struct sl_chosen *c)
+{
+    const struct span own = {c->first, c->end};
+    struct span of_rank[SL_MAX_PES];
+    size_t each[SL_MAX_PES];
+    enum sl_status st = SL_OK;
+    if (sl_n_ranks() == 1) {
+        return SL_OK;
+    }
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        each[r] = sizeof own;
+    }
+    SL_TRY(st, sl_ranks_gather(&own, sizeof own, each, of_rank), done);
+    const uint32_t n_rows = (uint32_t)sl_min_u64(c->n, WINDOW_BYTES / (c->n_columns * sizeof *c->rows) + 1);
+    struct span window = {0, 0};
+    while (window.end < c->n) {
+        window.first = window.end;
+        window.end += sl_min_u32(n_rows, c->n - window.end);
+        SL_TRY(st, gather_window(c, of_rank, window), done);
+    }
+done:
+    return st;
+}
+
+void sl_chosen_close(struct sl_chosen *c)
+{
+    sl_free(c->row_of);
+    sl_free(c->rows);
+    *c = (struct sl_chosen){0};
+}

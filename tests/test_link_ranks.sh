@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# Objectives other than classes over several processes: losses, scores and files of links, label sets and numbers are those of one
+# process, to the bit. A run whose rank is killed goes on to the bit. Lists of links that differ on one rank are refused in one line.
+
+set -u
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+need_mpi
+
+# make_links NAME N TRAIN FOUND: a dataset of distinct random pairs of N vertices, FOUND of them in each list of links to find, and
+# half as many negatives in valid_neg alone: those of test are drawn.
+make_links()
+{
+    mkdir -p "$1/raw" "$1/split/only" || exit 99
+    echo "$2" >"$1/raw/num-node-list.csv"
+    awk -v n="$2" -v train="$3" -v found="$4" -v to="$1/split/only/" 'BEGIN {
+        srand(11)
+        n_of["train"] = train; n_of["valid"] = n_of["test"] = found; n_of["valid_neg"] = int(found / 2)
+        split("train valid test valid_neg", lists, " ")
+        for (l = 1; l <= 4; l++) {
+            for (i = 0; i < n_of[lists[l]];) {
+                u = int(n * rand()); v = int(n * rand())
+                if (u < v && !((u, v) in seen)) { seen[u, v] = 1; i++; print u "," v >(to lists[l] ".csv") }
+            }
+        }
+    }'
+}
+make_links pairs 400 1500 120
+awk 'BEGIN { for (i = 0; i < 500; i++) print (i * 7) % 400 "," (i * i) % 400 }' >asked.csv
+
+# Label sets and numbers: three columns a vertex, some of them unknown.
+generate plain --vertices 400 --edges 2500 --features 12 --classes 3
+# targets NAME FORMULA: `plain` with other targets of the vertex NR, in the column c.
+targets()
+{
+    cp -r plain "$1" && rm "$1"/raw/node-label.csv.gz || exit 99
+    awk "BEGIN { for (NR = 0; NR < 400; NR++) for (c = 1; c <= 3; c++) printf \"%s%s\", (NR * c % 11 == 5) ? \"nan\" : $2, c < 3 ? \",\" : \"\\n\" }" \
+        >"$1/raw/node-label.csv" || exit 99
+}
+targets sets 'NR * 7 % (c + 2) == 0 ? 1 : 0'
+targets numbers 'NR % 17 / (c + 1)'
+
+common=(--cache none --epochs 2 --hidden 12 --layers 2 --batch-size 60 --cpus 1 --chunks 2 --metrics-steps --quiet)
+links=(--dataset ./pairs --objective link --features random:8)
+
+# ranks N ARGUMENT ...: coop_sage in N processes.
+ranks()
+{
+    local n=$1
+    shift
+    timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$coop_sage" "$@" </dev/null
+}
+
+# same NAME RANKS ARGUMENT ...: one process, and so many.
+same()
+{
+    local name=$1 n=$2
+    shift 2
+    rm -f one* many*
+    "$coop_sage" "${common[@]}" --metrics one --predict one.scores --embed one.rows --save one.model "$@" >stdout 2>stderr ||
+        complain "$name: $(cat stderr)"
+    ranks "$n" "${common[@]}" --metrics many --predict many.scores --embed many.rows --save many.model "$@" >stdout 2>&1 ||
+        complain "$name on $n ranks: $(tail -n 1 stdout)"
+    figures one >one.figures
+    figures many >many.figures
+    (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
+    cmp -s one.figures many.figures ||
+        complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
+    for file in scores rows model; do
+        cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
+    done
+    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+}
+
+while read -r name n options; do
+    # shellcheck disable=SC2086 # the options are words
+    same "$name" "$n" "${links[@]}" --pairs asked.csv $options
+done <<'RUNS'
+sage 2 --pes 4 --dropout 0.3 --negatives 3
+softmax 3 --pes 4 --link-loss softmax --negatives 9 --link-exclude self
+groups 3 --pes 6 --group-size 2 --model gcn --negatives 2 --partition random
+groups-of-one 2 --pes 2 --group-size 1 --link-exclude none
+labor 3 --pes 5 --sampler labor --labor-iterations 1 --fanout 4,4 --depth 4
+gat 2 --pes 3 --model gat --heads 3 --norm batch
+directed 2 --pes 4 --directed --precision bf16
+gossip 3 --pes 6 --group-size 2 --sync dissemination --negatives 2
+one-part-each 3 --pes 3 --model gin --layers 3 --norm layer
+RUNS
+for name in auc ap mrr hits1 hits3 hits10; do
+    grep -q "\"test_$name\": *0\.[0-9]" many || complain "links: expected a score $name, found $(tail -n 2 many | cut -c 1-600)"
+done
+[[ $(head -c 128 many.scores | tr -d '\0') == *"(500, 1)"* ]] || complain "scores: expected 500 rows of a score"
+
+while read -r name n options; do
+    # shellcheck disable=SC2086
+    same "$name" "$n" --batch-size 20 $options
+done <<'RUNS'
+labels 2 --dataset ./sets --pes 4
+labels-weighed 3 --dataset ./sets --pes 5 --class-weights balanced --best-by f1
+labels-groups 3 --dataset ./sets --pes 6 --group-size 2 --model gcn
+regression 3 --dataset ./numbers --pes 4 --objective regression
+absolute 2 --dataset ./numbers --pes 4 --group-size 1 --objective regression --loss absolute
+RUNS
+
+# The figures can differ.
+ranks 2 "${common[@]}" "${links[@]}" --pes 4 --seed 9 --metrics other >stdout 2>&1 || complain "another seed: $(cat stdout)"
+ranks 2 "${common[@]}" "${links[@]}" --pes 4 --seed 8 --metrics many >stdout 2>&1 || complain "a third seed: $(cat stdout)"
+cmp -s <(figures many) <(figures other) && complain "another seed gives the same figures"
+
+# Rows of many ends take several messages of some MB.
+make_links broad 9000 9000 2500
+ranks 3 "${common[@]}" --dataset ./broad --objective link --features random:4 --pes 3 --partition none --hidden 600 --batch-size 3000 \
+    --fanout 1,1 --epochs 1 --metrics many >stdout 2>&1 || complain "many ends on three ranks: $(tail -n 1 stdout)"
+"$coop_sage" "${common[@]}" --dataset ./broad --objective link --features random:4 --pes 3 --partition none --hidden 600 --batch-size 3000 \
+    --fanout 1,1 --epochs 1 --metrics one >stdout 2>stderr || complain "many ends: $(cat stderr)"
+cmp -s <(figures one) <(figures many) || complain "many ends: three ranks give other figures"
+
+# ---- killed, and resumed ----
+
+run=("${links[@]}" --pes 4 --negatives 2 --epochs 12)
+"$coop_sage" "${common[@]}" "${run[@]}" --metrics whole --save whole.model >stdout 2>stderr || complain "$(cat stderr)"
+n_killed=0
+for epoch in 2 6; do
+    mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${common[@]}" "${run[@]}" --checkpoint killed --resume=auto \
+        --metrics killed.metrics </dev/null >stdout 2>stderr &
+    launcher=$!
+    for ((i = 0; i < 600; i++)); do
+        grep -qs "\"event\": *\"epoch\",\"epoch\": *$epoch," killed.metrics && break
+        sleep 0.02
+    done
+    victim=$(pgrep -P "$launcher" | sed -n "$((n_killed + 1))p")
+    [[ -n $victim ]] && kill -KILL "$victim" && n_killed=$((n_killed + 1))
+    wait "$launcher" && complain "a run of links of which a rank was killed ended well"
+done
+((n_killed == 2)) || complain "$n_killed ranks were killed, expected 2"
+ranks 3 "${common[@]}" "${run[@]}" --checkpoint killed --resume=yes --metrics killed.metrics --save killed.model >stdout 2>&1 ||
+    complain "killed, and resumed on three ranks: $(tail -n 1 stdout)"
+cmp -s <(figures whole | grep '"step"') <(figures killed.metrics | grep '"step"') || complain "a run of links that was killed has other losses"
+cmp -s whole.model killed.model || complain "a run of links that was killed has another model"
+
+# ---- ranks that are not alike ----
+
+# refuse PATTERN OPTIONS-OF-RANK-0 OPTIONS-OF-RANK-1: exit code 1 and one line.
+refuse()
+{
+    local status
+    # shellcheck disable=SC2086
+    timeout 60 mpirun -q --oversubscribe --bind-to none -np 1 "$coop_sage" "${common[@]}" --objective link --features random:8 --pes 2 --metrics refused $2 : \
+        -np 1 "$coop_sage" "${common[@]}" --objective link --features random:8 --pes 2 --metrics refused $3 >stdout 2>stderr </dev/null
+    status=$?
+    [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] || complain "$2, $3: expected exit code 1 and a line, found $status: $(cat stderr)"
+    grep -Eq -- "$1" stderr || complain "$2, $3: expected '$1', found: $(cat stderr)"
+}
+mkdir there && for list in train valid test valid_neg; do
+    rm -rf there/pairs && cp -r pairs there/pairs
+    sed -i '$d' "there/pairs/split/only/$list.csv"
+    refuse "rank 1: dataset pairs, (graph|split): found '.*', expected '.*' as rank 0 has" "--dataset ./pairs" "--dataset ./there/pairs"
+done
+tac pairs/split/only/valid_neg.csv >there/pairs/split/only/valid_neg.csv
+refuse "rank 1: dataset pairs, split: found '1500/120/120 links, hash .*', expected '1500/120/120 links, hash" "--dataset ./pairs" "--dataset ./there/pairs"
+tac asked.csv >turned.csv
+refuse "rank 1: --pairs: found '500 pairs, hash .*', expected '500 pairs, hash .*' as rank 0 has; give all ranks the same pairs" \
+    "--dataset ./pairs --predict scores --pairs asked.csv" "--dataset ./pairs --predict scores --pairs turned.csv"
+for option in negatives link-loss link-exclude; do
+    case $option in
+    negatives) value=4 ;;
+    link-loss) value=softmax ;;
+    link-exclude) value=none ;;
+    esac
+    refuse "rank 1: --$option: found '.*', expected '.*' as rank 0 has" "--dataset ./pairs" "--dataset ./pairs --$option $value"
+done
+exit $failed
