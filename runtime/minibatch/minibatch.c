@@ -37,12 +37,19 @@ static void list_sums(struct sl_minibatch *m, struct sum out[N_SUMS])
     out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
 }
 
+#define BUDGET_KEY "budget"
+#define N_BUDGET (sizeof(struct sl_budget) / sizeof(double))
+
 static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
 {
+    struct sl_minibatch *m = own;
     struct sum sums[N_SUMS];
     list_sums(own, sums);
     for (int i = 0; i < N_SUMS; i++) {
         tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, sums[i].data);
+    }
+    if (m->steps.plan->adapts) {
+        tensors[(*n)++] = sl_tensor_make(BUDGET_KEY, SL_DTYPE_F64, N_BUDGET, 0, &m->budget);
     }
     return SL_OK;
 }
@@ -108,10 +115,15 @@ done:
 /* Rank 0 continues with the checkpoint's sums, summed over all ranks. */
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
+    struct sl_minibatch *m = own;
     struct sum sums[N_SUMS];
     enum sl_status st = SL_OK;
+    if (m->steps.plan->adapts) {
+        struct sl_tensor wanted = sl_tensor_make(BUDGET_KEY, SL_DTYPE_F64, N_BUDGET, 0, NULL);
+        st = sl_tensors_get(checkpoint, &wanted, &m->budget);
+    }
     if (sl_rank() > 0) {
-        return SL_OK;
+        return st;
     }
     list_sums(own, sums);
     for (int i = 0; st == SL_OK && i < N_SUMS; i++) {
@@ -161,8 +173,25 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     enum sl_status st = sl_step_submit(&m->steps, step, adam, loss, &sizes);
     if (st == SL_OK) {
         add_sizes(&m->sums, &sizes);
+        if (sizes.n_seeds == m->steps.plan->batch) { /* the rest of an epoch says little */
+            sl_budget_add(&m->budget, (double)sizes.n_inputs / m->steps.plan->n_groups);
+        }
     }
     return st;
+}
+
+static uint64_t next_batch(void *own)
+{
+    struct sl_minibatch *m = own;
+    const struct sl_plan *plan = m->steps.plan;
+    return sl_budget_batch(&m->budget, m->steps.settings->vertex_budget, plan->batch, plan->n_train);
+}
+
+static enum sl_status resize(void *own)
+{
+    struct sl_minibatch *m = own;
+    m->budget = (struct sl_budget){0};
+    return sl_steps_resize(&m->steps);
 }
 
 /* Submitting a step waits for the previous step in the same slot, `depth` steps earlier. So the loss of this earlier
@@ -217,12 +246,16 @@ static void describe(const void *own, FILE *stream)
     const struct sl_feature_cache *cache = &steps->cache;
     const struct sl_partition *partition = steps->shards->partition;
     const struct sl_plan *plan = steps->plan;
-    uint32_t batch = steps->settings->batch_size;
+    uint32_t batch = (uint32_t)(plan->batch / plan->n_pes);
     uint64_t n_edges = partition->graph.n_edges;
     sl_print_line(stream, "minibatch", "%u %s in groups of %u, %u %s each, %u %s an epoch, cross-edge ratio %.3f",
                   plan->n_pes, sl_noun(plan->n_pes, "PE", "PEs"), plan->n_parts, batch, sl_noun(batch, "seed", "seeds"),
                   plan->n_per_epoch, sl_noun(plan->n_per_epoch, "step", "steps"),
                   n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
+    if (plan->adapts) {
+        sl_print_line(stream, "budget", "%u input vertices a minibatch; %llu seeds a step to begin with",
+                      steps->settings->vertex_budget, (unsigned long long)plan->batch);
+    }
     if (cache->chosen) {
         sl_print_line(stream, "features",
                       "%.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "
@@ -280,6 +313,8 @@ const struct sl_schedule_kind sl_minibatch = {.name = "minibatch",
                                               .gather = gather,
                                               .tally = tally,
                                               .turn = turn,
+                                              .next_batch = next_batch,
+                                              .resize = resize,
                                               .save = save,
                                               .load = load,
                                               .describe = describe};

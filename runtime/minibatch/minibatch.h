@@ -7,6 +7,7 @@
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
 
+#include "runtime/minibatch/budget.h"
 #include "runtime/minibatch/step.h"
 #include "runtime/plan/schedule.h"
 
@@ -18,6 +19,8 @@ struct sl_minibatch {
     struct sl_step_sizes sums;
     /* Rows looked up in the feature caches, and hits, in the last gathered epoch. Rank 0 has the sum over all ranks. */
     struct sl_hot_tally wanted;
+    /* With a vertex budget: the steps since the batch changed. All ranks have the same. */
+    struct sl_budget budget;
 };
 
 extern const struct sl_schedule_kind sl_minibatch;

@@ -150,6 +150,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
         stop |= s->pe[p].counts[sl_counts_stop(s->plan->n_layers)] != 0;
         split_levels(s, p);
+        sizes.n_inputs += n_rows(s, p, s->plan->n_layers);
         if (sl_plan_here(s->plan, p)) {
             add_sizes(s, p, &sizes);
         }

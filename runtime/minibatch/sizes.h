@@ -13,6 +13,8 @@
 struct sl_step_sizes {
     /* Seeds of all ranks. */
     uint32_t n_seeds;
+    /* Rows of the last level, of all PEs with all-reduce. */
+    uint64_t n_inputs;
     /* By level. */
     uint64_t vertices[SL_MAX_LAYERS + 1];
     /* By hop. */

@@ -40,7 +40,7 @@
 /* Permute the training ids of an epoch: vertices, or numbers of links. A ring has the order of epoch 0 in all epochs. */
 static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
-    struct sl_task_args head = sl_step_head(s, epoch * s->plan->n_per_epoch, 0, 0);
+    struct sl_task_args head = sl_step_head(s, sl_plan_first_step(s->plan, epoch), 0, 0);
     s->n_ordered = epoch + 1;
     starpu_data_handle_t ids = s->shards->link_from == NULL ? s->shards->new_ids : s->shards->train_ids;
     return sl_permute_submit(&head, s->settings->seed, s->plan->ring ? 0 : epoch, s->shards->n_train,
@@ -96,7 +96,7 @@ static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_sl
     const struct sl_link_rule rule = {
         .n_negatives = s->settings->negatives,
         .both_ways = !s->settings->directed,
-        .draw = {.seed = s->settings->seed, .step = step / s->plan->n_per_epoch, .purpose = SL_FOR_NEGATIVES}};
+        .draw = {.seed = s->settings->seed, .step = sl_plan_epoch(s->plan, step), .purpose = SL_FOR_NEGATIVES}};
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
@@ -221,7 +221,7 @@ static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
-    uint64_t epoch = step / s->plan->n_per_epoch;
+    uint64_t epoch = sl_plan_epoch(s->plan, step);
     enum sl_status st = SL_OK;
     if (epoch >= s->n_ordered) {
         SL_TRY(st, permute(s, epoch), done);
@@ -401,17 +401,18 @@ done:
 }
 
 /* The first call samples `depth` steps ahead. Each later call computes one step and samples the step that takes over
- * its slot. */
+ * its slot. With a vertex budget an epoch begins as the run does. */
 enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st = SL_OK;
     uint64_t ahead = step + s->settings->depth;
-    while (s->n_sampled < ahead && s->n_sampled < s->plan->n_steps) {
+    uint64_t end = sl_plan_horizon(s->plan, step);
+    while (s->n_sampled < ahead && s->n_sampled < end) {
         SL_TRY(st, sl_step_sample(s, s->n_sampled), done);
     }
     SL_TRY(st, sl_step_compute(s, step, adam, loss_total, sizes_out), done);
-    if (s->n_sampled == ahead && ahead < s->plan->n_steps) {
+    if (s->n_sampled == ahead && ahead < end) {
         SL_TRY(st, sl_step_sample(s, ahead), done);
     }
 done:

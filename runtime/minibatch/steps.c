@@ -259,6 +259,23 @@ done:
     return st;
 }
 
+static void close_slots(struct sl_steps *s)
+{
+    if (s->slot != NULL) {
+        for (uint32_t i = 0; i < s->settings->depth; i++) {
+            sl_slot_close(&s->slot[i]);
+        }
+    }
+    sl_free(s->slot);
+    s->slot = NULL;
+}
+
+enum sl_status sl_steps_resize(struct sl_steps *s)
+{
+    close_slots(s);
+    return open_slots(s);
+}
+
 uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
 {
     uint64_t bytes = 0;
@@ -323,7 +340,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                                          .replica = work->model,
                                          .transport = work->transport};
     out->n_sampled = first_step;
-    out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
+    out->n_ordered = sl_plan_epoch(plan, first_step);
     if (by_keys) {
         for (uint32_t hop = 0; hop < work->settings->layers; hop++) {
             if (work->settings->fanout[hop] != SL_FANOUT_ALL && work->settings->fanout[hop] > out->max_fanout) {
@@ -351,12 +368,7 @@ undo:
 void sl_steps_close(struct sl_steps *steps)
 {
     sl_feature_cache_close(&steps->cache);
-    if (steps->slot != NULL) {
-        for (uint32_t i = 0; i < steps->settings->depth; i++) {
-            sl_slot_close(&steps->slot[i]);
-        }
-    }
-    sl_free(steps->slot);
+    close_slots(steps);
     sl_free(steps->scale);
     for (int i = 0; i < 2; i++) {
         sl_handle_close(steps->order_handle[i]);

@@ -92,6 +92,9 @@ uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);
 enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
                              struct sl_steps *out);
 
+/* Make the slots anew for the plan's batch. No task is running, and no step is sampled. SL_EINVAL, SL_ENOMEM. */
+enum sl_status sl_steps_resize(struct sl_steps *steps);
+
 /* Wait for the tasks, free everything. An empty struct is allowed. */
 void sl_steps_close(struct sl_steps *steps);
 

@@ -145,6 +145,7 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     /* Inference alone may have no training vertices, and then no epoch either. */
     plan.n_per_epoch = n_train > 0 ? (uint32_t)((n_train + plan.batch - 1) / plan.batch) : 1;
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
+    plan.adapts = settings->vertex_budget > 0;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
     if (whole_graph) {
         plan_crews(settings, &plan);
@@ -167,11 +168,20 @@ struct sl_plan sl_plan_of_parts(uint32_t n_parts)
                             .n_crews = 1};
 }
 
+void sl_plan_set_batch(struct sl_plan *plan, uint64_t epoch, uint64_t step, uint64_t batch, uint32_t n_epochs)
+{
+    plan->epoch0 = epoch;
+    plan->step0 = step;
+    plan->batch = batch;
+    plan->n_per_epoch = plan->n_train > 0 ? (uint32_t)((plan->n_train + batch - 1) / batch) : 1;
+    plan->n_steps = n_epochs > epoch ? sl_plan_first_step(plan, n_epochs) : step;
+}
+
 struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step)
 {
-    uint64_t first = step % plan->n_per_epoch * plan->batch;
+    uint64_t first = sl_plan_number(plan, step) * plan->batch;
     uint64_t rest = plan->n_train - first;
-    return (struct sl_seeds){step / plan->n_per_epoch, (uint32_t)first, (uint32_t)sl_min_u64(rest, plan->batch)};
+    return (struct sl_seeds){sl_plan_epoch(plan, step), (uint32_t)first, (uint32_t)sl_min_u64(rest, plan->batch)};
 }
 
 struct sl_seeds sl_plan_share(const struct sl_plan *plan, uint64_t step, uint32_t r)

@@ -41,6 +41,10 @@ struct sl_plan {
     uint64_t batch;       /* seeds of a step: P B with minibatches, otherwise n_train */
     uint32_t n_per_epoch; /* steps of an epoch */
     uint64_t n_steps;     /* steps of the run */
+    /* A vertex budget may change `batch` after an epoch (sl_plan_set_batch). Epochs from epoch0 on have this batch, and
+     * the first of their steps is step0. No step of a later epoch is sampled before the epoch in hand is complete. */
+    bool adapts;
+    uint64_t epoch0, step0;
     /* whether seeds move around a ring of groups (sl_plan_share); otherwise every epoch has its own order */
     bool ring;
     /* the homes of the PEs of this process */
@@ -155,6 +159,30 @@ struct sl_seeds {
     uint64_t epoch;
     uint32_t first, n;
 };
+
+/* The epoch of a step, counted from 0; the number of the step in its epoch; the first step of an epoch. With a vertex
+ * budget: of epochs from epoch0 on. */
+static inline uint64_t sl_plan_epoch(const struct sl_plan *plan, uint64_t step)
+{
+    return plan->epoch0 + (step - plan->step0) / plan->n_per_epoch;
+}
+static inline uint32_t sl_plan_number(const struct sl_plan *plan, uint64_t step)
+{
+    return (uint32_t)((step - plan->step0) % plan->n_per_epoch);
+}
+static inline uint64_t sl_plan_first_step(const struct sl_plan *plan, uint64_t epoch)
+{
+    return plan->step0 + (epoch - plan->epoch0) * plan->n_per_epoch;
+}
+
+/* The end of the steps that may be sampled while `step` is trained. */
+static inline uint64_t sl_plan_horizon(const struct sl_plan *plan, uint64_t step)
+{
+    return plan->adapts ? sl_plan_first_step(plan, sl_plan_epoch(plan, step) + 1) : plan->n_steps;
+}
+
+/* Give `batch` seeds to each step from `step` on, the first step of `epoch`, which is one of n_epochs of the run. */
+void sl_plan_set_batch(struct sl_plan *plan, uint64_t epoch, uint64_t step, uint64_t batch, uint32_t n_epochs);
 
 /* The slice that a step trains on. */
 struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step);

@@ -99,6 +99,12 @@ struct sl_schedule_kind {
     /* Begin a new epoch: reset the counts. */
     void (*turn)(void *own);
 
+    /* With a vertex budget, when an epoch is complete: the seeds of a step of the next epoch, the same on all ranks. If
+     * the caller changes the plan's batch it calls `resize`, while no task is running. SL_EINVAL, SL_ENOMEM. NULL: an
+     * epoch is one step. */
+    uint64_t (*next_batch)(void *own);
+    enum sl_status (*resize)(void *own);
+
     /* Append the schedule's state to a checkpoint, at rank 0: at most SL_SCHEDULE_TENSORS tensors. A checkpoint may
      * fall in the middle of an epoch. The schedule keeps owning the data. No task is running. SL_ENOMEM, SL_ESTARPU,
      * SL_EFILE. */

@@ -218,6 +218,11 @@ static const struct sl_option options[] = {
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
      .help = "Seed vertices or links per PE and step",
      .programs = COOP, .common = true, .peers = "bs,train-batch-size,mini-batch-size,minibatch-size"},
+    {.name = "vertex-budget", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(vertex_budget),
+     .initial = "0", .argument = "N", .unit = "vertices",
+     .help = "Change the seeds of a step after an epoch, so that the minibatch of a group has N input vertices on "
+             "average. --batch-size is for the first epoch. 0: keep --batch-size",
+     .programs = COOP, .needs = "sync=allreduce", .peers = "vertex-limit,max-vertices"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
      .argument = "N,N,...",

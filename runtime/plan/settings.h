@@ -89,7 +89,8 @@ struct sl_settings {
     /* minibatch */
     uint32_t pes;                   /* P; 0 until sl_session_open decides */
     uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
-    uint32_t batch_size;            /* B, seeds per PE and step */
+    uint32_t batch_size;            /* B, seeds per PE and step; with a vertex budget: of the first epoch */
+    uint32_t vertex_budget;         /* input vertices of a minibatch; 0: none */
     uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1; SL_FANOUT_ALL: all */
     uint32_t n_fanout;              /* 0: 10 per layer */
     int sampler;                    /* enum sl_sampler */

@@ -378,6 +378,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"seconds", real(e->seconds)},
         {"eval_seconds", real(e->eval_seconds)},
         {"overlap", real(e->overlap)},
+        {"batch", whole(e->batch)},
         {"vertices", wholes(e->vertices, e->layers + 1)},
         {"edges", wholes(e->edges, e->layers)},
         {"bytes", bytes_object(e)},
@@ -391,6 +392,9 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
     line = join(line, OBJECT(rest));
     if (line != NULL && !e->checked) {
         json_object_del(line, "exact_loss");
+    }
+    if (line != NULL && e->batch == 0) {
+        json_object_del(line, "batch");
     }
     if (line != NULL && !e->guard_fired) {
         json_object_del(line, "guard");

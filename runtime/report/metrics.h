@@ -95,6 +95,8 @@ struct sl_metrics_epoch {
     /* L + 1 sums over steps and PEs. [0]: the seeds, [L]: the input rows. */
     uint64_t vertices[SL_MAX_LAYERS + 1];
     uint64_t edges[SL_MAX_LAYERS]; /* L sums; [0]: the seeds' in-edges */
+    /* Write "batch": the seeds of a step. 0: every epoch has the same, and it is not written. */
+    uint64_t batch;
     struct sl_metrics_bytes bytes;
     /* If over 1: bytes.between_ranks and "messages" are written, the latter from `waits` (n_ranks, training only). */
     uint32_t n_ranks;

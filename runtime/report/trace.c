@@ -136,7 +136,7 @@ enum sl_status sl_trace_prepare(const struct sl_settings *settings)
 }
 
 enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_step, uint64_t n_steps,
-                             uint32_t n_per_epoch, struct sl_trace *out)
+                             uint64_t epoch_end, struct sl_trace *out)
 {
     struct sl_trace trace = {.wanted = true, .ahead = settings->depth};
     *out = (struct sl_trace){0};
@@ -148,7 +148,7 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
     }
     if (!sl_settings_trace_steps(settings, &trace.first, &trace.last)) { /* the rest of the run's first epoch */
         trace.first = first_step;
-        trace.last = (first_step / n_per_epoch + 1) * n_per_epoch - 1;
+        trace.last = epoch_end - 1;
     }
     if (trace.first < first_step || trace.last >= n_steps) {
         return sl_fail(SL_EINVAL,

@@ -42,10 +42,10 @@ struct sl_trace {
  * 1.4. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trace_prepare(const struct sl_settings *settings);
 
-/* Choose the window of a run from `first_step` to `n_steps` - 1. SL_EINVAL: --trace-steps lies outside, or there is
+/* Choose the window of a run from `first_step` to `n_steps` - 1, whose first epoch ends before step epoch_end. SL_EINVAL: --trace-steps lies outside, or there is
  * no step. */
 enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_step, uint64_t n_steps,
-                             uint32_t n_per_epoch, struct sl_trace *out);
+                             uint64_t epoch_end, struct sl_trace *out);
 
 /* Call both around each step's submission, in step order. The calls open the window, mark the step as a user event,
  * and close the window. Opening and closing wait for all tasks. */

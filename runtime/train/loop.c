@@ -56,7 +56,7 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
 {
     struct sl_reports *r = &t->reports;
     struct sl_step_news news = {
-        .size = sizeof news, .epoch = epoch, .step = (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i, .loss = loss};
+        .size = sizeof news, .epoch = epoch, .step = sl_plan_first_step(&t->plan, epoch - 1) + i, .loss = loss};
     enum sl_status st = SL_OK;
     if (t->settings->metrics_steps) {
         SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
@@ -96,7 +96,7 @@ done:
 /* Report the losses of the epoch's steps before `end`. Acquiring a loss waits for the graph. */
 static enum sl_status report_steps(struct sl_session *t, uint32_t end)
 {
-    uint32_t epoch = (uint32_t)((t->state.step - 1) / t->plan.n_per_epoch) + 1;
+    uint32_t epoch = (uint32_t)sl_plan_epoch(&t->plan, t->state.step - 1) + 1;
     enum sl_status st = SL_OK;
     for (; t->n_reported < end; t->n_reported++) {
         uint32_t i = t->n_reported;
@@ -118,7 +118,7 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
     double sum = 0;
     double n_seeds = 0;
     for (uint32_t i = 0; i < n_steps; i++) {
-        double seeds = sl_plan_seeds(&t->plan, i).n;
+        double seeds = sl_plan_seeds(&t->plan, t->plan.step0 + i).n;
         sum += t->losses[i] * seeds;
         n_seeds += seeds;
     }
@@ -173,6 +173,7 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
         SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
     }
     out->layers = t->plan.n_layers;
+    out->batch = t->plan.adapts ? t->plan.batch : 0;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
                                              .gather = stage[SL_STAGE_GATHER],
@@ -249,9 +250,9 @@ static double learning_rate(const struct sl_settings *s, uint64_t epoch)
     return s->lr;
 }
 
-struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t step, uint32_t n_per_epoch)
+struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t epoch, uint64_t step)
 {
-    return (struct sl_adam){.lr = learning_rate(settings, step / n_per_epoch),
+    return (struct sl_adam){.lr = learning_rate(settings, epoch),
                             .beta1 = 0.9,
                             .beta2 = 0.999,
                             .eps = 1e-8,
@@ -269,9 +270,9 @@ static enum sl_status advance(struct sl_session *t)
 {
     const struct sl_schedule *schedule = &t->schedule;
     uint64_t step = t->state.step;
-    uint32_t i = (uint32_t)(step % t->plan.n_per_epoch);
+    uint32_t i = sl_plan_number(&t->plan, step);
     uint32_t in_flight = schedule->kind->in_flight(schedule->own);
-    struct sl_adam adam = sl_session_adam(t->settings, step, t->plan.n_per_epoch);
+    struct sl_adam adam = sl_session_adam(t->settings, sl_plan_epoch(&t->plan, step), step);
     enum sl_status st;
     t->run.stop_wanted = asked_to_stop(t);
     sl_watchdog_suspend(false);
@@ -316,10 +317,33 @@ done:
     return st;
 }
 
+/* With a vertex budget: give the steps of the next epoch the seeds that the steps so far call for. */
+static enum sl_status adapt_batch(struct sl_session *t)
+{
+    const struct sl_schedule *schedule = &t->schedule;
+    const uint64_t batch = schedule->kind->next_batch(schedule->own);
+    const uint64_t epoch = sl_plan_epoch(&t->plan, t->state.step);
+    enum sl_status st = SL_OK;
+    if (batch == t->plan.batch) {
+        return SL_OK;
+    }
+    sl_session_close_losses(t);
+    sl_plan_set_batch(&t->plan, epoch, t->state.step, batch, t->settings->epochs);
+    SL_TRY(st, sl_session_open_losses(t), done);
+    SL_TRY(st, schedule->kind->resize(schedule->own), done);
+    t->reports.progress.steps_per_epoch = t->plan.n_per_epoch;
+    if (t->reports.talks) {
+        sl_print_line(t->reports.to.stream, "budget", "%llu %s a step from epoch %llu on", (unsigned long long)batch,
+                      sl_noun(batch, "seed", "seeds"), (unsigned long long)epoch + 1);
+    }
+done:
+    return st;
+}
+
 static enum sl_status finish_epoch(struct sl_session *t, double start_s)
 {
     uint32_t n = t->plan.n_per_epoch;
-    struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
+    struct sl_metrics_epoch epoch = {.epoch = (uint32_t)sl_plan_epoch(&t->plan, t->state.step)};
     enum sl_status st;
     sl_objective_scores(&t->objective, &t->shards, &epoch.scores);
     SL_TRY(st, drain(t), done);
@@ -343,6 +367,9 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     t->n_reported = 0;
     starpu_task_wait_for_all(); /* a GPU task is counted after its data are released */
     sl_run_log_reset(&t->run);
+    if (t->plan.adapts) {
+        SL_TRY(st, adapt_batch(t), done);
+    }
     if (t->settings->checkpoint != NULL) {
         SL_TRY(st, sl_state_save(t), done);
     }
@@ -357,7 +384,7 @@ static enum sl_status pause_epoch(struct sl_session *t, double start_s)
 {
     enum sl_status st;
     SL_TRY(st, drain(t), done);
-    SL_TRY(st, report_steps(t, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
+    SL_TRY(st, report_steps(t, sl_plan_number(&t->plan, t->state.step)), done);
     t->state.epoch_seconds += sl_clock_s() - start_s;
     sl_watchdog_suspend(true);
     if (t->settings->checkpoint != NULL) {
@@ -386,12 +413,12 @@ static enum sl_status train_epochs(struct sl_session *t)
     enum sl_status st = SL_OK;
     while (t->state.step < t->plan.n_steps && patient(t) && !stopped(t)) {
         SL_TRY(st, advance(t), done);
-        if (t->state.step % t->plan.n_per_epoch == 0) {
+        if (sl_plan_number(&t->plan, t->state.step) == 0) {
             SL_TRY(st, finish_epoch(t, start_s), done);
             start_s = sl_clock_s();
         }
     }
-    if (t->state.step % t->plan.n_per_epoch != 0) {
+    if (sl_plan_number(&t->plan, t->state.step) != 0) {
         st = pause_epoch(t, start_s);
     }
 done:
@@ -415,7 +442,9 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best = t->state.best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
                                          .seconds = t->state.seconds + t->state.epoch_seconds,
-                                         .epochs = (double)t->state.step / t->plan.n_per_epoch,
+                                         .epochs =
+                                             (double)sl_plan_epoch(&t->plan, t->state.step) +
+                                             (double)sl_plan_number(&t->plan, t->state.step) / t->plan.n_per_epoch,
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
     enum sl_status st;
@@ -452,7 +481,7 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
         r->metrics.context = r->to.context;
     }
     if (goes_on) {
-        SL_TRY(st, sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step), done);
+        SL_TRY(st, sl_metrics_rewind(&r->metrics, sl_plan_epoch(&t->plan, t->state.step), t->state.step), done);
     }
     if (r->talks) {
         SL_TRY(st, sl_session_describe(t, r->to.stream), done);

@@ -275,7 +275,7 @@ done:
     return st;
 }
 
-static enum sl_status open_losses(struct sl_session *t)
+enum sl_status sl_session_open_losses(struct sl_session *t)
 {
     uint32_t n = t->plan.n_per_epoch;
     enum sl_status st;
@@ -287,6 +287,20 @@ static enum sl_status open_losses(struct sl_session *t)
     }
 done:
     return st;
+}
+
+void sl_session_close_losses(struct sl_session *t)
+{
+    uint32_t n = t->loss_handle != NULL ? t->plan.n_per_epoch : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (t->loss_handle[i] != NULL) {
+            starpu_data_unregister(t->loss_handle[i]);
+        }
+    }
+    sl_free(t->loss_handle);
+    sl_free(t->losses);
+    t->loss_handle = NULL;
+    t->losses = NULL;
 }
 
 /* A single replica is the model itself. Several replicas start as copies of the model. */
@@ -589,11 +603,12 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     struct sl_settings *s = t->settings;
     struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->transport, 0};
     enum sl_status st;
+    const uint64_t epoch_end = sl_plan_first_step(&t->plan, sl_plan_epoch(&t->plan, t->state.step) + 1);
     work.gpu_bytes = sl_memory_need_gpu_work(s, &t->shards, &t->run);
     SL_TRY(st, sl_schedule_of(s)->open(&work, t->state.step, &t->schedule), done);
     t->n_unpinned += t->schedule.n_refused;
-    SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
-    SL_TRY(st, open_losses(t), done);
+    SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, epoch_end, &t->trace), done);
+    SL_TRY(st, sl_session_open_losses(t), done);
     if (checkpoint->n > 0) {
         st = sl_state_load_epoch(t, checkpoint);
     }
@@ -701,14 +716,7 @@ void sl_session_close(struct sl_session *t)
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);
     }
-    uint32_t n_losses = t->loss_handle != NULL ? t->plan.n_per_epoch : 0;
-    for (uint32_t i = 0; i < n_losses; i++) {
-        if (t->loss_handle[i] != NULL) {
-            starpu_data_unregister(t->loss_handle[i]);
-        }
-    }
-    sl_free(t->loss_handle);
-    sl_free(t->losses);
+    sl_session_close_losses(t);
     if (t->schedule.own != NULL) {
         t->schedule.kind->close(t->schedule.own);
     }

@@ -11,8 +11,10 @@
 #include "support/random.h"
 
 #define N_TRIES 3
-#define DEVIATIONS 2 /* standard deviations: the margin over the largest trial */
-#define GROWTH 2.4   /* edges of LABOR-* relative to LABOR-0: 1.6 to 2.3 on graphs with skewed degrees */
+#define DEVIATIONS 2      /* standard deviations: the margin over the largest trial */
+#define BUDGET_MARGIN 1.2 /* a step's vertices relative to the --vertex-budget */
+#define N_BUDGETS 8       /* trials of the batch that a --vertex-budget will come to */
+#define GROWTH 2.4        /* edges of LABOR-* relative to LABOR-0: 1.6 to 2.3 on graphs with skewed degrees */
 
 /* More edges with --labor-iterations. They lead to fewer vertices, which are not estimated. */
 static double growth_of(const struct sl_settings *s)
@@ -30,12 +32,14 @@ static double seeds_of(const struct sl_settings *s, const struct sl_dataset *dat
     return fmin((double)s->batch_size * s->group_size, sl_dataset_n_train(dataset));
 }
 
-struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
+/* The bound of a step with n_seeds, whose levels have at most `most` vertices. */
+static struct sl_reach bound_of(const struct sl_settings *s, const struct sl_dataset *dataset, double n_seeds,
+                                double most)
 {
     struct sl_reach b;
-    double n = dataset->graph.n_vertices;
+    double n = fmin(most, dataset->graph.n_vertices);
     double n_edges = (double)dataset->graph.n_edges;
-    b.vertices[0] = seeds_of(s, dataset);
+    b.vertices[0] = n_seeds;
     uint32_t hop = 0;
     if (sl_settings_trains_links(s)) {
         b.vertices[0] *= sl_settings_link_ends(s);
@@ -52,12 +56,35 @@ struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_data
     return b;
 }
 
+static struct sl_reach larger(const struct sl_settings *s, struct sl_reach a, const struct sl_reach *b)
+{
+    for (uint32_t level = 0; level <= sl_settings_hops(s); level++) {
+        a.vertices[level] = fmax(a.vertices[level], b->vertices[level]);
+    }
+    for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
+        a.edges[hop] = fmax(a.edges[hop], b->edges[hop]);
+    }
+    return a;
+}
+
+struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    struct sl_reach bound = bound_of(s, dataset, seeds_of(s, dataset), INFINITY);
+    if (s->vertex_budget > 0) { /* a seed is an input vertex */
+        double most = BUDGET_MARGIN * s->vertex_budget;
+        struct sl_reach later = bound_of(s, dataset, fmin(most, sl_dataset_n_train(dataset)), most);
+        bound = larger(s, bound, &later);
+    }
+    return bound;
+}
+
 /* ---- trial steps ---- */
 
 /* A frontier, its members, and the seed of its random numbers. */
 struct trial {
     const struct sl_settings *settings;
     const struct sl_graph *graph;
+    double n_seeds;
     sl_vertex *ids;
     uint8_t *present;
     uint32_t n;
@@ -151,12 +178,12 @@ static void draw_step(struct trial *t, const struct sl_dataset *dataset, const s
     t->n = 0;
     memset(t->present, 0, t->graph->n_vertices);
     if (links->n > 0) {
-        draw_links(t, links, seeds_of(t->settings, dataset));
+        draw_links(t, links, t->n_seeds);
         out->edges[0] = bound->edges[0];
         take_most(&out->vertices[1], t->n, bound->vertices[1]);
         hop = 1;
     } else {
-        draw_seeds(t, &dataset->train, bound->vertices[0]);
+        draw_seeds(t, &dataset->train, t->n_seeds);
     }
     for (; hop < sl_settings_hops(t->settings); hop++) {
         double n_edges = 0;
@@ -168,16 +195,44 @@ static void draw_step(struct trial *t, const struct sl_dataset *dataset, const s
     }
 }
 
+/* The expected size of a step with n_seeds. */
+static struct sl_reach draw_steps(struct trial *t, const struct sl_dataset *dataset, double n_seeds)
+{
+    struct sl_reach bound = bound_of(t->settings, dataset, n_seeds, INFINITY);
+    struct sl_reach out = {.vertices = {bound.vertices[0]}};
+    t->n_seeds = n_seeds;
+    for (t->key = 0; t->key < N_TRIES; t->key++) {
+        draw_step(t, dataset, &bound, &out);
+    }
+    return out;
+}
+
+/* The largest of the steps on the way to a --vertex-budget. */
+static struct sl_reach draw_budget(struct trial *t, const struct sl_dataset *dataset, struct sl_reach first)
+{
+    const uint32_t last = sl_settings_hops(t->settings);
+    const double n_train = sl_dataset_n_train(dataset);
+    double most = BUDGET_MARGIN * t->settings->vertex_budget;
+    double n_seeds = seeds_of(t->settings, dataset);
+    struct sl_reach all = first;
+    struct sl_reach now = first;
+    for (int i = 0; i < N_BUDGETS && now.vertices[last] < most && n_seeds < n_train; i++) {
+        n_seeds = floor(fmin(n_train, n_seeds * most / fmax(1, now.vertices[last])));
+        now = draw_steps(t, dataset, n_seeds);
+        all = larger(t->settings, all, &now);
+    }
+    return all;
+}
+
 enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_dataset *dataset, struct sl_reach *out)
 {
-    struct sl_reach bound = sl_reach_bound(s, dataset);
     struct trial t = {.settings = s, .graph = &dataset->graph};
     enum sl_status st;
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids), done);
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present), done);
-    *out = (struct sl_reach){.vertices = {bound.vertices[0]}};
-    for (t.key = 0; t.key < N_TRIES; t.key++) {
-        draw_step(&t, dataset, &bound, out);
+    *out = draw_steps(&t, dataset, seeds_of(s, dataset));
+    if (s->vertex_budget > 0) {
+        *out = draw_budget(&t, dataset, *out);
     }
 done:
     sl_free(t.ids);

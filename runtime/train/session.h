@@ -106,6 +106,10 @@ struct sl_session {
     atomic_bool stop; /* sl_session_stop was called */
 };
 
+/* The losses of an epoch's steps, and their handles. No task uses them. SL_ENOMEM. */
+enum sl_status sl_session_open_losses(struct sl_session *session);
+void sl_session_close_losses(struct sl_session *session);
+
 /* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
  * sl_session_rest waits for all tasks first. The workers of several ranks stay awake, since messages come at any
  * time. Returns whether the workers slept before. */

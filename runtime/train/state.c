@@ -15,7 +15,7 @@
 #include "support/text.h"
 #include "tasks/ranks.h"
 
-#define N_NUMBERS (6 + 2 * SL_MAX_SCORES)
+#define N_NUMBERS (9 + 2 * SL_MAX_SCORES)
 #define KEY_BYTES 48
 #define SPLIT_KEY "split"
 #define WEIGHTS_KEY "data.class-weights"
@@ -118,6 +118,11 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
     add_whole(labels, "best_epoch", t->state.best_epoch);
     add_whole(labels, "worse", t->state.n_worse);
     add_scores(labels, &t->state.best);
+    if (t->plan.adapts) {
+        add_whole(labels, "batch", t->plan.batch);
+        add_whole(labels, "batch.epoch", t->plan.epoch0);
+        add_whole(labels, "batch.step", t->plan.step0);
+    }
     add_real(labels, "seconds", t->state.seconds);
     add_real(labels, "epoch_seconds", t->state.epoch_seconds);
 done:
@@ -386,12 +391,36 @@ done:
     return st;
 }
 
+/* The batch that a vertex budget has come to. */
+static enum sl_status load_batch(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    uint64_t batch;
+    uint64_t epoch;
+    uint64_t step;
+    enum sl_status st;
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch", &batch), done);
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch.epoch", &epoch), done);
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch.step", &step), done);
+    if (batch == 0 || step > t->state.step || epoch > step) {
+        st = sl_fail(SL_EFILE,
+                     "%s: expected a batch of 1 seed or more since an earlier step, found %llu since step %llu",
+                     checkpoint->path, (unsigned long long)batch, (unsigned long long)step);
+        goto done;
+    }
+    sl_plan_set_batch(&t->plan, epoch, step, batch, t->settings->epochs);
+done:
+    return st;
+}
+
 enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     size_t n_entries = sl_model_entries(&t->model);
     struct sl_tensor best = sl_tensor_make("best", SL_DTYPE_REAL, n_entries, 0, NULL);
     enum sl_status st;
     SL_TRY(st, load_numbers(t, checkpoint), done);
+    if (t->plan.adapts) {
+        SL_TRY(st, load_batch(t, checkpoint), done);
+    }
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
         st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
@@ -426,7 +455,7 @@ enum sl_status sl_state_load_epoch(struct sl_session *t, const struct sl_tensors
     }
     SL_TRY(st, sl_tensors_get(checkpoint, &losses, t->losses), done);
     SL_TRY(st, t->schedule.kind->load(t->schedule.own, checkpoint), done);
-    t->n_reported = (uint32_t)(t->state.step % n);
+    t->n_reported = sl_plan_number(&t->plan, t->state.step);
 done:
     return st;
 }
