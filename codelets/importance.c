@@ -160,6 +160,29 @@ SL_INLINE void raise_most(const struct sl_candidates *c, const struct neighbours
     }
 }
 
+/* The sum of the weights of a list, in the lanes of a warp. */
+SL_INLINE double sum_weights(uint32_t degree, const float *weights)
+{
+    double sum[LANES] = {0};
+    for (uint32_t first = 0; first < degree; first += LANES) {
+        const uint32_t end = sl_min_u32(degree - first, LANES);
+        for (uint32_t l = 0; l < end; l++) {
+            sum[l] += (double)weights[first + l];
+        }
+    }
+    return sum_lanes(sum);
+}
+
+SL_CLONES static void weigh_all(const struct sl_destinations *to, uint32_t k)
+{
+    for (uint32_t d = 0; d < *to->n_rows; d++) {
+        const struct neighbours from = neighbours_of(to, d);
+        const double sum = sum_weights(from.degree, to->part.weights + from.first);
+        to->bounds[d] = sl_importance_bound(from.degree, k, sum);
+    }
+    *to->state = SL_SOLVE_ENDED;
+}
+
 SL_CLONES static void solve_all(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                                 const struct sl_candidates *c, uint32_t *most)
 {
@@ -186,6 +209,10 @@ void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *
     const uint32_t n_parts = to->part.n_parts;
     uint64_t before = 0;
     uint64_t now = 0;
+    if (rule->weighted) {
+        weigh_all(to, rule->fanout);
+        return;
+    }
     for (uint32_t q = 0; q < n_parts && !rule->begins; q++) {
         before += costs[q]->before;
         now += costs[q]->now;
@@ -246,26 +273,28 @@ void sl_raise_cpu(const struct sl_raising *r, uint32_t *room, struct sl_costs *c
 
 /* ---- draw ---- */
 
-/* Draw the edges of destination d: ids from edge n on, and their raw weights. Returns the number of edges, and the sum
+/* Draw the edges of destination d: ids from edge n on, and their raw weights. c: NULL: costs are of weights. Returns the number of edges, and the sum
  * of their 1 / p. */
 SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_labor_turn *turn,
                             const struct sl_candidates *c, uint32_t d, const struct neighbours *from,
                             sl_vertex *edges_out, float *weights_out, double *sum_out)
 {
+    const float *weights = to->part.weights != NULL ? to->part.weights + from->first : NULL;
     const struct sl_sample_part *part = &to->part;
     const float bound = to->bounds[d];
     uint32_t n = 0;
     *sum_out = 0;
     for (uint32_t i = 0; i < from->degree; i++) {
         const sl_vertex id = from->ids[i];
-        const float cost = c->costs[position_of(c, id)];
+        const float weight = weights != NULL ? weights[i] : 1;
+        const float cost = c != NULL ? c->costs[position_of(c, id)] : sl_importance_cost(weight);
         if (!sl_importance_drawn(turn, part->dataset_ids[id], bound, cost) ||
             (part->excluded.table != NULL && sl_is_excluded(&part->excluded, id, to->frontier[d]))) {
             continue;
         }
         const double inverse = sl_importance_inverse(bound, cost);
         *sum_out += inverse;
-        weights_out[n] = (float)((part->weights != NULL ? part->weights[from->first + i] : 1) * inverse);
+        weights_out[n] = (float)(weight * inverse);
         edges_out[n++] = id;
     }
     return n;
@@ -299,7 +328,7 @@ uint32_t sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisso
                         const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
-    const uint32_t n_edges = draw_all(to, rule, &turn, candidates, marks->words, block);
+    const uint32_t n_edges = draw_all(to, rule, &turn, rule->weighted ? NULL : candidates, marks->words, block);
     sl_block_close_cpu(&to->part, *to->n_rows, n_edges, marks, block);
     return n_edges;
 }
@@ -318,6 +347,7 @@ struct importance_args {
     bool last;
     bool has_weights;
     uint32_t excluded; /* index of its buffer; 0: none */
+    uint32_t weights;  /* of weighted LABOR, for solve: index of their buffer; 0: none */
 };
 
 struct raise_args {
@@ -332,7 +362,7 @@ struct raise_args {
 
 /* The first buffers of candidates, solve and poisson. */
 enum { OFFSETS, SOURCES, FIRST, FRONTIER, COUNTS, CANDIDATES, N_SHARED };
-enum { LIST = N_SHARED, BOUNDS, MOST, COSTS };
+enum { LIST = N_SHARED, BOUNDS, MOST, COSTS, SOLVE_WEIGHTS };
 enum {
     DRAW_BOUNDS = N_SHARED,
     DATASET_IDS,
@@ -364,6 +394,9 @@ static struct sl_destinations task_destinations(void *buffers[], const struct im
     if (bounds != NULL) {
         to.state = sl_buffer_data(bounds);
         to.bounds = (float *)(void *)(to.state + 1);
+    }
+    if (args->weights > 0) {
+        to.part.weights = sl_buffer_data(buffers[args->weights]);
     }
     return to;
 }
@@ -546,7 +579,8 @@ static struct sl_operation solve_op = {
              {"list", STARPU_R},
              {"bounds", STARPU_RW},
              {"most", STARPU_W | SL_OPTIONAL},
-             {"costs", STARPU_R | SL_REPEATED}},
+             {"costs", STARPU_R | SL_REPEATED},
+             {"weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation raise_op = {
@@ -645,6 +679,9 @@ enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_
     if (st != SL_OK) {
         return st;
     }
+    if (rule->weighted && part->weights == NULL) {
+        return sl_fail(SL_EINVAL, "sl_solve: found no weights of the part's edges, expected some");
+    }
     args.solve = *rule;
     args.last = last;
     begin(&task, &solve_op, part, frontier, STARPU_R);
@@ -656,6 +693,10 @@ enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_
     }
     if (!rule->begins) {
         sl_task_add_each(&task, COSTS, part->n_parts, costs, STARPU_R);
+    }
+    if (rule->weighted) {
+        args.weights = task.n_buffers;
+        sl_task_add(&task, SOLVE_WEIGHTS, part->weights, STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
@@ -704,6 +745,9 @@ enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct s
         starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout)) {
         return sl_fail(SL_EINVAL, "sl_poisson: expected a block with edge weights, and marks of %u vertices, found %u",
                        own->n_vertices, marks->n_vertices);
+    }
+    if (rule->weighted && part->weights == NULL) {
+        return sl_fail(SL_EINVAL, "sl_poisson: found no weights of the part's edges, expected some");
     }
     args.poisson = *rule;
     args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};

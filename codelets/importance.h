@@ -31,6 +31,10 @@
  *
  * A cost is 1 / pi_t, so that sums need no divisions: 1 / p = max(1, cost / c).
  *
+ * Weighted LABOR-0 has an importance of its own for each edge, the edge's weight A_ts, and c_s = k / A_s, where A_s is
+ * the sum over the in-neighbours of s: p = min(1, k A_ts / A_s). If d <= k, all edges with a positive weight are sampled.
+ * There are no rounds, hence neither candidates nor costs: a hop is solve, and poisson.
+ *
  * The weight of an edge in the block (struct sl_block, edge_weights) makes sums unbiased. n is the number of sampled
  * edges of s:
  *   normalised  n / p over the sum of 1 / p of the sampled edges: the mean over the block estimates the mean of all
@@ -41,6 +45,9 @@
  */
 #ifndef SL_CODELETS_IMPORTANCE_H
 #define SL_CODELETS_IMPORTANCE_H
+
+#include <float.h>
+#include <math.h>
 
 #include "codelets/sample.h"
 
@@ -54,6 +61,18 @@
 static inline SL_HOST_DEVICE double sl_importance_inverse(float bound, float cost)
 {
     return cost <= bound ? 1 : (double)cost / (double)bound;
+}
+
+/* The cost of an edge of weighted LABOR. An edge of weight 0 costs more than any bound. */
+static inline SL_HOST_DEVICE float sl_importance_cost(float weight)
+{
+    return weight > 0 ? 1 / weight : INFINITY;
+}
+
+/* The bound of a destination of weighted LABOR, whose weights have this sum. */
+static inline SL_HOST_DEVICE float sl_importance_bound(uint32_t degree, uint32_t k, double sum)
+{
+    return degree <= k || sum <= 0 ? FLT_MAX : (float)fmin(FLT_MAX, k / sum);
 }
 
 /* Whether the edge from `source` (a dataset id) is sampled. */
@@ -116,8 +135,9 @@ enum sl_solve_state { SL_SOLVE_GOES_ON, SL_SOLVE_ENDS, SL_SOLVE_ENDED };
 /* How to solve. */
 struct sl_solve_rule {
     uint32_t fanout;
-    bool begins; /* the first bounds of the hop */
-    bool checks; /* LABOR-*, after two rounds: rounds may end */
+    bool begins;   /* the first bounds of the hop */
+    bool checks;   /* LABOR-*, after two rounds: rounds may end */
+    bool weighted; /* weighted LABOR-0: it begins and is the last */
 };
 
 /* The state of the next solve. before, now: of all owners, summed. */
@@ -148,7 +168,7 @@ struct sl_destinations {
 void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candidates *candidates);
 
 /* Take the candidates' costs and solve for the bounds of the destinations. costs: of all owners; not read if the rule
- * begins, as all costs are 1. most_out: a list by owner, the largest bound of each candidate as the bits of a float, or
+ * begins, as all costs are 1. If the rule is weighted, the part's weights are read, and no candidates. most_out: a list by owner, the largest bound of each candidate as the bits of a float, or
  * no entries once rounds end. NULL: not wanted. */
 void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                   const struct sl_costs *const *costs, const struct sl_candidates *candidates, uint32_t *most_out);
@@ -172,6 +192,7 @@ void sl_raise_cpu(const struct sl_raising *raising, uint32_t *room, struct sl_co
 struct sl_poisson_rule {
     struct sl_sample_rule sample; /* layer_dependency and kappa are read */
     bool normalised;
+    bool weighted; /* weighted LABOR-0: costs are of the part's weights, and sums are not normalised */
 };
 
 /* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these.
@@ -216,7 +237,8 @@ enum sl_status sl_candidates_submit(const struct sl_task_args *head, const struc
                                     const struct sl_frontier_handles *frontier,
                                     const struct sl_importance_handles *own);
 
-/* costs: of the n_parts PEs of the group. The last solve of a hop does not write `most`. */
+/* costs: of the n_parts PEs of the group. The last solve of a hop does not write `most`. If the rule is weighted, the
+ * part has weights. SL_EINVAL: it has none. */
 enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                const struct sl_frontier_handles *frontier, const struct sl_solve_rule *rule, bool last,
                                const starpu_data_handle_t *costs, const struct sl_importance_handles *own);

@@ -156,6 +156,25 @@ static __global__ void solve(struct sl_destinations to, struct sl_candidates c, 
     }
 }
 
+static __global__ void weigh(struct sl_destinations to, uint32_t k)
+{
+    if (sl_thread() == 0) {
+        *to.state = SL_SOLVE_ENDED;
+    }
+    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
+        const struct neighbours from = neighbours_of(to, d);
+        const float *weights = to.part.weights + (from.ids - to.part.sources);
+        double sum = 0;
+        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+            sum += (double)weights[i];
+        }
+        sum = sl_warp_sum(sum);
+        if (sl_lane() == 0) {
+            to.bounds[d] = sl_importance_bound(from.degree, k, sum);
+        }
+    }
+}
+
 enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *to, const struct sl_solve_rule *rule,
                              const struct sl_costs *const *costs, const struct sl_candidates *c, uint32_t *most_out)
 {
@@ -163,6 +182,9 @@ enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *
     const unsigned n_blocks = sl_few_blocks(c->n_vertices);
     sl_scratch totals(stream);
     enum sl_status st;
+    if (rule->weighted) {
+        return sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), weigh, *to, rule->fanout);
+    }
     SL_TRY(st, totals.take(2 * sizeof(uint64_t), name), done);
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(totals.as<uint64_t>(), 0, 2 * sizeof(uint64_t), stream), name), done);
     for (uint32_t q = 0; q < to->part.n_parts; q++) {
@@ -250,13 +272,23 @@ done:
 
 /* ---- draw ---- */
 
+/* The cost of in-neighbour i. */
+static inline __device__ float cost_of(const struct sl_destinations &to, const struct sl_candidates &c,
+                                       const struct neighbours &from, uint32_t i)
+{
+    if (c.words == nullptr) { /* weighted LABOR */
+        return sl_importance_cost(to.part.weights[from.ids - to.part.sources + i]);
+    }
+    return c.costs[position_of(c, from.ids[i])];
+}
+
 /* Whether in-neighbour i of destination d is sampled. */
 static inline __device__ bool is_drawn(const struct sl_destinations &to, const struct sl_labor_turn &turn,
                                        const struct sl_candidates &c, uint64_t d, const struct neighbours &from,
                                        uint32_t i)
 {
     const sl_vertex id = from.ids[i];
-    return sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], c.costs[position_of(c, id)]) &&
+    return sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost_of(to, c, from, i)) &&
            (to.part.excluded.table == nullptr || !sl_is_excluded(&to.part.excluded, id, to.frontier[d]));
 }
 
@@ -293,8 +325,7 @@ static __global__ void write_drawn(struct sl_destinations to, struct sl_labor_tu
             const unsigned flags = __ballot_sync(SL_ALL_LANES, drawn);
             if (drawn) {
                 const uint32_t e = n + (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
-                const float cost = c.costs[position_of(c, from.ids[i])];
-                const double inverse = sl_importance_inverse(to.bounds[d], cost);
+                const double inverse = sl_importance_inverse(to.bounds[d], cost_of(to, c, from, i));
                 edges_out[e] = from.ids[i];
                 weights_out[e] = (float)((weights != nullptr ? weights[i] : 1) * inverse);
             }
@@ -339,23 +370,24 @@ static enum sl_status read_sizes(cudaStream_t stream, const uint32_t *n_rows, co
 
 enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations *to,
                                const struct sl_poisson_rule *rule, const struct sl_draw *draw,
-                               const struct sl_candidates *c, const struct sl_sample_marks *marks, uint32_t n_hops,
-                               uint32_t *counts, const struct sl_sample_block *block)
+                               const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
+                               uint32_t n_hops, uint32_t *counts, const struct sl_sample_block *block)
 {
     const char *name = "sl_poisson";
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
     const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
+    const struct sl_candidates c = rule->weighted ? sl_candidates{} : *candidates;
     uint32_t sizes[2];
     enum sl_status st;
-    SL_TRY(st, sl_start(name, stream, n_blocks, count_drawn, *to, turn, *c, block->edge_offsets), done);
+    SL_TRY(st, sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets), done);
     SL_TRY(st, sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets), done);
     SL_TRY(st, read_sizes(stream, to->n_rows, block->edge_offsets + to->max_rows, sizes), done);
     SL_TRY(st,
-           sl_start(name, stream, n_blocks, write_drawn, *to, turn, *c, block->edge_offsets, block->edge_sources,
+           sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, block->edge_offsets, block->edge_sources,
                     block->edge_weights),
            done);
     SL_TRY(st,
-           sl_start(name, stream, sl_blocks(sizes[0]), scale_drawn, *to, *c, rule->normalised, block->edge_offsets,
+           sl_start(name, stream, sl_blocks(sizes[0]), scale_drawn, *to, c, rule->normalised, block->edge_offsets,
                     block->edge_sources, block->edge_weights),
            done);
     st = sl_block_close_cuda(stream, &to->part, sizes[0], sizes[1], marks, n_hops, draw->hop, counts, block);

@@ -14,6 +14,7 @@
 struct hop_shape {
     uint32_t fanout, n_rounds;
     bool converges, normalised;
+    bool by_weight; /* weighted LABOR-0; n_rounds is 0 */
     uint32_t kappa; /* 0: 1 */
     uint64_t seed, step;
     uint32_t hop;
@@ -73,15 +74,18 @@ static MAYBE_UNUSED struct sl_raising raising_of(const struct hop *hop, uint32_t
 
 static MAYBE_UNUSED struct sl_solve_rule solve_rule_of(const struct hop *hop, uint32_t round)
 {
-    return (struct sl_solve_rule){
-        .fanout = hop->shape.fanout, .begins = round == 0, .checks = hop->shape.converges && round > 1};
+    return (struct sl_solve_rule){.fanout = hop->shape.fanout,
+                                  .begins = round == 0,
+                                  .checks = hop->shape.converges && round > 1,
+                                  .weighted = hop->shape.by_weight};
 }
 
 static MAYBE_UNUSED struct sl_poisson_rule poisson_rule_of(const struct hop_shape *shape)
 {
     return (struct sl_poisson_rule){
         .sample = {.method = SL_SAMPLE_LABOR, .fanout = shape->fanout, .kappa = shape->kappa > 0 ? shape->kappa : 1},
-        .normalised = shape->normalised};
+        .normalised = shape->normalised,
+        .weighted = shape->by_weight};
 }
 
 static MAYBE_UNUSED struct sl_draw draw_of(const struct hop_shape *shape)

@@ -83,11 +83,31 @@ done <<'END'
 --model gcnii --layers 4 --chunks 4 --ways 2 --precision bf16
 END
 
+# sampler_of USE: a sampler that goes with it.
+sampler_of()
+{
+    [[ $1 == both ]] && echo labor || echo neighbor
+}
+
+# Scores of weighted LABOR are those of weighted sums: the same as with factor, whatever the sampler.
+losses "$coop_sage" some --model gcn --edge-weights both --sampler labor --layers 2 --fanout 4,4 --pes 3 --batch-size 40 --epochs 3 \
+    --save both.model >/dev/null
+grep '"event":"summary"' losses.json | grep -oE '"test_acc_at_best":[^,]*' | cut -d: -f2 >a
+losses "$coop_sage" some --model gcn --edge-weights both --layers 2 --pes 3 --epochs 0 --load both.model | grep test_acc | cut -d: -f2 >b
+same "a saved model of weighted LABOR"
+losses "$coop_sage" some --model gcn --edge-weights both --sampler labor --layers 2 --fanout 4,4 --pes 3 --batch-size 40 --epochs 3 >a
+losses "$coop_sage" some --model gcn --edge-weights factor --sampler labor --layers 2 --fanout 4,4 --pes 3 --batch-size 40 --epochs 3 >b
+differ "weighted LABOR and LABOR with weights as factors"
+# Fewer in-neighbours than the fanout: all are taken, and the sums are exact.
+losses "$coop_sage" some --model sage --edge-weights both --sampler labor --layers 2 --fanout 4000,4000 --pes 2 --dropout 0 --epochs 2 >a
+losses "$coop_sage" some --model sage --edge-weights factor --sampler full --layers 2 --pes 2 --dropout 0 --epochs 2 >b
+close_to "weighted LABOR of all in-neighbours"
+
 # The partition is invisible. A run without dropout has the same losses with 1, 3, 4 and 7 PEs; a group shares 84 seeds.
 for model in sage gcn gin; do
-    for use in factor probability; do
+    for use in factor probability both; do
         for pes in 1 3 4 7; do
-            losses "$coop_sage" some --model $model --edge-weights $use --layers 2 --fanout 3,3 --pes $pes --batch-size $((84 / pes)) \
+            losses "$coop_sage" some --model $model --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --fanout 3,3 --pes $pes --batch-size $((84 / pes)) \
                 --dropout 0 --epochs 1 >b
             ((pes > 1)) || cp b a
             close_to "$model $use, $pes PEs"
@@ -96,8 +116,8 @@ for model in sage gcn gin; do
 done
 
 # A resumed run, with another number of workers.
-for use in factor probability; do
-    run=(--model gcn --edge-weights $use --layers 2 --fanout 3,3 --pes 2 --batch-size 60)
+for use in factor probability both; do
+    run=(--model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --fanout 3,3 --pes 2 --batch-size 60)
     losses "$coop_sage" some "${run[@]}" --epochs 4 | tail -n 3 >a
     losses "$coop_sage" some "${run[@]}" --epochs 2 --checkpoint kept-$use >/dev/null
     losses "$coop_sage" some "${run[@]}" --epochs 4 --checkpoint kept-$use --resume --cpus 1 | tail -n 3 >b
@@ -116,8 +136,14 @@ refused 'edge-weight.csv:9: expected the weight of edge 8, a finite number of 0 
 refused '^coop_sage: --edge-weights: expected a dataset with weights' "$coop_sage" --dataset ./plain --edge-weights factor
 refused '^pipe_gnn: --edge-weights: found probability' "$pipe_gnn" --dataset ./some --edge-weights probability
 refused '^coop_sage: --edge-weights: found factor with --model gat' "$coop_sage" --dataset ./some --edge-weights factor --model gat
-refused '^coop_sage: --edge-weights: found probability with --sampler labor' "$coop_sage" --dataset ./some --edge-weights probability \
-    --sampler labor
+refused '^coop_sage: --edge-weights: found probability with --sampler labor.* --edge-weights both' "$coop_sage" --dataset ./some \
+    --edge-weights probability --sampler labor
+refused '^coop_sage: --edge-weights: found both with --sampler neighbor, expected --sampler labor' "$coop_sage" --dataset ./some \
+    --edge-weights both
+refused '^coop_sage: --edge-weights: found both with --model gat' "$coop_sage" --dataset ./some --edge-weights both --sampler labor --model gat
+refused '^coop_sage: --labor-iterations: found 2 with --edge-weights both' "$coop_sage" --dataset ./some --edge-weights both --sampler labor \
+    --labor-iterations 2
+refused '^pipe_gnn: --edge-weights: found both' "$pipe_gnn" --dataset ./some --edge-weights both
 refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights none --layers 2 --fanout 3,3 --pes 2 --batch-size 60 \
     --hidden 16 --seed 5 --checkpoint kept-factor --resume
 
@@ -127,8 +153,8 @@ refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights 
     complain "a run without --edge-weights: $(cat stderr)"
 
 # All weights zero: sums are zero, and nothing is drawn.
-for use in factor probability; do
-    losses "$coop_sage" zeros --model sage --edge-weights $use --layers 2 --epochs 1 --pes 2 >a
+for use in factor probability both; do
+    losses "$coop_sage" zeros --model sage --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --epochs 1 --pes 2 >a
     grep -qE 'nan|inf' a && complain "all weights 0, $use: $(cat a)"
     edges=$(grep -m 1 '"event":"epoch"' losses.json | grep -oE '"edges":\[[^]]*')
     [[ $use == factor || $edges =~ ^\"edges\":\[0(,0)*$ ]] || complain "all weights 0: $edges edges were drawn"
@@ -145,8 +171,8 @@ same "a converted dataset"
 
 need_mpi
 mpi=(mpirun -q --oversubscribe --bind-to none)
-for use in factor probability; do
-    run=(--dataset ./some --cache none --model gcn --edge-weights $use --layers 2 --fanout 3,3 --pes 4 --batch-size 30 --hidden 16 --epochs 2
+for use in factor probability both; do
+    run=(--dataset ./some --cache none --model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --fanout 3,3 --pes 4 --batch-size 30 --hidden 16 --epochs 2
         --quiet --cpus 1)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "one rank: $(cat stderr)"
     for n in 2 3; do

@@ -24,6 +24,12 @@ static struct hop_shape shape_of(uint32_t fanout, uint32_t n_rounds)
     return (struct hop_shape){.fanout = fanout, .n_rounds = n_rounds, .seed = SEED, .normalised = true};
 }
 
+/* Weighted LABOR-0. */
+static struct hop_shape by_weight(uint32_t fanout)
+{
+    return (struct hop_shape){.fanout = fanout, .seed = SEED, .by_weight = true};
+}
+
 static struct hop_shape converging(uint32_t fanout)
 {
     struct hop_shape shape = shape_of(fanout, SL_IMPORTANCE_ROUNDS);
@@ -293,6 +299,92 @@ static void test_sums_are_unbiased(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* Draws of a hop, with weights as factors: the mean of each destination's estimates, their variance, and the mean number
+ * of its edges. */
+struct tried {
+    double mean, variance, n_edges;
+};
+
+static struct tried *try_weighted(const struct sl_dataset *dataset, struct hop_shape shape, uint32_t n_seeds,
+                                  const sl_vertex *seeds)
+{
+    struct tried *tried = need(n_seeds, sizeof *tried);
+    struct sl_partition partition;
+    struct hop hop;
+    make_one_part(&dataset->graph, &partition);
+    hop_open(&partition, &shape, n_seeds, seeds, &hop);
+    hop.weighted = true;
+    hop_bounds(&hop);
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        hop_draw(&hop, step);
+        for (uint32_t d = 0; d < n_seeds; d++) {
+            double x = estimate_of(&hop, d, 1, row_of);
+            tried[d].mean += x / DRAWS;
+            tried[d].variance += x * x / DRAWS;
+            tried[d].n_edges += (hop.pe[0].block.edge_offsets[d + 1] - hop.pe[0].block.edge_offsets[d]) / (double)DRAWS;
+        }
+    }
+    for (uint32_t d = 0; d < n_seeds; d++) {
+        tried[d].variance = fmax(0, tried[d].variance - tried[d].mean * tried[d].mean);
+    }
+    hop_free(&hop);
+    sl_partition_free(&partition);
+    return tried;
+}
+
+/* Weighted LABOR: an edge is drawn with probability min(1, k A / sum of A), all edges with a weight are if there are k
+ * in-neighbours or fewer, and sums of weighted rows have no bias. They vary less than those of LABOR-0. */
+static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
+{
+    struct graph_shape of = power_law;
+    struct hop_shape weighted = by_weight(k);
+    struct hop_shape plain = shape_of(k, 0);
+    struct sl_dataset dataset;
+    sl_vertex seeds[900];
+    uint32_t n_varying = 0;
+    of.weighted = true;
+    weighted.kappa = kappa;
+    plain.normalised = false;
+    make_dataset(&of, &dataset);
+    const struct sl_graph *graph = &dataset.graph;
+    const uint32_t n_seeds = list_seeds(900, 9, seeds);
+    struct tried *tried = try_weighted(&dataset, weighted, n_seeds, seeds);
+    struct tried *beside = try_weighted(&dataset, plain, n_seeds, seeds);
+    for (uint32_t d = 0; d < n_seeds; d++) {
+        const uint64_t begin = graph->offsets[seeds[d]];
+        const uint64_t end = graph->offsets[seeds[d] + 1];
+        const float *weights = sl_graph_weights(graph);
+        double sum = 0, exact = 0, n_edges = 0;
+        for (uint64_t e = begin; e < end; e++) {
+            sum += weights[e];
+            exact += weights[e] * row_of(graph->sources[e]) / (double)(end - begin);
+        }
+        for (uint64_t e = begin; e < end; e++) {
+            n_edges += end - begin > k ? fmin(1, k * weights[e] / sum) : weights[e] > 0;
+        }
+        expect_near_at("edges", seeds[d], tried[d].n_edges, n_edges, 5 * sqrt(n_edges / DRAWS) + 1e-6);
+        expect_near_at("the mean of the estimates", seeds[d], tried[d].mean, exact,
+                       5 * sqrt(tried[d].variance / DRAWS) + 1e-6);
+        n_varying += tried[d].variance > 1e-6;
+        variance_out[0] += tried[d].variance;
+        variance_out[1] += beside[d].variance;
+    }
+    assert_true(n_varying > 5);
+    free(tried);
+    free(beside);
+    sl_dataset_free(&dataset);
+}
+
+static void test_weighted(void **state)
+{
+    double variance[2] = {0};
+    (void)state;
+    expect_weighted(4, 1, variance);
+    expect_weighted(9, 3, variance);
+    print_message("variance %g, of LABOR-0 %g\n", variance[0], variance[1]);
+    assert_true(variance[0] < 0.8 * variance[1]);
+}
+
 /* Destinations that have the same in-neighbours draw the same sources: the hub and its twin. */
 static void test_equal_lists_share(void **state)
 {
@@ -530,6 +622,8 @@ static void test_partition_is_invisible(void **state)
         }
         struct hop_shape all = converging(3);
         expect_same_edges(&dataset, &all);
+        struct hop_shape weighted = by_weight(2);
+        expect_same_edges(&dataset, &weighted);
         sl_dataset_free(&dataset);
     }
 }
@@ -620,7 +714,7 @@ static void test_adjoint(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* A destination of 13,000 in-neighbours among others, and one without any. */
+/* A destination of 13,000 in-neighbours among others, and one without any. Edges have weights of 0 to 9. */
 static void make_hub(struct sl_partition *out)
 {
     enum { HUB = 13000 };
@@ -632,6 +726,11 @@ static void make_hub(struct sl_partition *out)
         add_edge(&edges, t, HUB + 1 + t % 37);
     }
     expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph));
+    float *weights = need_owned(graph.n_edges, sizeof *weights);
+    for (uint64_t e = 0; e < graph.n_edges; e++) {
+        weights[e] = (float)(e * 7 % 10);
+    }
+    graph.weights = sl_column_take(SL_DTYPE_F32, graph.n_edges, 1, weights);
     for (uint32_t v = 0; v < edges.n_vertices; v++) {
         parts[v] = v % 3 == 0 ? 0 : 2; /* PE 1 has nothing */
     }
@@ -664,6 +763,18 @@ static void test_many_neighbours(void **state)
         }
         hop_free(&hop);
     }
+    struct hop_shape shape = by_weight(50);
+    hop_open(&partition, &shape, 40, seeds, &hop);
+    hop.weighted = true;
+    hop_bounds(&hop);
+    double n_edges = 0;
+    for (uint64_t step = 0; step < 20; step++) {
+        hop_draw(&hop, step);
+        n_edges += hop.pe[0].n_edges + hop.pe[2].n_edges;
+    }
+    expect_near("edges", n_edges / 20, 38 * 50,
+                5 * sqrt(38 * 50 / 20.0) * 6); /* the draws of destinations go together */
+    hop_free(&hop);
     sl_partition_free(&partition);
 }
 
@@ -873,6 +984,12 @@ static void test_launchers(void **state)
             hop.weighted = n_rounds > 0;
             check_launchers(&hop, 5);
             hop_free(&hop);
+            shape = by_weight(3);
+            shape.kappa = n_rounds;
+            hop_open(&partition, &shape, n_seeds, seeds, &hop);
+            hop.weighted = true;
+            check_launchers(&hop, 5);
+            hop_free(&hop);
             sl_partition_free(&partition);
         }
     }
@@ -892,6 +1009,11 @@ static void test_launchers_many_neighbours(void **state)
         seeds[i] = 13000 + i;
     }
     hop_open(&partition, &shape, 40, seeds, &hop);
+    check_launchers(&hop, 3);
+    hop_free(&hop);
+    shape = by_weight(50);
+    hop_open(&partition, &shape, 40, seeds, &hop);
+    hop.weighted = true;
     check_launchers(&hop, 3);
     hop_free(&hop);
     sl_partition_free(&partition);
@@ -1072,6 +1194,8 @@ static void test_submissions(void **state)
         }
         struct hop_shape all = converging(4);
         check_submissions(&dataset, &all);
+        struct hop_shape weighted = by_weight(4);
+        check_submissions(&dataset, &weighted);
         sl_dataset_free(&dataset);
         fixture_stop();
     }
@@ -1107,6 +1231,9 @@ static void test_refusals(void **state)
     phase.own.room = phase.frontier.counts;
     assert_int_equal(sl_raise_submit(&args, &raising, &good.list, &good.most, &phase.own), SL_EINVAL);
     expect_message(sl_message(), "sl_raise", "900 vertices");
+    struct sl_solve_rule solve = {.fanout = 4, .begins = true, .weighted = true};
+    assert_int_equal(sl_solve_submit(&args, &phase.part, &phase.frontier, &solve, true, NULL, &good), SL_EINVAL);
+    expect_message(sl_message(), "sl_solve", "weights");
     phase.block.edge_weights = NULL;
     assert_int_equal(
         sl_poisson_submit(&args, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &good, &phase.block),
@@ -1124,6 +1251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_sums_are_unbiased),
+        cmocka_unit_test(test_weighted),
         cmocka_unit_test(test_equal_lists_share),
         cmocka_unit_test(test_more_rounds_fewer_vertices),
         cmocka_unit_test(test_toy_figures),

@@ -29,7 +29,8 @@ static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uin
 {
     const struct sl_solve_rule rule = {.fanout = sl_step_rule(s, hop).fanout,
                                        .begins = round == 0,
-                                       .checks = round > 1 && s->settings->labor_iterations == SL_LABOR_CONVERGE};
+                                       .checks = round > 1 && s->settings->labor_iterations == SL_LABOR_CONVERGE,
+                                       .weighted = sl_settings_weighted_labor(s->settings)};
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
@@ -79,7 +80,9 @@ static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uin
 /* Draw the edges and close the blocks. */
 static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
-    const struct sl_poisson_rule rule = {.sample = sl_step_rule(s, hop), .normalised = sl_step_normalises(s, hop)};
+    const bool weighted = sl_settings_weighted_labor(s->settings);
+    const struct sl_poisson_rule rule = {
+        .sample = sl_step_rule(s, hop), .normalised = sl_step_normalises(s, hop) && !weighted, .weighted = weighted};
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
@@ -101,6 +104,10 @@ enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint3
     const bool whole = sl_step_rule(s, hop).method == SL_SAMPLE_FULL;
     const uint32_t n_rounds = whole ? 0 : sl_min_u32(s->settings->labor_iterations, SL_IMPORTANCE_ROUNDS);
     enum sl_status st = SL_OK;
+    if (sl_settings_weighted_labor(s->settings)) {
+        SL_TRY(st, solve(s, step, hop, 0, true, slot), done);
+        return draw(s, step, hop, slot);
+    }
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);

@@ -26,7 +26,7 @@ _Static_assert(SL_MODEL_RGCN == 6, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_EDGE_WEIGHTS_NONE == 0 && SL_EDGE_WEIGHTS_PROBABILITY == 1, "--edge-weights");
-_Static_assert(SL_EDGE_WEIGHTS_FACTOR == 2, "--edge-weights");
+_Static_assert(SL_EDGE_WEIGHTS_FACTOR == 2 && SL_EDGE_WEIGHTS_BOTH == 3, "--edge-weights");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
 _Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
 _Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
@@ -187,10 +187,11 @@ static const struct sl_option options[] = {
              "gradient as they are if features are sparse (all models but gcnii and resgcn, which begin so)",
      .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
-     .choices = "none,probability,factor", .initial = "none",
+     .choices = "none,probability,factor,both", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
              "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
-             "(all models but gat)",
+             "(all models but gat). both: a factor, and --sampler labor draws in proportion to the weights: weighted "
+             "LABOR",
      .of_model = true, .of_shape = true, .peers = "edge-weight,use-edge-weight,weighted,prob"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
@@ -754,26 +755,38 @@ static enum sl_status check_model(const struct sl_settings *s)
 
 static enum sl_status check_edge_weights(const struct sl_settings *s)
 {
-    bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
+    const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && s->model == SL_MODEL_RGCN) {
         return sl_fail(SL_EINVAL, "--edge-weights: expected none with --model rgcn: the edges of a typed dataset have "
                                   "no weights");
     }
-    if (s->edge_weights == SL_EDGE_WEIGHTS_FACTOR && s->model == SL_MODEL_GAT) {
-        return sl_fail(SL_EINVAL, "--edge-weights: found factor with --model gat, expected probability or none: "
-                                  "attention has weights of its own");
-    }
-    if (drawn && s->schedule == SL_SCHEDULE_PIPE) {
+    if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
         return sl_fail(SL_EINVAL,
-                       "--edge-weights: found probability, expected factor or none: pipe_gnn does not sample");
+                       "--edge-weights: found %s with --model gat, expected probability or none: attention has weights "
+                       "of its own",
+                       both ? "both" : "factor");
+    }
+    if ((drawn || both) && s->schedule == SL_SCHEDULE_PIPE) {
+        return sl_fail(SL_EINVAL, "--edge-weights: found %s, expected factor or none: pipe_gnn does not sample",
+                       both ? "both" : "probability");
     }
     if (drawn && s->replace) {
         return sl_fail(SL_EINVAL, "--edge-weights: found probability with --replace, expected factor or none: draws in "
                                   "proportion to weights are without replacement");
     }
     if (drawn && s->sampler != SL_SAMPLER_NEIGHBOR) {
-        return sl_fail(SL_EINVAL, "--edge-weights: found probability with --sampler %s, expected --sampler neighbor",
-                       s->sampler == SL_SAMPLER_LABOR ? "labor" : "full");
+        return sl_fail(SL_EINVAL, "--edge-weights: found probability with --sampler %s, expected --sampler neighbor%s",
+                       s->sampler == SL_SAMPLER_LABOR ? "labor" : "full",
+                       s->sampler == SL_SAMPLER_LABOR ? ", or --edge-weights both, which is weighted LABOR" : "");
+    }
+    if (both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0) {
+        return sl_fail(SL_EINVAL, "--edge-weights: found both with --sampler %s, expected --sampler labor",
+                       s->sampler == SL_SAMPLER_FULL ? "full" : "neighbor");
+    }
+    if (both && s->labor_iterations > 0) {
+        return sl_fail(SL_EINVAL, "--labor-iterations: found %u with --edge-weights both, expected 0",
+                       s->labor_iterations);
     }
     return SL_OK;
 }

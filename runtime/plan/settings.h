@@ -30,7 +30,12 @@ enum sl_model_name {
 };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
-enum sl_edge_weights_use { SL_EDGE_WEIGHTS_NONE, SL_EDGE_WEIGHTS_PROBABILITY, SL_EDGE_WEIGHTS_FACTOR };
+enum sl_edge_weights_use {
+    SL_EDGE_WEIGHTS_NONE,
+    SL_EDGE_WEIGHTS_PROBABILITY,
+    SL_EDGE_WEIGHTS_FACTOR,
+    SL_EDGE_WEIGHTS_BOTH
+};
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
@@ -189,6 +194,20 @@ enum sl_status sl_settings_check(struct sl_settings *settings);
 static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *settings)
 {
     return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+}
+
+/* Whether edges are drawn by weighted LABOR; by any rule of codelets/importance.h; whether sums read weights of edges. */
+static inline bool sl_settings_weighted_labor(const struct sl_settings *settings)
+{
+    return settings->edge_weights == SL_EDGE_WEIGHTS_BOTH;
+}
+static inline bool sl_settings_by_importance(const struct sl_settings *settings)
+{
+    return settings->labor_iterations > 0 || sl_settings_weighted_labor(settings);
+}
+static inline bool sl_settings_weighs_sums(const struct sl_settings *settings)
+{
+    return settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_settings_weighted_labor(settings);
 }
 
 /* Hops of a minibatch: one for each layer and, if links are trained, a first hop from the links to their ends. */

@@ -332,7 +332,7 @@ static enum sl_status adapt_batch(struct sl_session *t)
     SL_TRY(st, sl_session_open_losses(t), done);
     SL_TRY(st, schedule->kind->resize(schedule->own), done);
     t->reports.progress.steps_per_epoch = t->plan.n_per_epoch;
-    if (t->reports.talks) {
+    if (t->reports.talks && epoch < t->settings->epochs) {
         sl_print_line(t->reports.to.stream, "budget", "%llu %s a step from epoch %llu on", (unsigned long long)batch,
                       sl_noun(batch, "seed", "seeds"), (unsigned long long)epoch + 1);
     }

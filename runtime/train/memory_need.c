@@ -70,7 +70,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
 {
     const bool pipe = sl_schedule_of(s)->whole_graph;
     const bool has_weights = sl_graph_weights(&dataset->graph) != NULL;
-    const bool read_by_sums = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(s);
+    const bool read_by_sums = sl_settings_weighs_sums(s) || sl_model_reads_relations(s);
     const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
     struct basis b = {.settings = s,
                       .run = run,
@@ -82,7 +82,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
                       .edge = edge_bytes(has_weights && (read_by_sums || s->edge_weights != SL_EDGE_WEIGHTS_NONE)),
-                      .block_edge = edge_bytes(read_by_sums || s->labor_iterations > 0),
+                      .block_edge = edge_bytes(read_by_sums || sl_settings_by_importance(s)),
                       .n_per_epoch = ceil(sl_dataset_n_train(dataset) / ((double)s->batch_size * s->pes))};
     b.in_place =
         b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
@@ -274,14 +274,14 @@ static double exchange_bytes(const struct basis *b)
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
-/* Of --labor-iterations, in all ring slots: up to all vertices are candidates of a PE, with an id, a bound and a cost
+/* Of --labor-iterations and weighted LABOR, in all ring slots: up to all vertices are candidates of a PE, with an id, a bound and a cost
  * each; and a bound, a cost and room for a bound of each vertex in each group. */
 static double importance_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     double candidates = 12 * fmin(b->n, b->n_edges / s->group_size);
     double own = 12 * b->n / s->group_size;
-    return if_so(s->labor_iterations > 0, (double)s->depth * s->pes * (candidates + own + 0.2 * b->n));
+    return if_so(sl_settings_by_importance(s), (double)s->depth * s->pes * (candidates + own + 0.2 * b->n));
 }
 
 /* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier (4 per vertex). */

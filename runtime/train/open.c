@@ -543,7 +543,7 @@ static enum sl_status open_shards(struct sl_session *t)
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
-    t->shards.weighs_edges = s->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(s);
+    t->shards.weighs_edges = sl_settings_weighs_sums(s) || sl_model_reads_relations(s);
     if (sl_schedule_of(s)->reads_factors || sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }
