@@ -18,7 +18,7 @@
 #include "support/nearest.h"
 
 /* The choices below are written in the order of these enums. */
-_Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
+_Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1 && SL_NORMALIZE_COLUMN == 2, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
 _Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
@@ -103,9 +103,9 @@ static const struct sl_option options[] = {
      .help = "Keep the edges of the file. By default the reverse of each edge is added",
      .of_data = true},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
-     .choices = "none,row", .initial = "none",
+     .choices = "none,row,column", .initial = "none",
      .help = "Scale features. row: divide each vertex's features by their sum, if it is above 1 (as PyG's "
-             "NormalizeFeatures)",
+             "NormalizeFeatures). column: subtract each column's mean and divide by its standard deviation",
      .of_data = true},
     {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
