@@ -174,10 +174,9 @@ SL_INLINE void take_list(enum sl_dtype dtype, const struct sl_attend_rows *rows,
 {
     list->self = slab_of(dtype, rows->heads, own, r);
     list->first = begin;
-    list->end = end;
-    if (rows->heads.n_relations > 0) {
-        for (list->end = begin; list->end < end && rows->relations[list->end] == (float)r; list->end++) {
-        }
+    list->end = rows->heads.n_relations > 0 ? begin : end;
+    while (list->end < end && rows->relations[list->end] == (float)r) {
+        list->end++;
     }
 }
 
@@ -300,8 +299,8 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     add_batch(dtype, &batch, heads, z);
 }
 
-/* z and lse of the destination whose row is `own`, with edges e .. end - 1. lse NULL: it is not
- * wanted. */
+/* z and lse of the destination whose row is `own`, with edges e .. end - 1. lse is written unless it is
+ * NULL. */
 SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, const void *own, uint64_t e, uint64_t end, int beta,
                       sl_real *z, sl_real *lse)
 {
@@ -567,15 +566,15 @@ SL_CLONES void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_bac
 
 /* ---- arguments ---- */
 
-/* H, K and R, and the relations' buffer, if edges have relations. */
-struct heads_args {
+/* H, K and R; if edges have relations, the index of their buffer. */
+struct shape_args {
     struct sl_heads heads;
     uint32_t relations;
 };
 
 struct forward_args {
     struct sl_task_args head;
-    struct heads_args of;
+    struct shape_args shape;
     uint32_t row0;
     int beta; /* of forward */
     struct sl_source_args sources;
@@ -583,7 +582,7 @@ struct forward_args {
 
 struct backward_args {
     struct sl_task_args head;
-    struct heads_args of;
+    struct shape_args shape;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
     struct returned {
@@ -594,13 +593,13 @@ struct backward_args {
 
 struct accumulate_args {
     struct sl_task_args head;
-    struct heads_args of;
+    struct shape_args shape;
     struct sl_share_args shares;
 };
 
 struct full_args {
     struct sl_task_args head;
-    struct heads_args of;
+    struct shape_args shape;
     uint32_t row0;
     uint32_t part;
     int beta;
@@ -622,7 +621,7 @@ enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U, BACK_RELAT
 enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT, SUM_RELATIONS };
 enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS, FULL_RELATIONS };
 
-static const float *relations_of(const struct heads_args *args, void *buffers[])
+static const float *relations_of(const struct shape_args *args, void *buffers[])
 {
     return args->heads.n_relations > 0 ? sl_buffer_data(buffers[args->relations]) : NULL;
 }
@@ -630,10 +629,10 @@ static const float *relations_of(const struct heads_args *args, void *buffers[])
 static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[],
                                      const struct sl_source_views *sources)
 {
-    const struct sl_heads heads = args->of.heads;
+    const struct sl_heads heads = args->shape.heads;
     return (struct sl_attend_rows){
         .heads = heads,
-        .relations = relations_of(&args->of, buffers),
+        .relations = relations_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
         .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
         .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
@@ -696,12 +695,12 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     void **sides_buffers = gz_buffers + args->n_chunks;
     sl_chunks_data(gz_buffers, args->n_chunks, gz);
     sl_chunks_data(sides_buffers, args->n_chunks, sides);
-    struct sl_attend_back block = {.heads = args->of.heads,
+    struct sl_attend_back block = {.heads = args->shape.heads,
                                    .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                    .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                    .gz = {gz, args->shift, NULL},
                                    .sides = {sides, args->shift, NULL},
-                                   .relations = relations_of(&args->of, buffers)};
+                                   .relations = relations_of(&args->shape, buffers)};
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *gu = sl_slice_data(buffers, &to->gu);
@@ -745,12 +744,12 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_gradient gradient = sl_gradient_of(shares->row0, buffers[SUM_GU]);
     sl_chunks_data(buffers + SUM_GZ, shares->n_chunks, gz);
     sl_chunks_data(sides_buffers, shares->n_chunks, sides);
-    struct sl_attend_back block = {.heads = args->of.heads,
+    struct sl_attend_back block = {.heads = args->shape.heads,
                                    .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                    .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                    .gz = {gz, shares->shift, NULL},
                                    .sides = {sides, shares->shift, NULL},
-                                   .relations = relations_of(&args->of, buffers)};
+                                   .relations = relations_of(&args->shape, buffers)};
     add_shares(shares, &block, buffers, &gradient);
     return SL_OK;
 }
@@ -764,8 +763,8 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     const sl_vertex *sources = sl_buffer_data(buffers[FULL_SOURCES]);
     struct sl_sources x = {
         .n_owners = args->parts.n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = parts.view};
-    const struct sl_heads heads = args->of.heads;
-    const float *relations = relations_of(&args->of, buffers);
+    const struct sl_heads heads = args->shape.heads;
+    const float *relations = relations_of(&args->shape, buffers);
     const uint64_t first = offsets[args->row0] - offsets[0];
     struct sl_attend_rows rows = {
         .heads = heads,
@@ -783,10 +782,10 @@ static struct sl_attend_device_rows device_destinations(const struct forward_arg
                                                         const struct sl_device_sources *x)
 {
     struct sl_view own = {x->rows.chunk, args->sources.shift, NULL};
-    const struct sl_heads heads = args->of.heads;
+    const struct sl_heads heads = args->shape.heads;
     return (struct sl_attend_device_rows){
         .heads = heads,
-        .relations = relations_of(&args->of, buffers),
+        .relations = relations_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
         .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
         .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
@@ -818,8 +817,8 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
     const struct backward_args *args = cl_arg;
     void **gz = buffers + BACK_GZ;
     void **sides = gz + args->n_chunks;
-    struct sl_attend_device_back block = {.heads = args->of.heads,
-                                          .relations = relations_of(&args->of, buffers),
+    struct sl_attend_device_back block = {.heads = args->shape.heads,
+                                          .relations = relations_of(&args->shape, buffers),
                                           .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
@@ -849,8 +848,8 @@ static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, 
     const void *u = sl_buffer_data(buffers[SUM_U]);
     const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
     struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_GU]);
-    struct sl_attend_device_back block = {.heads = args->of.heads,
-                                          .relations = relations_of(&args->of, buffers),
+    struct sl_attend_device_back block = {.heads = args->shape.heads,
+                                          .relations = relations_of(&args->shape, buffers),
                                           .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = sl_device_rows_of(gz, shares->n_chunks, shares->shift),
@@ -879,10 +878,10 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     struct sl_device_part parts[SL_MAX_PES];
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
     sl_device_parts_of(&args->parts, &views, parts);
-    const struct sl_heads heads = args->of.heads;
+    const struct sl_heads heads = args->shape.heads;
     struct sl_attend_device_full rows = {
         .heads = heads,
-        .relations = relations_of(&args->of, buffers),
+        .relations = relations_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
         .row0 = args->row0,
         .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
@@ -988,7 +987,7 @@ static enum sl_status find_heads(const char *name, uint32_t n_columns, uint32_t 
 }
 
 /* Append the relations, if edges have relations. */
-static void add_relations(struct sl_task *task, unsigned role, starpu_data_handle_t relations, struct heads_args *args)
+static void add_relations(struct sl_task *task, unsigned role, starpu_data_handle_t relations, struct shape_args *args)
 {
     if (relations != NULL) {
         args->relations = task->n_buffers;
@@ -1018,7 +1017,7 @@ static enum sl_status fill_forward(const char *name, const struct sl_block *bloc
     SL_TRY(st, sl_source_args_fill(name, sources, &args->sources), done);
     SL_TRY(st,
            find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
-                      block->edge_weights != NULL, &args->of.heads),
+                      block->edge_weights != NULL, &args->shape.heads),
            done);
     SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
     if (sl_handle_rows(lse) != n_rows) {
@@ -1034,7 +1033,7 @@ static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct
                                      const struct sl_source_handles *sources, starpu_data_handle_t relations)
 {
     sl_source_args_add(task, role, sources, &args->sources);
-    add_relations(task, role + 2, relations, &args->of);
+    add_relations(task, role + 2, relations, &args->shape);
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args->sources.packed;
     return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
 }
@@ -1139,7 +1138,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     struct backward_args args = {.head = *head, .n_owners = n_owners};
     struct sl_task task;
     uint32_t n_rows = 0;
-    enum sl_status st = check_owners(block, gradients, n_owners, u, gu, &args.of.heads, &n_rows);
+    enum sl_status st = check_owners(block, gradients, n_owners, u, gu, &args.shape.heads, &n_rows);
     if (st != SL_OK) {
         return st;
     }
@@ -1158,7 +1157,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
     }
-    add_relations(&task, BACK_RELATIONS, block->back_weights, &args.of);
+    add_relations(&task, BACK_RELATIONS, block->back_weights, &args.shape);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1179,7 +1178,8 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
                                               .own = shares->own}};
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(gu);
-    enum sl_status st = check_gradients("sl_attend_accumulate", block, &shares->gradients, n_columns, &args.of.heads);
+    enum sl_status st =
+        check_gradients("sl_attend_accumulate", block, &shares->gradients, n_columns, &args.shape.heads);
     if (st != SL_OK) {
         return st;
     }
@@ -1197,7 +1197,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
                      STARPU_R);
     uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
-    add_relations(&task, SUM_RELATIONS, block->back_weights, &args.of);
+    add_relations(&task, SUM_RELATIONS, block->back_weights, &args.shape);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1217,7 +1217,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     SL_TRY(st, sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts), done);
     SL_TRY(st,
            find_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_scores, part->relations != NULL,
-                      &args.of.heads),
+                      &args.shape.heads),
            done);
     SL_TRY(st, check_chunk(name, &rows[part->part].split, row0, sl_handle_rows(z)), done);
     sl_task_begin(&task, &full_op);
@@ -1226,7 +1226,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
     sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
-    add_relations(&task, FULL_RELATIONS, part->relations, &args.of);
+    add_relations(&task, FULL_RELATIONS, part->relations, &args.shape);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -145,7 +145,8 @@ void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, 
  *
  * The order of a sum depends on the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 256
  * terms; a longer list is summed slice by slice. Sums of exponentials and of products go lane by lane. Relations take
- * a launch each. An enum sl_dtype says if rows of U, and the gradients that go back, are bf16 (codelets/aggregate.h). ---- */
+ * a launch each. An enum sl_dtype says if rows of U, and the gradients that go back, are bf16
+ * (codelets/aggregate.h). ---- */
 
 struct sl_attend_device_rows {
     struct sl_heads heads;
@@ -210,9 +211,9 @@ SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct
                                                sl_real *z_out);
 #endif
 
-/* ---- submissions: local, one thread submits. Edges have relations if the block has edge_weights, which are then the
- * relations; R follows from the widths. SL_EINVAL: widths do not fit, H is no multiple of K, K is above SL_MAX_HEADS, too
- * many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. Edges have relations if the block has edge weights: the weights are the
+ * relations, and R follows from the widths. SL_EINVAL: widths do not fit, H is no multiple of K, K is above
+ * SL_MAX_HEADS, too many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
  * have the same dtype. n_edges: a rough count, for the performance model. */

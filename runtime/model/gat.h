@@ -18,7 +18,7 @@ struct sl_attention {
     const struct sl_parameter *weight, *source, *target, *derived;
 };
 
-/* Submit the derived matrix, and the gradients of the parameters from its gradient. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Submit the derived matrix; the gradients of the parameters from its gradient. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica, const struct sl_attention *at);
 enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica,
                                         const struct sl_attention *at);

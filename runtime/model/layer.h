@@ -129,8 +129,8 @@ enum sl_parameter_shape {
     SL_SHAPE_VECTOR,
     /* 1 x 1, zero. Trained if the layer learns epsilon. */
     SL_SHAPE_NUMBER,
-    /* 1 x n_out, heads side by side, Xavier uniform by head. If the layer sums by relation: such a vector for each, side
-     * by side. */
+    /* 1 x n_out, heads side by side, Xavier uniform by head. If the layer sums by relation: such a vector for each
+     * relation, side by side. */
     SL_SHAPE_HEADS,
     /* Not trained. If the layer projects first: n_in x width of the travelling rows. Otherwise n_in x n_out, as
      * SL_SHAPE_RELATIONS if the layer sums by relation. */

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * R-GAT: graph attention (gat.c) for each relation, and a matrix for the vertex itself. z = h_self W_0 + b + sum over
- * relations r of attention_r(h W_r). A relation's attention is over its in-edges, not over the vertex itself; a relation
- * without in-edges adds nothing. The passes are GraphSAGE's (sage.h), projecting first:
+ * relations r of attention_r(h W_r). A relation's attention is over its in-edges, not over the vertex itself. A
+ * relation without in-edges adds nothing. The passes are GraphSAGE's (sage.h), projecting first:
  *
  *   derive    W' has a slab [W_r | W_r attn_src_r | W_r attn_dst_r] for each relation
  *   forward   U = h W' travels; z = h_self W_0 + b + attention of U (codelets/attend.h)
