@@ -48,7 +48,7 @@ static void make_settings(int model, const struct variant *v, struct sl_settings
     out->hidden = v->hidden;
     out->n_fanout = 2;
     out->fanout[0] = out->fanout[1] = 15; /* nearly all vertices */
-    out->heads = model == SL_MODEL_GAT ? 4 : out->heads;
+    out->heads = model == SL_MODEL_GAT || model == SL_MODEL_RGAT ? 4 : out->heads;
     out->pes = out->group_size = v->group_size;
     out->batch_size = v->batch_size;
     out->chunks = v->chunks;
@@ -165,6 +165,7 @@ static void test_models(void **state)
         make_typed(&typed, &dataset.graph);
         forget_partitions();
         compare(&dataset, SL_MODEL_RGCN, v);
+        compare(&dataset, SL_MODEL_RGAT, v);
         forget_partitions();
         sl_dataset_free(&dataset);
     }
