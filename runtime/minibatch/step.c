@@ -305,11 +305,26 @@ done:
     return st;
 }
 
+/* If links are trained: the decoder's parameters, and a partial gradient of each. `ends`: the last layer. */
+static enum sl_status take_decoder(const struct sl_layer_pass *ends, uint32_t p, struct sl_objective_rows *rows)
+{
+    enum sl_status st = SL_OK;
+    if (ends->i < ends->pass->model->n_vertex_layers) {
+        return SL_OK;
+    }
+    for (uint32_t k = 0; st == SL_OK && k < ends->layer->kind->n_parameters; k++) {
+        rows->decoder[k] = sl_layer_pass_value(ends, p, (int)k);
+        st = sl_layer_pass_partial(ends, p, (int)k, &rows->decoder_gradient[k]);
+    }
+    return st;
+}
+
 /* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses
  * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     const struct sl_objective *objective = sl_objective_of(s->shards);
+    const struct sl_layer_pass ends = sl_pass_layer(&s->pass, s->model->n_layers - 1);
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
@@ -323,6 +338,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share), done);
+            SL_TRY(st, take_decoder(&ends, p, &rows), done);
             rows.z = last[SL_ROWS_Z].chunk[c];
             rows.row0 = c << split->shift;
             SL_TRY(st,
