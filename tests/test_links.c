@@ -27,7 +27,7 @@ static void add_links(struct sl_dataset *dataset)
     expect_ok(sl_graph_list_edges(&dataset->graph, true, &n, &links[SL_LINKS_TRAIN].from, &links[SL_LINKS_TRAIN].to));
     links[SL_LINKS_TRAIN].n = (uint32_t)n;
     for (int list = SL_LINKS_VALID; list <= SL_LINKS_TEST; list++) {
-        links[list] = (struct sl_links){10, need_owned(10, sizeof(sl_vertex)), need_owned(10, sizeof(sl_vertex))};
+        links[list] = (struct sl_links){10, need_owned(10, sizeof(sl_vertex)), need_owned(10, sizeof(sl_vertex)), NULL};
         for (uint32_t i = 0; i < 10; i++) {
             links[list].from[i] = i;
             links[list].to[i] = dataset->graph.n_vertices - 1;
@@ -45,7 +45,36 @@ static void make_links(const struct graph_shape *shape, struct sl_dataset *out)
     add_links(out);
 }
 
-/* The links in new ids; free() both arrays. */
+enum { N_TRIPLE_RELATIONS = 3, N_HEADS = 150 };
+
+/* The links become triples. Relation 1 leads from the first vertices to the others; relations 0 and 2 join all. */
+static void make_triples(const struct graph_shape *shape, struct sl_dataset *out)
+{
+    make_links(shape, out);
+    const uint32_t n = out->graph.n_vertices;
+    struct sl_links *train = &out->links.list[SL_LINKS_TRAIN];
+    float *relations = need(train->n, sizeof *relations);
+    for (int list = 0; list <= SL_LINKS_TEST; list++) {
+        struct sl_links *links = &out->links.list[list];
+        links->relation = need_owned(links->n, sizeof *links->relation);
+        for (uint32_t i = 0; i < links->n; i++) {
+            bool crosses = links->from[i] < N_HEADS && links->to[i] >= N_HEADS;
+            links->relation[i] = crosses ? 1 : i % 2 * 2;
+        }
+    }
+    for (uint32_t i = 0; i < train->n; i++) {
+        relations[i] = (float)train->relation[i];
+    }
+    expect_ok(sl_links_set_ends(&out->links, n, "triples"));
+    assert_int_equal(out->links.n_relations, N_TRIPLE_RELATIONS);
+    out->links.ends[1] = (struct sl_link_ends){{0, N_HEADS}, {N_HEADS, n - N_HEADS}};
+    sl_graph_free(&out->graph);
+    expect_ok(
+        sl_graph_build_typed(n, train->n, train->from, train->to, relations, N_TRIPLE_RELATIONS, true, &out->graph));
+    free(relations);
+}
+
+/* The links in new ids; free_links frees the arrays. */
 static struct sl_step_links renumbered(const struct sl_dataset *dataset, const struct sl_partition *partition)
 {
     const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
@@ -55,13 +84,23 @@ static struct sl_step_links renumbered(const struct sl_dataset *dataset, const s
         from[i] = partition->new_ids[links->from[i]];
         to[i] = partition->new_ids[links->to[i]];
     }
-    return (struct sl_step_links){.from = from, .to = to, .new_ids = partition->new_ids};
+    struct sl_step_links out = {.from = from, .to = to, .new_ids = partition->new_ids, .relation = links->relation};
+    if (dataset->links.n_relations > 0) {
+        uint32_t *ends = need((size_t)dataset->links.n_relations * SL_ENDS, sizeof *ends);
+        for (uint32_t r = 0; r < dataset->links.n_relations; r++) {
+            memcpy(ends + (size_t)r * SL_ENDS, dataset->links.ends[r].first, 2 * sizeof *ends);
+            memcpy(ends + (size_t)r * SL_ENDS + 2, dataset->links.ends[r].n, 2 * sizeof *ends);
+        }
+        out.ends = ends;
+    }
+    return out;
 }
 
 static void free_links(struct sl_step_links *links)
 {
     free((void *)(uintptr_t)links->from);
     free((void *)(uintptr_t)links->to);
+    free((void *)(uintptr_t)links->ends);
 }
 
 /* ---- blocks ---- */
@@ -78,12 +117,20 @@ static void rows_by_hand(const struct sl_dataset *dataset, const struct sl_link_
     const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
     uint32_t bits[4];
     sl_random4(&rule->draw, link, 0, bits);
-    bool turned = rule->both_ways && bits[0] % 2 == 1;
+    const bool triple = links->relation != NULL;
+    bool turned = rule->both_ways && bits[0] % 2 == 1 && !triple;
     out[0] = turned ? links->to[link] : links->from[link];
     out[1] = turned ? links->from[link] : links->to[link];
     for (uint32_t j = 0; j < rule->n_negatives; j++) {
         sl_random4(&rule->draw, link, 1 + j / 4, bits);
-        out[2 + j] = (sl_vertex)((double)bits[j % 4] * 0x1p-32 * dataset->graph.n_vertices);
+        sl_vertex first = 0;
+        uint32_t n = dataset->graph.n_vertices;
+        if (triple && links->relation[link] == 1) { /* the last half, rounded down, are heads */
+            bool is_head = j + rule->n_negatives / 2 >= rule->n_negatives;
+            first = is_head ? 0 : N_HEADS;
+            n = is_head ? N_HEADS : n - N_HEADS;
+        }
+        out[2 + j] = first + (sl_vertex)((double)bits[j % 4] * 0x1p-32 * n);
     }
 }
 
@@ -131,7 +178,8 @@ static void check_layout(const struct sl_partition *partition, const struct grou
 #ifdef SL_CUDA
 /* The launcher writes the same words. */
 static void check_seed_launcher(const struct sl_sample_part *part, const struct sl_step_links *links, uint32_t n_links,
-                                const struct sl_link_rule *rule, const struct group_block *wanted, uint32_t n_rows)
+                                const struct sl_link_rule *rule, const struct group_block *wanted, uint32_t n_rows,
+                                const uint32_t *relations)
 {
     enum { HOPS = 2 };
     const uint32_t n_vertices = part->first[part->n_parts];
@@ -146,6 +194,11 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
                                   .from = on_device(links->from, n_links * 4),
                                   .to = on_device(links->to, n_links * 4),
                                   .new_ids = on_device(links->new_ids, n_vertices * 4)};
+    uint32_t *relations_there = device_room((size_t)links->n * 4 + 4);
+    if (links->relation != NULL) {
+        table.relation = on_device(links->relation, n_links * 4);
+        table.ends = on_device(links->ends, N_TRIPLE_RELATIONS * SL_ENDS * 4);
+    }
     struct sl_sample_marks marks = {
         .n_vertices = n_vertices, .words = device_room(n_words * 8), .ranks = device_room(n_words * 4)};
     struct sl_sample_block block = {.edge_offsets = device_room(((size_t)max_rows + 1) * 4),
@@ -157,7 +210,7 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     uint32_t *counts = device_room(n_counts * 4);
     uint32_t *got = need(n_counts, 4);
     assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
-    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block));
+    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block, relations_there));
     from_device(got, counts, n_counts * 4);
     assert_int_equal(got[sl_counts_edges(HOPS, 0)], n_rows);
     expect_same("positions", part->n_parts + 1, 4, got + sl_counts_request(HOPS, part->n_parts, 0), wanted->request);
@@ -173,6 +226,13 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     cudaFree((void *)(uintptr_t)table.from);
     cudaFree((void *)(uintptr_t)table.to);
     cudaFree((void *)(uintptr_t)table.new_ids);
+    if (links->relation != NULL) {
+        expect_on_device("relations", relations_there, n_rows / sl_link_rows(rule), 4, relations);
+    } else {
+        cudaFree(relations_there);
+    }
+    cudaFree((void *)(uintptr_t)table.relation);
+    cudaFree((void *)(uintptr_t)table.ends);
     cudaFree(marks.ranks);
     free(zero);
     free(got);
@@ -195,9 +255,11 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         struct sl_sample_marks marks = make_marks(n_vertices, 0);
         struct group_block block;
         uint32_t row = 0;
+        uint32_t n_own = 0;
         open_block(n * n_each, partition->n_parts, &block);
         struct sl_sample_block arrays = arrays_of(&block, n * n_each);
-        uint32_t n_rows = sl_link_seed_cpu(&part, &links, rule, &marks, &arrays);
+        uint32_t *relations = need(n, sizeof *relations);
+        uint32_t n_rows = sl_link_seed_cpu(&part, &links, rule, &marks, &arrays, relations);
         check_layout(partition, &block, n_rows);
         for (uint32_t i = 0; i < n; i++) {
             rows_by_hand(dataset, rule, order[i], wanted);
@@ -205,13 +267,15 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
                 for (uint32_t j = 0; j < n_each; j++, row++) {
                     assert_int_equal(partition->dataset_ids[source_id(&block, block.edge_sources[row])], wanted[j]);
                 }
+                assert_true(links.relation == NULL || relations[n_own++] == links.relation[order[i]]);
                 n_found++;
             }
         }
         assert_int_equal(row, n_rows);
 #ifdef SL_CUDA
-        check_seed_launcher(&part, &links, dataset->links.list[SL_LINKS_TRAIN].n, rule, &block, n_rows);
+        check_seed_launcher(&part, &links, dataset->links.list[SL_LINKS_TRAIN].n, rule, &block, n_rows, relations);
 #endif
+        free(relations);
         free_block(&block);
         free_marks(&marks, n_vertices);
     }
@@ -220,15 +284,11 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
     free_links(&links);
 }
 
-static void test_blocks(void **state)
+static void check_all_blocks(void (*make)(const struct graph_shape *, struct sl_dataset *))
 {
     static const uint32_t part_counts[] = {1, 2, 5, 8};
     struct sl_dataset dataset;
-    (void)state;
-#ifdef SL_CUDA
-    need_device();
-#endif
-    make_links(&shape_of_links, &dataset);
+    make(&shape_of_links, &dataset);
     uint32_t n = dataset.links.list[SL_LINKS_TRAIN].n;
     uint32_t *order = need(n, sizeof *order);
     for (uint32_t i = 0; i < n; i++) {
@@ -248,6 +308,16 @@ static void test_blocks(void **state)
     }
     free(order);
     sl_dataset_free(&dataset);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+#ifdef SL_CUDA
+    need_device();
+#endif
+    check_all_blocks(make_links);
+    check_all_blocks(make_triples);
 }
 
 /* Negatives are uniform, and both ends are replaced equally often. */
@@ -851,7 +921,7 @@ static void dataset_of_case(json_t *root, struct sl_dataset *out)
     float *x = need_owned((size_t)n * n_columns, sizeof *x);
     struct sl_links *links = out->links.list;
     *out = (struct sl_dataset){.name = "links", .split = "all", .features = {.n_rows = n, .n_columns = n_columns}};
-    links[SL_LINKS_TRAIN] = (struct sl_links){n_links, need_owned(n_links, 4), need_owned(n_links, 4)};
+    links[SL_LINKS_TRAIN] = (struct sl_links){n_links, need_owned(n_links, 4), need_owned(n_links, 4), NULL};
     for (uint32_t i = 0; i < n_links; i++) {
         links[SL_LINKS_TRAIN].from[i] = (sl_vertex)number(json_array_get(pairs, i), 0);
         links[SL_LINKS_TRAIN].to[i] = (sl_vertex)number(json_array_get(pairs, i), 1);
@@ -993,11 +1063,24 @@ static void test_divisions(void **state)
         {"model", "sage", "fanout", "3,4", "decoder", "distmult", NULL},
         {"model", "gcn", "fanout", "3,3", "decoder", "mlp", NULL},
     };
+    static const char *const triples[][9] = {
+        {"model", "rgcn", "fanout", "3,4", "decoder", "distmult", NULL},
+        {"model", "rgcn", "fanout", "4,3", "decoder", "distmult", "bases", "2", NULL},
+        {"model", "sage", "fanout", "3,3", "decoder", "distmult", "link-loss", "softmax", NULL},
+        {"model", "rgcn", "fanout", "3", "decoder", "mlp", NULL},
+        {"model", "rgcn", "sampler", "full", "layers", "2", NULL},
+    };
     struct sl_dataset dataset;
     (void)state;
     make_links(&shape_of_links, &dataset);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         check_divisions(&dataset, cases[k]);
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
+    make_triples(&shape_of_links, &dataset);
+    for (size_t k = 0; k < sizeof triples / sizeof *triples; k++) {
+        check_divisions(&dataset, triples[k]);
     }
     forget_partitions();
     sl_dataset_free(&dataset);
@@ -1037,17 +1120,17 @@ static uint32_t count_leaks(struct world *w, const struct sl_dataset *dataset, u
     return n_leaks;
 }
 
-static void test_no_leak(void **state)
+static void check_leaks(void (*make)(const struct graph_shape *, struct sl_dataset *), int model)
 {
     struct sl_dataset dataset;
-    (void)state;
-    make_links(&shape_of_links, &dataset);
+    make(&shape_of_links, &dataset);
     for (int exclude = SL_LINK_EXCLUDE_REVERSE; exclude <= SL_LINK_EXCLUDE_NONE; exclude++) {
         uint32_t n_leaks = 0;
         struct sl_settings settings;
         struct sl_objective objective;
         struct world w;
         options_of(NULL, &settings);
+        settings.model = model;
         settings.layers = 3;
         settings.hidden = 4;
         settings.sampler = SL_SAMPLER_FULL;
@@ -1070,11 +1153,19 @@ static void test_no_leak(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* An edge of a triple's ends, or a reverse, is no in-edge of the step, whatever its relation. */
+static void test_no_leak(void **state)
+{
+    (void)state;
+    check_leaks(make_links, SL_MODEL_SAGE);
+    check_leaks(make_triples, SL_MODEL_RGCN);
+}
+
 /* ---- lists of links ---- */
 
 static void set_list(struct sl_link_split *split, enum sl_link_list list, uint32_t n, const sl_vertex *pairs)
 {
-    split->list[list] = (struct sl_links){n, need_owned(n, 4), need_owned(n, 4)};
+    split->list[list] = (struct sl_links){n, need_owned(n, 4), need_owned(n, 4), NULL};
     for (uint32_t i = 0; i < n; i++) {
         split->list[list].from[i] = pairs[2 * i];
         split->list[list].to[i] = pairs[2 * i + 1];
@@ -1120,6 +1211,66 @@ static void test_lists(void **state)
     sl_link_split_free(&split);
 }
 
+static void set_relations(struct sl_link_split *split, enum sl_link_list list, const uint32_t *relations)
+{
+    struct sl_links *links = &split->list[list];
+    links->relation = need_owned(links->n, 4);
+    memcpy(links->relation, relations, links->n * sizeof *relations);
+}
+
+static void test_triple_lists(void **state)
+{
+    struct sl_link_split split = {0};
+    struct sl_links drawn;
+    (void)state;
+    set_list(&split, SL_LINKS_TRAIN, 3, (const sl_vertex[]){0, 1, 1, 2, 0, 1});
+    set_relations(&split, SL_LINKS_TRAIN, (const uint32_t[]){0, 1, 2});
+    set_list(&split, SL_LINKS_VALID, 2, (const sl_vertex[]){1, 0, 1, 2});
+    set_relations(&split, SL_LINKS_VALID, (const uint32_t[]){0, 2});
+    expect_ok(sl_links_set_ends(&split, 4, "t"));
+    expect_wrong(&split, false, NULL); /* a reverse is another triple, and so is another relation */
+    set_list(&split, SL_LINKS_VALID_NEGATIVE, 1, (const sl_vertex[]){1, 2});
+    set_relations(&split, SL_LINKS_VALID_NEGATIVE, (const uint32_t[]){2});
+    expect_wrong(&split, false, "valid_neg has the pair 1,2 (line 1), which is a link of valid");
+    split.list[SL_LINKS_VALID_NEGATIVE].relation[0] = 0;
+    expect_wrong(&split, false, NULL);
+    split.list[SL_LINKS_TRAIN].relation[2] = 0;
+    expect_wrong(&split, false, "relation 2 has no training link");
+    split.own_ids = true;
+    expect_wrong(&split, false, "relation 2 of valid (line 2) has no training link");
+    split.list[SL_LINKS_TRAIN].relation[2] = 2;
+    /* Relation 0 leads to vertices 2 and 3, relation 2 from vertex 3. */
+    split.ends[0] = (struct sl_link_ends){{0, 2}, {4, 2}};
+    split.ends[2] = (struct sl_link_ends){{3, 0}, {1, 4}};
+    const struct sl_links *links = &split.list[SL_LINKS_VALID];
+    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, 4, false, &drawn));
+    for (uint32_t i = 0; i < drawn.n; i++) {
+        assert_int_equal(drawn.relation[i], links->relation[i]);
+        bool new_head = drawn.from[i] != links->from[i];
+        bool new_tail = drawn.to[i] != links->to[i];
+        assert_true(new_head != new_tail);
+        assert_true(drawn.relation[i] != 0 || !new_tail || drawn.to[i] >= 2);
+        assert_true(drawn.relation[i] != 2 || !new_head || drawn.from[i] == 3);
+    }
+    sl_links_free(&drawn);
+    /* Ids within types. */
+    set_list(&split, SL_LINKS_TEST, 1, (const sl_vertex[]){0, 1});
+    set_relations(&split, SL_LINKS_TEST, (const uint32_t[]){2});
+    expect_ok(sl_links_place(&split, "p", &split.list[SL_LINKS_TEST]));
+    assert_true(split.list[SL_LINKS_TEST].from[0] == 3 && split.list[SL_LINKS_TEST].to[0] == 1);
+    assert_int_equal(sl_links_place(&split, "p", &split.list[SL_LINKS_TEST]), SL_EFILE);
+    expect_message(sl_message(), "p:1: ", "expected a head of relation 2, an id below 1, found 3");
+    split.list[SL_LINKS_TEST].relation[0] = 3;
+    assert_int_equal(sl_links_place(&split, "p", &split.list[SL_LINKS_TEST]), SL_EFILE);
+    expect_message(sl_message(), "p:1: ", "expected a relation below 3, found 3");
+    split.list[SL_LINKS_TRAIN].relation[0] = SL_MAX_RELATIONS;
+    sl_free(split.ends);
+    assert_int_equal(sl_links_set_ends(&split, 4, "t"), SL_EFILE);
+    expect_message(sl_message(), "t: ", "found relation 65535, expected at most 65535 relations");
+    split.ends = NULL;
+    sl_link_split_free(&split);
+}
+
 int main(void)
 {
     const struct CMUnitTest kernels[] = {
@@ -1127,6 +1278,7 @@ int main(void)
         cmocka_unit_test(test_table),         cmocka_unit_test(test_exclusion),
         cmocka_unit_test(test_pairs),         cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_extreme_pairs), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_triple_lists),
     };
     const struct CMUnitTest steps[] = {
         cmocka_unit_test(test_reference),

@@ -85,6 +85,8 @@ static struct sl_link_range links_of(const struct sl_steps *s, const struct sl_s
     return (struct sl_link_range){.order = s->order_handle[seeds->epoch % 2],
                                   .from = s->shards->link_from,
                                   .to = s->shards->link_to,
+                                  .relation = s->shards->link_relation,
+                                  .ends = s->shards->link_ends,
                                   .begin = seeds->first,
                                   .end = seeds->first + seeds->n};
 }
@@ -104,6 +106,7 @@ static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_sl
         struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
         struct sl_link_range links = links_of(s, &seeds);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
+        links.own_relations = slot->pe[p].link_relations;
         SL_TRY(st, sl_seed_submit(&head, links.order, 0, 0, &frontier), done);
         st = sl_link_seed_submit(&head, &sl_step_shard(s, p)->graph, &links, s->shards->new_ids, &rule, &marks,
                                  &frontier, &slot->pe[p].block[0]);
@@ -332,7 +335,10 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_objective_rows rows = {
-            .targets = part->targets, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
+            .targets = part->targets,
+            .first = part->first,
+            .frontier = sl_step_slot(s, step, p)->frontier,
+            .relations = sl_step_slot(s, step, p)->link_relations};
         head = sl_step_head(s, step, p, 0);
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {

@@ -181,8 +181,8 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     layer->row_dtype = sl_settings_row_dtype(settings);
     layer->n_heads = 1;
     layer->n_relations = sl_max_u32(data->n_relations, 1);
-    if (i == n_layers && !settings->directed && layer->n_relations > 1) {
-        layer->n_relations /= 2; /* links have no reverses */
+    if (i == n_layers) {
+        layer->n_relations = sl_max_u32(data->n_link_relations, 1);
     }
     layer->n_bases = settings->bases;
     layer->scale = 1;

@@ -9,6 +9,7 @@
 
 #include "codelets/pairs.h"
 #include "runtime/objective/collect.h"
+#include "runtime/objective/triples.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/rows.h"
@@ -28,6 +29,19 @@ static enum sl_status take_negatives(const struct sl_settings *settings, const s
     }
     return sl_links_draw_negatives(&dataset->links, links, dataset->graph.n_vertices, settings->directed,
                                    &out->links.list[negatives]);
+}
+
+static enum sl_status take_ends(const struct sl_link_split *from, struct sl_link_split *to)
+{
+    enum sl_status st = SL_OK;
+    if (from->n_relations == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc(from->n_relations, sizeof *to->ends, "ends of relations", &to->ends), done);
+    memcpy(to->ends, from->ends, from->n_relations * sizeof *to->ends);
+    to->n_relations = from->n_relations;
+done:
+    return st;
 }
 
 static enum sl_status open_links(const struct sl_settings *settings, const struct sl_dataset *dataset,
@@ -54,7 +68,8 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_VALID], &out->links.list[SL_LINKS_VALID]), done);
     SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]), done);
     SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out), done);
-    st = take_negatives(settings, dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out);
+    SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out), done);
+    st = take_ends(&dataset->links, &out->links);
 done:
     return st;
 }
@@ -67,6 +82,7 @@ static enum sl_status lose(const struct sl_objective *o, const struct sl_task_ar
 {
     const struct sl_pairs_rule rule = {.n_negatives = o->n_negatives,
                                        .loss = (enum sl_pairs_loss)o->loss,
+                                       .both_ends = o->links.n_relations > 0,
                                        .decoder = (enum sl_decoder_name)o->decoder};
     struct sl_pairs_handles handles = {.z = rows->z, .gz = gz, .loss = loss, .relations = rows->relations};
     memcpy(handles.value, rows->decoder, sizeof handles.value);
@@ -121,6 +137,9 @@ static enum sl_status take_rows(const struct sl_objective *o, const struct sl_ou
     *w = (struct wanted){.n_columns = o->n_outputs, .decoder = outputs->decoder};
     SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *w->row_of, "ends of links", &w->row_of), done);
     memset(w->row_of, 0xff, shards->n_vertices * sizeof *w->row_of);
+    for (uint32_t v = 0; v < shards->n_vertices && o->links.n_relations > 0; v++) {
+        want(w, shards->partition->new_ids[v]); /* rows by dataset id */
+    }
     for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
         for (uint32_t i = 0; i < o->links.list[list].n; i++) {
             want(w, o->links.list[list].from[i]);
@@ -154,7 +173,8 @@ static enum sl_status score_list(const struct wanted *w, const struct sl_links *
             from[k] = w->rows + (size_t)w->row_of[links->from[i + k]] * w->n_columns;
             to[k] = w->rows + (size_t)w->row_of[links->to[i + k]] * w->n_columns;
         }
-        SL_TRY(st, sl_decoder_scores(w->decoder, n, NULL, from, to, scores), done);
+        const uint32_t *relations = links->relation == NULL ? NULL : links->relation + i;
+        SL_TRY(st, sl_decoder_scores(w->decoder, n, relations, from, to, scores), done);
         for (uint32_t k = 0; k < n; k++) {
             *loss += sl_pairs_loss_of(scores[k], is_link);
             out[i + k] = (struct sl_pair){(sl_real)scores[k], is_link};
@@ -201,6 +221,25 @@ static void put_score(struct sl_scores *out, const char *name, double valid, dou
     score->test = test;
 }
 
+/* Replace the ranks among the negatives of the lists by filtered ranks. */
+static enum sl_status rank_triples(const struct sl_objective *o, const struct sl_shards *shards, const struct wanted *w,
+                                   struct link_scores *valid, struct link_scores *test)
+{
+    const struct sl_links *const lists[] = {&shards->links, &o->links.list[SL_LINKS_VALID],
+                                            &o->links.list[SL_LINKS_TEST]};
+    const struct sl_triple_scorer scorer = {
+        .decoder = w->decoder, .rows = w->rows, .ends = o->links.ends, .dataset_ids = shards->partition->dataset_ids};
+    struct sl_triples triples;
+    enum sl_status st;
+    SL_TRY(st, sl_triples_open(3, lists, scorer.dataset_ids, &triples), done);
+    SL_TRY(st, sl_triples_rank(&triples, &scorer, lists[1], &valid->ranks), close);
+    st = sl_triples_rank(&triples, &scorer, lists[2], &test->ranks);
+close:
+    sl_triples_close(&triples);
+done:
+    return st;
+}
+
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
 {
     struct link_scores valid;
@@ -210,6 +249,9 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     SL_TRY(st, take_rows(o, outputs, &w), done);
     SL_TRY(st, score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid), done);
     SL_TRY(st, score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test), done);
+    if (o->links.n_relations > 0) {
+        SL_TRY(st, rank_triples(o, outputs->shards, &w, &valid, &test), done);
+    }
     out->valid_loss = valid.loss;
     put_score(out, "auc", valid.auc, test.auc);
     put_score(out, "ap", valid.ap, test.ap);
