@@ -138,7 +138,7 @@ generate plain --vertices 100 --edges 400 --features 4 --classes 3
 refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
 refused '^coop_sage: --edge-weights: expected none with --model rgcn' --dataset ./small --edge-weights factor
 refused '^coop_sage: --input-layer: expected none with --model gcnii' --dataset ./small --model gcnii --input-layer
-refused 'found a typed dataset, expected a split that lists links' --dataset ./small --objective link
+refused 'expected a file split/.*/train.csv.gz \(or .csv\), found none' --dataset ./small --objective link
 "$pipe_gnn" --dataset ./small --cache none --epochs 1 --quiet >stdout 2>stderr && complain "pipe_gnn: expected a refusal"
 grep -q "'small': found a typed dataset, which pipe_gnn does not take; use coop_sage" stderr || complain "pipe_gnn: $(cat stderr)"
 "$pipe_gnn" --dataset ./small --cache none --model rgcn >stdout 2>stderr && complain "pipe_gnn rgcn: expected a refusal"

@@ -367,7 +367,8 @@ static const struct sl_option options[] = {
      .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
     {.name = "negatives", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(negatives), .initial = "1",
      .min = 1, .max = MAX_NEGATIVES, .argument = "K", .unit = "vertices",
-     .help = "Negatives of a training link (link only). In a negative, a vertex drawn uniformly replaces one end",
+     .help = "Negatives of a training link (link only). In a negative, a vertex drawn uniformly replaces one end. Of "
+             "typed links, half of the negatives replace the head, half the tail",
      .programs = COOP, .needs = "objective=link",
      .peers = "num-negatives,n-negatives,num-negs,neg-ratio,num-train-negatives,negative-ratio,neg-sampling-ratio"},
     {.name = "link-loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_loss),

@@ -314,6 +314,9 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     if (st == SL_OK && t->pairs.n == 0) {
         st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
     }
+    if (st == SL_OK) {
+        st = sl_links_place(&t->dataset->links, t->settings->pairs, &t->pairs);
+    }
     return st;
 }
 
@@ -340,7 +343,8 @@ static enum sl_status score_pairs(const struct sl_session *t, const sl_real *vec
             from[k] = vectors + new_ids[t->pairs.from[i + k]] * n_columns;
             to[k] = vectors + new_ids[t->pairs.to[i + k]] * n_columns;
         }
-        SL_TRY(st, sl_decoder_scores(&decoder, n, NULL, from, to, scores), done);
+        const uint32_t *relations = t->pairs.relation == NULL ? NULL : t->pairs.relation + i;
+        SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
         for (uint32_t k = 0; k < n; k++) {
             out[i + k] = (sl_real)scores[k];
         }
