@@ -334,11 +334,10 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
-        struct sl_objective_rows rows = {
-            .targets = part->targets,
-            .first = part->first,
-            .frontier = sl_step_slot(s, step, p)->frontier,
-            .relations = sl_step_slot(s, step, p)->link_relations};
+        struct sl_objective_rows rows = {.targets = part->targets,
+                                         .first = part->first,
+                                         .frontier = sl_step_slot(s, step, p)->frontier,
+                                         .relations = sl_step_slot(s, step, p)->link_relations};
         head = sl_step_head(s, step, p, 0);
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
