@@ -17,7 +17,7 @@ static void set(uint32_t layers, uint32_t hidden, int norm, bool residual)
 
 static void make(uint32_t n_features, uint32_t n_classes, bool sparse, struct sl_model *out)
 {
-    const struct sl_model_data data = {n_features, n_classes, 0, sparse};
+    const struct sl_model_data data = {n_features, n_classes, 0, sparse, 0};
     expect_ok(sl_model_init(&settings, &data, out));
 }
 
@@ -552,7 +552,7 @@ static void test_no_memory(void **state)
     (void)state;
     long live = sl_memory_live();
     enum sl_status st = SL_ENOMEM;
-    const struct sl_model_data data = {4, 3, 0, false};
+    const struct sl_model_data data = {4, 3, 0, false, 0};
     struct sl_model m;
     set(3, 5, SL_NORM_BATCH, false);
     for (long allow = 0; st != SL_OK; allow++) {
@@ -578,7 +578,7 @@ static void test_no_memory(void **state)
 static void test_too_large(void **state)
 {
     (void)state;
-    const struct sl_model_data data = {65536, 3, 0, false};
+    const struct sl_model_data data = {65536, 3, 0, false, 0};
     struct sl_model m;
     set(2, 65536, SL_NORM_NONE, false);
     assert_int_equal(sl_model_init(&settings, &data, &m), SL_EINVAL);

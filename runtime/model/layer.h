@@ -125,8 +125,14 @@ enum sl_parameter_shape {
     SL_SHAPE_BASES,
     /* Relations x bases, Xavier uniform. */
     SL_SHAPE_COMPONENTS,
+    /* Relations x n_out, Xavier uniform with gain sqrt 2. */
+    SL_SHAPE_RELATION_ROWS,
+    /* 1 x n_out, Xavier uniform with gain sqrt 2 of a matrix n_out x 1. In files a matrix of one row. */
+    SL_SHAPE_ROW,
     /* 1 x n_out, zero. */
     SL_SHAPE_VECTOR,
+    /* 1 x 1, zero. */
+    SL_SHAPE_SCALAR,
     /* 1 x 1, zero. Trained if the layer learns epsilon. */
     SL_SHAPE_NUMBER,
     /* 1 x n_out, heads side by side, Xavier uniform by head. If the layer sums by relation: such a vector for each

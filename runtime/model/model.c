@@ -101,7 +101,8 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
     enum sl_status st;
     SL_TRY(st, open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p), done);
-    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE || kind->shape == SL_SHAPE_COMPONENTS) {
+    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE || kind->shape == SL_SHAPE_COMPONENTS ||
+        kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
     }
     if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
@@ -109,6 +110,9 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     }
     if (kind->shape == SL_SHAPE_HEADS) {
         initialise_heads(&draw, layer->n_heads, p);
+    }
+    if (kind->shape == SL_SHAPE_ROW) {
+        initialise_heads(&draw, 1, p);
     }
 done:
     return st;
@@ -158,7 +162,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->kind = settings->bases > 0 ? &sl_rgcn_bases : model->layer;
         layer->level = layer->from - 1;
     } else if (i == n_layers) {
-        layer->kind = &sl_ends;
+        layer->kind = sl_ends(settings->decoder);
         layer->from = 1;
         layer->level = 0;
     }
@@ -177,6 +181,9 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     layer->row_dtype = sl_settings_row_dtype(settings);
     layer->n_heads = 1;
     layer->n_relations = sl_max_u32(data->n_relations, 1);
+    if (i == n_layers) {
+        layer->n_relations = sl_max_u32(data->n_link_relations, 1);
+    }
     layer->n_bases = settings->bases;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
@@ -222,6 +229,8 @@ static void shape_parameters(struct sl_layer *layer)
             p->n_columns = layer->n_bases;
             break;
         case SL_SHAPE_HEADS: p->n_columns *= sl_layer_slabs(layer); break;
+        case SL_SHAPE_RELATION_ROWS: p->n_rows = layer->n_relations; break;
+        case SL_SHAPE_SCALAR:
         case SL_SHAPE_NUMBER: p->n_columns = 1; break;
         case SL_SHAPE_DERIVED: shape_derived(layer, p); break;
         default: break;
@@ -357,6 +366,8 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names
     case SL_SHAPE_SQUARE:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
+    case SL_SHAPE_RELATION_ROWS:
+    case SL_SHAPE_ROW:
     case SL_SHAPE_COMPONENTS: return MATRIX;
     case SL_SHAPE_BASES:
     case SL_SHAPE_RELATIONS: return RELATIONS;

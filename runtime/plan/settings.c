@@ -9,6 +9,7 @@
 
 #include "codelets/attend.h"
 #include "codelets/importance.h"
+#include "codelets/pairs.h"
 #include "config.h"
 #include "partition/load.h"
 #include "partition/number.h"
@@ -38,6 +39,7 @@ _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
 _Static_assert(SL_OBJECTIVE_AUTO == 0 && SL_OBJECTIVE_CLASS == 1 && SL_OBJECTIVE_LABELS == 2, "--objective");
 _Static_assert(SL_OBJECTIVE_REGRESSION == 3 && SL_LOSS_SQUARED == 0 && SL_LOSS_ABSOLUTE == 1, "--loss");
 _Static_assert(SL_OBJECTIVE_LINK == 4 && SL_LINK_LOSS_BINARY == 0 && SL_LINK_LOSS_SOFTMAX == 1, "--link-loss");
+_Static_assert(SL_DECODER_DOT == 0 && SL_DECODER_DISTMULT == 1 && SL_DECODER_MLP == 2, "--decoder");
 _Static_assert(SL_LINK_EXCLUDE_REVERSE == 0 && SL_LINK_EXCLUDE_SELF == 1, "--link-exclude");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
@@ -143,6 +145,13 @@ static const struct sl_option options[] = {
              "(rgcn only)",
      .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=rgcn",
      .peers = "num-bases,n-bases"},
+    {.name = "decoder", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(decoder),
+     .choices = "dot,distmult,mlp", .initial = "dot",
+     .help = "The score of a link, from the outputs of its ends. dot: their dot product. distmult: the same with a "
+             "trained weight for each output and relation. mlp: two trained layers, of the product entry by entry "
+             "(link only)",
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "objective=link",
+     .peers = "predictor,score-fn,score-function,scorer"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
      .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},
@@ -359,7 +368,8 @@ static const struct sl_option options[] = {
      .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
     {.name = "negatives", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(negatives), .initial = "1",
      .min = 1, .max = MAX_NEGATIVES, .argument = "K", .unit = "vertices",
-     .help = "Negatives of a training link (link only). In a negative, a vertex drawn uniformly replaces one end",
+     .help = "Negatives of a training link (link only). In a negative, a vertex drawn uniformly replaces one end. Of "
+             "typed links, half of the negatives replace the head, half the tail",
      .programs = COOP, .needs = "objective=link",
      .peers = "num-negatives,n-negatives,num-negs,neg-ratio,num-train-negatives,negative-ratio,neg-sampling-ratio"},
     {.name = "link-loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_loss),

@@ -125,6 +125,7 @@ struct sl_settings {
     int loss;               /* enum sl_loss_name: of regression */
     uint32_t negatives;     /* k of a link, >= 1 */
     int link_loss;          /* enum sl_link_loss */
+    int decoder;            /* enum sl_decoder_name, codelets/pairs.h: of links */
     int link_exclude;       /* enum sl_link_exclude */
     char *class_weights;    /* SL_WEIGHTS_BALANCED or a file; NULL: all 1 */
     double label_smoothing; /* [0, 0.9999] */

@@ -87,7 +87,11 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
     b.in_place =
         b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
     uint32_t n_outputs = sl_settings_trains_links(s) ? s->hidden : sl_targets_outputs(&dataset->targets);
-    struct sl_model_data data = {dataset->features.n_columns, n_outputs, dataset->graph.n_relations, b.sparse};
+    struct sl_model_data data = {.n_features = dataset->features.n_columns,
+                                 .n_outputs = n_outputs,
+                                 .n_relations = dataset->graph.n_relations,
+                                 .sparse = b.sparse,
+                                 .n_link_relations = dataset->links.n_relations};
     sl_model_shape(s, &data, &b.model);
     if (b.sparse && b.model.layer[0].residual) {
         b.sparse = data.sparse = false;
@@ -567,7 +571,7 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
                   .n_edges = shards->partition->graph.n_edges,
                   .n_relations = shards->partition->graph.n_relations},
         .train = {.n = shards->n_train},
-        .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}},
+        .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}, .n_relations = shards->n_link_relations},
         .features = {.n_columns = shards->n_features,
                      .dense = {.dtype = shards->features.dtype, .data = shards->is_sparse ? NULL : &some}},
         .targets = shards->targets};

@@ -314,25 +314,61 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     if (st == SL_OK && t->pairs.n == 0) {
         st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
     }
+    if (st == SL_OK) {
+        st = sl_links_place(&t->dataset->links, t->settings->pairs, &t->pairs);
+    }
     return st;
 }
 
-/* Scores of pairs, from the vectors of all vertices. */
-struct pair_scores {
-    const struct sl_session *t;
-    const sl_real *vectors; /* by partitioned id */
-    sl_real score;          /* of the last pair */
-};
-
 static const sl_real *score_of(void *context, uint64_t pair)
 {
-    struct pair_scores *p = context;
-    const size_t n = p->t->shards.n_outputs;
-    const sl_vertex *new_ids = p->t->partition.new_ids;
-    const sl_real *from = p->vectors + new_ids[p->t->pairs.from[pair]] * n;
-    const sl_real *to = p->vectors + new_ids[p->t->pairs.to[pair]] * n;
-    p->score = (sl_real)sl_pairs_score((uint32_t)n, from, to);
-    return &p->score;
+    return (const sl_real *)context + pair;
+}
+
+#define TILE 1024 /* pairs that are scored at a time */
+
+/* Score all pairs from the vectors of all vertices, by partitioned id. The model is acquired. */
+static enum sl_status score_pairs(const struct sl_session *t, const sl_real *vectors, sl_real *out)
+{
+    const size_t n_columns = t->shards.n_outputs;
+    const sl_vertex *new_ids = t->partition.new_ids;
+    const struct sl_decoder decoder = sl_model_decoder(&t->model);
+    const sl_real *from[TILE];
+    const sl_real *to[TILE];
+    double scores[TILE];
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < t->pairs.n; i += TILE) {
+        const uint32_t n = sl_min_u32(TILE, t->pairs.n - i);
+        for (uint32_t k = 0; k < n; k++) {
+            from[k] = vectors + new_ids[t->pairs.from[i + k]] * n_columns;
+            to[k] = vectors + new_ids[t->pairs.to[i + k]] * n_columns;
+        }
+        const uint32_t *relations = t->pairs.relation == NULL ? NULL : t->pairs.relation + i;
+        SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
+        for (uint32_t k = 0; k < n; k++) {
+            out[i + k] = (sl_real)scores[k];
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
+{
+    sl_real *scores;
+    enum sl_status st = sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    st = score_pairs(t, vectors, scores);
+    sl_model_release(&t->model);
+    if (st == SL_OK) {
+        st = sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, scores);
+    }
+done:
+    sl_free(scores);
+    return st;
 }
 
 /* Rank 0's options decide. */
@@ -359,8 +395,7 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
     if (files.predict && links) {
-        struct pair_scores scored = {.t = t, .vectors = wanted.scores};
-        SL_TRY(st, sl_npy_write(s->predict, t->pairs.n, 1, score_of, &scored), done);
+        SL_TRY(st, write_pairs(t, wanted.scores), done);
     } else if (files.predict) {
         SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
     }
