@@ -15,9 +15,18 @@ static void mark(uint64_t *words, sl_vertex id)
     words[id / 64] |= UINT64_C(1) << id % 64;
 }
 
+static sl_vertex negative(const struct sl_step_links *links, const struct sl_link_rule *rule, uint32_t link, uint32_t j,
+                          uint32_t n_vertices)
+{
+    if (links->relation == NULL) {
+        return sl_link_negative(rule, link, j, n_vertices);
+    }
+    return sl_triple_negative(rule, link, j, links->ends + (size_t)links->relation[link] * SL_ENDS);
+}
+
 uint32_t sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
                           const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
-                          const struct sl_sample_block *block)
+                          const struct sl_sample_block *block, uint32_t *relations_out)
 {
     const sl_vertex first = part->first[part->part];
     const sl_vertex end = part->first[part->part + 1];
@@ -25,15 +34,18 @@ uint32_t sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_ste
     uint32_t n_rows = 0;
     for (uint32_t i = 0; i < links->n; i++) {
         const uint32_t link = links->order[i];
-        const bool turns = sl_link_turns(rule, link);
+        const bool turns = links->relation == NULL && sl_link_turns(rule, link);
         const sl_vertex from = turns ? links->to[link] : links->from[link];
         if (from < first || from >= end) {
             continue;
         }
         rows[n_rows++] = from;
         rows[n_rows++] = turns ? links->from[link] : links->to[link];
+        if (links->relation != NULL) {
+            *relations_out++ = links->relation[link];
+        }
         for (uint32_t j = 0; j < rule->n_negatives; j++) {
-            rows[n_rows++] = links->new_ids[sl_link_negative(rule, link, j, marks->n_vertices)];
+            rows[n_rows++] = links->new_ids[negative(links, rule, link, j, marks->n_vertices)];
         }
     }
     block->edge_offsets[0] = 0;
@@ -77,6 +89,7 @@ struct link_seed_args {
     uint32_t n_vertices;
     uint32_t max_fanout;
     uint32_t begin, end;
+    bool triples;
 };
 
 struct exclude_args {
@@ -99,7 +112,10 @@ enum {
     SEED_EDGE_SOURCES,
     SEED_BACK_OFFSETS,
     SEED_BACK_ROWS,
-    SEED_REQUEST
+    SEED_REQUEST,
+    SEED_RELATION,
+    SEED_ENDS,
+    SEED_OWN_RELATIONS
 };
 enum { EXCLUDE_ORDER, EXCLUDE_FROM, EXCLUDE_TO, EXCLUDE_TABLE };
 
@@ -110,6 +126,7 @@ struct link_seed {
     struct sl_sample_marks marks;
     struct sl_sample_block block;
     uint32_t *counts;
+    uint32_t *relations;
 };
 
 static struct link_seed task_seed(void *buffers[], const struct link_seed_args *args)
@@ -130,6 +147,11 @@ static struct link_seed task_seed(void *buffers[], const struct link_seed_args *
                   .request = sl_buffer_data(buffers[SEED_REQUEST]),
                   .max_rows = sl_buffer_columns(buffers[SEED_EDGE_OFFSETS]) - 1},
         .counts = sl_buffer_data(buffers[SEED_COUNTS])};
+    if (args->triples) {
+        seed.links.relation = sl_buffer_data(buffers[SEED_RELATION]);
+        seed.links.ends = sl_buffer_data(buffers[SEED_ENDS]);
+        seed.relations = sl_buffer_data(buffers[SEED_OWN_RELATIONS]);
+    }
     seed.marks.words = (uint64_t *)(void *)(seed.marks.heap + args->max_fanout);
     seed.marks.touched = seed.marks.words + n_words;
     seed.marks.ranks = (uint32_t *)(void *)(seed.marks.touched + (n_words + 63) / 64);
@@ -141,7 +163,7 @@ static enum sl_status link_seed_cpu_task(void *buffers[], const void *cl_arg)
     const struct link_seed_args *args = cl_arg;
     struct link_seed seed = task_seed(buffers, args);
     seed.counts[sl_counts_edges(args->n_hops, 0)] =
-        sl_link_seed_cpu(&seed.part, &seed.links, &args->rule, &seed.marks, &seed.block);
+        sl_link_seed_cpu(&seed.part, &seed.links, &args->rule, &seed.marks, &seed.block, seed.relations);
     memcpy(seed.counts + sl_counts_request(args->n_hops, args->n_parts, 0), seed.block.request,
            ((size_t)args->n_parts + 1) * sizeof *seed.block.request);
     return SL_OK;
@@ -170,7 +192,7 @@ static enum sl_status link_seed_cuda_task(void *buffers[], const void *cl_arg, c
     const struct link_seed_args *args = cl_arg;
     struct link_seed seed = task_seed(buffers, args);
     return sl_link_seed_cuda(stream, &seed.part, &seed.links, &args->rule, &seed.marks, args->n_hops, seed.counts,
-                             &seed.block);
+                             &seed.block, seed.relations);
 }
 
 static enum sl_status exclude_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
@@ -199,7 +221,10 @@ static struct sl_operation link_seed_op = {
              {"edge sources", STARPU_W},
              {"back offsets", STARPU_W},
              {"back rows", STARPU_W},
-             {"request", STARPU_W}},
+             {"request", STARPU_W},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"ends", STARPU_R | SL_OPTIONAL},
+             {"own relations", STARPU_W | SL_OPTIONAL}},
 };
 
 static struct sl_operation exclude_op = {
@@ -234,11 +259,16 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
                                   .n_vertices = marks->n_vertices,
                                   .max_fanout = marks->max_fanout,
                                   .begin = links->begin,
-                                  .end = links->end};
+                                  .end = links->end,
+                                  .triples = links->relation != NULL};
     struct sl_task task;
     enum sl_status st = check_range(links);
     if (st != SL_OK) {
         return st;
+    }
+    if (args.triples && starpu_vector_get_nx(links->own_relations) < links->end - links->begin) {
+        return sl_fail(SL_EINVAL, "sl_link_seed: %u triples, but room for %u relations", links->end - links->begin,
+                       starpu_vector_get_nx(links->own_relations));
     }
     if ((uint64_t)(links->end - links->begin) * sl_link_rows(rule) > starpu_vector_get_nx(block->edge_sources)) {
         return sl_fail(SL_EINVAL, "sl_link_seed: %u links of %u rows, but room for %u", links->end - links->begin,
@@ -258,6 +288,11 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
     sl_task_add(&task, SEED_BACK_OFFSETS, block->back_offsets, STARPU_W);
     sl_task_add(&task, SEED_BACK_ROWS, block->back_rows, STARPU_W);
     sl_task_add(&task, SEED_REQUEST, block->request, STARPU_W);
+    if (args.triples) {
+        sl_task_add(&task, SEED_RELATION, links->relation, STARPU_R);
+        sl_task_add(&task, SEED_ENDS, links->ends, STARPU_R);
+        sl_task_add(&task, SEED_OWN_RELATIONS, links->own_relations, STARPU_W);
+    }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 

@@ -14,6 +14,9 @@
  *
  * A negative is drawn uniformly from all vertices. It depends on (seed, epoch, link, index) alone. If edges go both
  * ways, so does a link: a draw of (seed, epoch, link) says which end comes first, so that negatives replace either end.
+ *
+ * A triple (head, relation, tail) never changes its ends' places: its last k / 2 negatives replace the head, the others
+ * the tail. They are drawn from the ids that the relation's heads or tails may have.
  */
 #ifndef SL_CODELETS_LINKS_H
 #define SL_CODELETS_LINKS_H
@@ -49,6 +52,23 @@ static inline SL_HOST_DEVICE sl_vertex sl_link_negative(const struct sl_link_rul
     return sl_random_below(bits[j % 4], n_vertices);
 }
 
+/* Whether negative j of a triple replaces the head; as sl_pairs_beside has it. */
+static inline SL_HOST_DEVICE bool sl_link_replaces_head(const struct sl_link_rule *rule, uint32_t j)
+{
+    return j >= rule->n_negatives - rule->n_negatives / 2;
+}
+
+/* The ends of a relation in an array of four numbers each: first head, first tail, heads, tails. */
+#define SL_ENDS 4
+
+/* The dataset id of negative j of a triple. ends: of its relation. */
+static inline SL_HOST_DEVICE sl_vertex sl_triple_negative(const struct sl_link_rule *rule, uint32_t link, uint32_t j,
+                                                          const uint32_t *ends)
+{
+    const uint32_t end = sl_link_replaces_head(rule, j) ? 0 : 1;
+    return ends[end] + sl_link_negative(rule, link, j, ends[2 + end]);
+}
+
 /* Entries of a table for n edges: a power of two, at least 2 n. */
 static inline uint32_t sl_excluded_entries(uint64_t n)
 {
@@ -67,13 +87,16 @@ struct sl_step_links {
     const uint32_t *order;
     const sl_vertex *from, *to; /* renumbered ids, by link */
     const sl_vertex *new_ids;   /* [N], renumbered id of each dataset id */
+    const uint32_t *relation;   /* by link; NULL: links are no triples */
+    const uint32_t *ends;       /* [relations x SL_ENDS] */
 };
 
 /* Write the block of the links whose first end the part owns, in their order. Of `part` only first,
- * n_parts and part are read. Returns the number of rows, equal to the number of edges. */
+ * n_parts and part are read. relations_out: of triples, the relation of each link of the block. Returns the number of
+ * rows, equal to the number of edges. */
 uint32_t sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
                           const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
-                          const struct sl_sample_block *block);
+                          const struct sl_sample_block *block, uint32_t *relations_out);
 
 /* Fill a table of n_entries with the edges of the links, and with their reverses if `reverse`. */
 void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_entries, uint64_t *table_out);
@@ -86,7 +109,7 @@ void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_
 SL_EXTERN_C enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                              const struct sl_step_links *links, const struct sl_link_rule *rule,
                                              const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
-                                             const struct sl_sample_block *block);
+                                             const struct sl_sample_block *block, uint32_t *relations_out);
 
 /* Entries may lie in another order than on the CPU. The same edges are found. */
 SL_EXTERN_C enum sl_status sl_exclude_cuda(cudaStream_t stream, const struct sl_step_links *links, bool reverse,
@@ -100,6 +123,8 @@ struct sl_link_range {
     starpu_data_handle_t order;    /* uint32: link numbers */
     starpu_data_handle_t from, to; /* uint32, by link */
     uint32_t begin, end;
+    starpu_data_handle_t relation, ends; /* uint32, of triples: by link, and as in struct sl_step_links. NULL: none */
+    starpu_data_handle_t own_relations;  /* uint32, of triples: written, the relations of the block's links */
 };
 
 /* Submit the block of hop 0 for one PE. new_ids: uint32 [N]. */

@@ -8,6 +8,21 @@
 
 /* ---- the block ---- */
 
+static inline __device__ bool turns_link(const struct sl_step_links &links, const struct sl_link_rule &rule,
+                                         uint32_t link)
+{
+    return links.relation == NULL && sl_link_turns(&rule, link);
+}
+
+static inline __device__ sl_vertex negative(const struct sl_step_links &links, const struct sl_link_rule &rule,
+                                            uint32_t link, uint32_t j, uint32_t n_vertices)
+{
+    if (links.relation == NULL) {
+        return sl_link_negative(&rule, link, j, n_vertices);
+    }
+    return sl_triple_negative(&rule, link, j, links.ends + (uint64_t)links.relation[link] * SL_ENDS);
+}
+
 static inline __device__ sl_vertex first_end(const struct sl_step_links &links, bool turns, uint32_t link)
 {
     return turns ? links.to[link] : links.from[link];
@@ -21,24 +36,27 @@ static __global__ void flag_links(struct sl_sample_part part, struct sl_step_lin
         flags_out[i] = 0;
         if (i < links.n) {
             const uint32_t link = links.order[i];
-            const sl_vertex from = first_end(links, sl_link_turns(&rule, link), link);
+            const sl_vertex from = first_end(links, turns_link(links, rule, link), link);
             flags_out[i] = from >= part.first[part.part] && from < part.first[part.part + 1];
         }
     }
 }
 
 static __global__ void place_links(struct sl_step_links links, struct sl_link_rule rule, uint32_t n_vertices,
-                                   const uint32_t *places, sl_vertex *rows_out)
+                                   const uint32_t *places, sl_vertex *rows_out, uint32_t *relations_out)
 {
     for (uint64_t i = sl_thread(); i < links.n; i += sl_n_threads()) {
         if (places[i + 1] > places[i]) {
             const uint32_t link = links.order[i];
-            const bool turns = sl_link_turns(&rule, link);
+            const bool turns = turns_link(links, rule, link);
             sl_vertex *row = rows_out + (uint64_t)places[i] * sl_link_rows(&rule);
             row[0] = first_end(links, turns, link);
             row[1] = first_end(links, !turns, link);
             for (uint32_t j = 0; j < rule.n_negatives; j++) {
-                row[2 + j] = links.new_ids[sl_link_negative(&rule, link, j, n_vertices)];
+                row[2 + j] = links.new_ids[negative(links, rule, link, j, n_vertices)];
+            }
+            if (links.relation != NULL) {
+                relations_out[places[i]] = links.relation[link];
             }
         }
     }
@@ -64,7 +82,7 @@ static enum sl_status read_count(cudaStream_t stream, const uint32_t *count, uin
 enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                  const struct sl_step_links *links, const struct sl_link_rule *rule,
                                  const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
-                                 const struct sl_sample_block *block)
+                                 const struct sl_sample_block *block, uint32_t *relations_out)
 {
     const char *name = "sl_link_seed";
     const uint32_t n = links->n;
@@ -81,7 +99,7 @@ enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_par
     n_rows = n_own * sl_link_rows(rule);
     SL_TRY(st,
            sl_start(name, stream, sl_blocks(n), place_links, *links, *rule, marks->n_vertices, places.as<uint32_t>(),
-                    block->edge_sources),
+                    block->edge_sources, relations_out),
            done);
     SL_TRY(st,
            sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows, n_rows,

@@ -1,24 +1,161 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Losses of links. exp(-|s|) never overflows. */
+ * Decoders and losses of links. exp(-|s|) never overflows. */
 #include "codelets/pairs.h"
 
 #include <math.h>
+#include <starpu_cublas_v2.h>
 #include <string.h>
 
+#include "codelets/gemm.h"
+#include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/rows.h"
 
-/* ---- kernels, CPU ---- */
+#define TILE_ROWS 1024 /* products that mlp multiplies at a time */
 
-double sl_pairs_score(uint32_t n_columns, const sl_real *a, const sl_real *b)
+/* ---- decoders ---- */
+
+uint32_t sl_decoder_arrays(enum sl_decoder_name name)
+{
+    static const uint32_t n_arrays[] = {0, SL_DISTMULT_ARRAYS, SL_MLP_ARRAYS};
+    return n_arrays[name];
+}
+
+/* The score of two rows by dot (weights NULL) or distmult. */
+static double weighted_score(uint32_t n_columns, const sl_real *weights, const sl_real *a, const sl_real *b)
 {
     double sum = 0;
-    for (uint32_t c = 0; c < n_columns; c++) {
-        sum += (double)a[c] * (double)b[c];
+    if (weights == NULL) {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            sum += (double)a[c] * (double)b[c];
+        }
+    } else {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            sum += (double)weights[c] * ((double)a[c] * (double)b[c]);
+        }
     }
     return sum;
 }
+
+static void multiply(uint32_t n, const sl_real *restrict a, const sl_real *restrict b, sl_real *restrict out)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        out[c] = a[c] * b[c];
+    }
+}
+
+/* Scores of n products x [n x H]; t [n x H] becomes relu(x W + b). */
+static enum sl_status mlp_scores(const struct sl_decoder *d, uint32_t n, const sl_real *x, sl_real *t, double *scores)
+{
+    const uint32_t h = d->n_columns;
+    const sl_real *v = d->array[SL_MLP_V];
+    enum sl_status st =
+        sl_gemm(n, h, h, (struct sl_factor){x, h, 0}, (struct sl_factor){d->array[SL_MLP_W], h, 0}, 0, t);
+    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+        sl_real *row = t + (size_t)i * h;
+        double sum = (double)d->array[SL_MLP_C][0];
+        for (uint32_t c = 0; c < h; c++) {
+            const sl_real z = row[c] + d->array[SL_MLP_B][c];
+            row[c] = z <= 0 ? 0 : z; /* a nan stays */
+            sum += (double)row[c] * (double)v[c];
+        }
+        scores[i] = sum;
+    }
+    return st;
+}
+
+static enum sl_status mlp_pairs(const struct sl_decoder *d, uint32_t n, const sl_real *const *a,
+                                const sl_real *const *b, double *scores)
+{
+    const uint32_t h = d->n_columns;
+    const uint32_t tile = sl_min_u32(n, TILE_ROWS);
+    sl_real *x;
+    enum sl_status st = sl_alloc(2 * (size_t)tile * h, sizeof *x, "products of rows", &x);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; st == SL_OK && i < n; i += tile) {
+        const uint32_t m = sl_min_u32(tile, n - i);
+        for (uint32_t k = 0; k < m; k++) {
+            multiply(h, a[i + k], b[i + k], x + (size_t)k * h);
+        }
+        st = mlp_scores(d, m, x, x + (size_t)tile * h, scores + i);
+    }
+    sl_free(x);
+    return st;
+}
+
+enum sl_status sl_decoder_scores(const struct sl_decoder *d, uint32_t n, const uint32_t *relations,
+                                 const sl_real *const *a, const sl_real *const *b, double *scores_out)
+{
+    if (d->name == SL_DECODER_MLP) {
+        return mlp_pairs(d, n, a, b, scores_out);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t relation = relations == NULL ? 0 : relations[i];
+        scores_out[i] = weighted_score(d->n_columns, sl_decoder_row(d, relation), a[i], b[i]);
+    }
+    return SL_OK;
+}
+
+static enum sl_status mlp_compare(const struct sl_decoder *d, const sl_real *row, uint32_t n, const sl_real *rows,
+                                  sl_real *scores)
+{
+    const uint32_t h = d->n_columns;
+    const uint32_t tile = sl_min_u32(n, TILE_ROWS);
+    double found[TILE_ROWS];
+    sl_real *x;
+    enum sl_status st = sl_alloc(2 * (size_t)tile * h, sizeof *x, "products of rows", &x);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; st == SL_OK && i < n; i += tile) {
+        const uint32_t m = sl_min_u32(tile, n - i);
+        for (uint32_t k = 0; k < m; k++) {
+            multiply(h, row, rows + (size_t)(i + k) * h, x + (size_t)k * h);
+        }
+        st = mlp_scores(d, m, x, x + (size_t)tile * h, found);
+        for (uint32_t k = 0; k < m; k++) {
+            scores[i + k] = (sl_real)found[k];
+        }
+    }
+    sl_free(x);
+    return st;
+}
+
+enum sl_status sl_decoder_compare(const struct sl_decoder *d, const struct sl_queries *queries, uint32_t n,
+                                  const sl_real *rows, sl_real *scores_out)
+{
+    const uint32_t h = d->n_columns;
+    sl_real *q = NULL;
+    enum sl_status st = SL_OK;
+    if (n == 0 || queries->n == 0) {
+        return SL_OK;
+    }
+    if (d->name == SL_DECODER_MLP) {
+        for (uint32_t i = 0; i < queries->n && st == SL_OK; i++) {
+            st = mlp_compare(d, queries->row[i], n, rows, scores_out + (size_t)i * n);
+        }
+        return st;
+    }
+    SL_TRY(st, sl_alloc((size_t)queries->n * h, sizeof *q, "rows to compare", &q), done);
+    for (uint32_t i = 0; i < queries->n; i++) {
+        const sl_real *weights = sl_decoder_row(d, queries->relation == NULL ? 0 : queries->relation[i]);
+        if (weights == NULL) {
+            memcpy(q + (size_t)i * h, queries->row[i], h * sizeof *q);
+        } else {
+            multiply(h, weights, queries->row[i], q + (size_t)i * h);
+        }
+    }
+    st = sl_gemm(queries->n, n, h, (struct sl_factor){q, h, 0}, (struct sl_factor){rows, h, 1}, 0, scores_out);
+done:
+    sl_free(q);
+    return st;
+}
+
+/* ---- losses ---- */
 
 double sl_pairs_loss_of(double score, bool is_link)
 {
@@ -60,37 +197,208 @@ static double lose_softmax(uint32_t n, double *scores)
     return log(sum) + top - link;
 }
 
-/* The gradients of a link's rows. slopes: already scaled. */
-static void spread(uint32_t n, uint32_t n_columns, const double *slopes, const sl_real *z, sl_real *gz)
+/* ---- the kernel, CPU ---- */
+
+/* A pass over all links. Sums over links are in double. */
+struct tile {
+    double *scores;  /* [n_links_each (k + 1)]: scores, then scaled slopes */
+    sl_real *x, *t;  /* mlp, rows of the scores: products, and relu(x W + b) */
+    sl_real *gx;     /* mlp: gradient of the products */
+    double *sums[2]; /* distmult: R. mlp: b, then v */
+    double c;        /* mlp */
+};
+
+static enum sl_status open_tile(const struct sl_pairs *pairs, uint32_t n_links, struct tile *out)
 {
-    for (uint32_t c = 0; c < n_columns; c++) {
-        double sum = 0;
-        for (uint32_t j = 0; j < n; j++) {
-            size_t at = (size_t)(j + 1) * n_columns + c;
-            sum += slopes[j] * (double)z[at];
-            gz[at] = (sl_real)(slopes[j] * (double)z[c]);
+    const size_t n = (size_t)n_links * (pairs->n_negatives + 1);
+    const uint32_t h = pairs->n_columns;
+    enum sl_status st;
+    *out = (struct tile){0};
+    SL_TRY(st, sl_alloc(n, sizeof *out->scores, "scores of links", &out->scores), done);
+    if (pairs->decoder.name == SL_DECODER_DISTMULT) {
+        SL_TRY(st,
+               sl_alloc_zero((size_t)pairs->decoder.n_relations * h, sizeof **out->sums, "gradient of relations",
+                             &out->sums[0]),
+               done);
+    }
+    if (pairs->decoder.name == SL_DECODER_MLP) {
+        SL_TRY(st, sl_alloc(n * h, sizeof *out->x, "products of rows", &out->x), done);
+        SL_TRY(st, sl_alloc(n * h, sizeof *out->t, "hidden rows", &out->t), done);
+        SL_TRY(st, sl_alloc(n * h, sizeof *out->gx, "gradient of products", &out->gx), done);
+        SL_TRY(st, sl_alloc_zero(h, sizeof **out->sums, "gradient of a bias", &out->sums[0]), done);
+        st = sl_alloc_zero(h, sizeof **out->sums, "gradient of a row", &out->sums[1]);
+    }
+done:
+    return st;
+}
+
+static void free_tile(struct tile *tile)
+{
+    sl_free(tile->scores);
+    sl_free(tile->x);
+    sl_free(tile->t);
+    sl_free(tile->gx);
+    sl_free(tile->sums[0]);
+    sl_free(tile->sums[1]);
+}
+
+static const sl_real *link_weights(const struct sl_pairs *pairs, uint32_t i)
+{
+    return sl_decoder_row(&pairs->decoder, pairs->relations == NULL ? 0 : pairs->relations[i]);
+}
+
+/* The scores of links i .. i + n - 1. z: the rows of link i. */
+static enum sl_status score_links(const struct sl_pairs *pairs, uint32_t i, uint32_t n, const sl_real *z,
+                                  struct tile *tile)
+{
+    const uint32_t h = pairs->n_columns;
+    const uint32_t n_each = pairs->n_negatives + 1;
+    for (uint32_t l = 0; l < n; l++, z += (size_t)(n_each + 1) * h) {
+        for (uint32_t j = 0; j < n_each; j++) {
+            const size_t at = (size_t)l * n_each + j;
+            const sl_real *a = z + (size_t)sl_pairs_beside(pairs, j) * h;
+            const sl_real *b = z + (size_t)(j + 1) * h;
+            if (tile->x != NULL) {
+                multiply(h, a, b, tile->x + at * h);
+            } else {
+                tile->scores[at] = weighted_score(h, link_weights(pairs, i + l), a, b);
+            }
         }
-        gz[c] = (sl_real)sum;
+    }
+    return tile->x == NULL ? SL_OK : mlp_scores(&pairs->decoder, n * n_each, tile->x, tile->t, tile->scores);
+}
+
+/* The gradients of mlp's arrays, and of the products. first: this is the first tile. */
+static enum sl_status mlp_back(const struct sl_pairs *pairs, uint32_t n, bool first, struct tile *tile, sl_real *gw)
+{
+    const uint32_t h = pairs->n_columns;
+    const sl_real *v = pairs->decoder.array[SL_MLP_V];
+    const struct sl_factor gt = {tile->t, h, 0};
+    enum sl_status st;
+    for (uint32_t i = 0; i < n; i++) {
+        sl_real *t = tile->t + (size_t)i * h;
+        const double slope = tile->scores[i];
+        tile->c += slope;
+        for (uint32_t c = 0; c < h; c++) {
+            tile->sums[1][c] += slope * (double)t[c];
+            t[c] = t[c] == 0 ? 0 : (sl_real)(slope * (double)v[c]);
+            tile->sums[0][c] += (double)t[c];
+        }
+    }
+    SL_TRY(st, sl_gemm(h, h, n, (struct sl_factor){tile->x, h, 1}, gt, !first, gw), done);
+    st = sl_gemm(n, h, h, gt, (struct sl_factor){pairs->decoder.array[SL_MLP_W], h, 1}, 0, tile->gx);
+done:
+    return st;
+}
+
+/* The gradients of a link's rows. slopes: already scaled. weights: as sl_decoder_row; gx: mlp's gradients of the
+ * products, else NULL. sums: the gradient of the weights, or NULL. */
+static void spread(const struct sl_pairs *pairs, const double *slopes, const sl_real *weights, const sl_real *gx,
+                   const sl_real *z, double *sums, sl_real *gz)
+{
+    const uint32_t h = pairs->n_columns;
+    for (uint32_t c = 0; c < h; c++) {
+        double ends[2] = {0, 0};
+        for (uint32_t j = 0; j <= pairs->n_negatives; j++) {
+            const uint32_t m = sl_pairs_beside(pairs, j);
+            const size_t at = (size_t)(j + 1) * h + c;
+            const double a = (double)z[(size_t)m * h + c];
+            const double b = (double)z[at];
+            double slope = slopes[j];
+            if (sums != NULL) {
+                sums[c] += slope * (a * b);
+                slope *= (double)weights[c];
+            } else if (gx != NULL) {
+                slope = (double)gx[(size_t)j * h + c];
+            }
+            ends[m] += slope * b;
+            if (j == 0) {
+                ends[1] += slope * a;
+            } else {
+                gz[at] = (sl_real)(slope * a);
+            }
+        }
+        gz[c] = (sl_real)ends[0];
+        gz[h + c] = (sl_real)ends[1];
     }
 }
 
-void sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, double scale, sl_real *gz_out, double *loss_out)
+static void spread_links(const struct sl_pairs *pairs, uint32_t i, uint32_t n, const sl_real *z, struct tile *tile,
+                         sl_real *gz)
 {
-    const uint32_t n = pairs->n_negatives + 1;
-    const size_t step = (size_t)(n + 1) * pairs->n_columns;
-    double scores[SL_MAX_NEGATIVES + 1];
+    const uint32_t h = pairs->n_columns;
+    const uint32_t n_each = pairs->n_negatives + 1;
+    const bool distmult = pairs->decoder.name == SL_DECODER_DISTMULT;
+    for (uint32_t l = 0; l < n; l++) {
+        const size_t row = (size_t)l * (n_each + 1) * h;
+        const uint32_t relation = pairs->relations == NULL ? 0 : pairs->relations[i + l];
+        spread(pairs, tile->scores + (size_t)l * n_each, link_weights(pairs, i + l),
+               tile->gx == NULL ? NULL : tile->gx + (size_t)l * n_each * h, z + row,
+               distmult ? tile->sums[0] + (size_t)relation * h : NULL, gz + row);
+    }
+}
+
+static double lose_tile(const struct sl_pairs *pairs, uint32_t n, double scale, double *scores)
+{
+    const uint32_t n_each = pairs->n_negatives + 1;
     double loss = 0;
-    for (uint32_t i = 0; i < pairs->n_links; i++, z += step, gz_out += step) {
-        for (uint32_t j = 0; j < n; j++) {
-            scores[j] = sl_pairs_score(pairs->n_columns, z, z + (size_t)(j + 1) * pairs->n_columns);
-        }
-        loss += pairs->loss == SL_PAIRS_BINARY ? lose_binary(n, scores) : lose_softmax(n, scores);
-        for (uint32_t j = 0; j < n; j++) {
+    for (uint32_t l = 0; l < n; l++, scores += n_each) {
+        loss += pairs->loss == SL_PAIRS_BINARY ? lose_binary(n_each, scores) : lose_softmax(n_each, scores);
+        for (uint32_t j = 0; j < n_each; j++) {
             scores[j] *= scale;
         }
-        spread(n, pairs->n_columns, scores, z, gz_out);
     }
-    *loss_out = scale * loss;
+    return loss;
+}
+
+static void round_sums(size_t n, const double *sums, sl_real *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (sl_real)sums[i];
+    }
+}
+
+/* Write the sums over all links. */
+static void put_gradients(const struct sl_pairs *pairs, const struct tile *tile, const struct sl_pairs_out *out)
+{
+    const uint32_t h = pairs->n_columns;
+    if (pairs->decoder.name == SL_DECODER_DISTMULT) {
+        round_sums((size_t)pairs->decoder.n_relations * h, tile->sums[0], out->gradient[SL_DISTMULT_R]);
+    }
+    if (pairs->decoder.name == SL_DECODER_MLP) {
+        round_sums(h, tile->sums[0], out->gradient[SL_MLP_B]);
+        round_sums(h, tile->sums[1], out->gradient[SL_MLP_V]);
+        round_sums(1, &tile->c, out->gradient[SL_MLP_C]);
+        if (pairs->n_links == 0) {
+            memset(out->gradient[SL_MLP_W], 0, (size_t)h * h * sizeof(sl_real));
+        }
+    }
+}
+
+enum sl_status sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, double scale,
+                            const struct sl_pairs_out *out)
+{
+    const uint32_t n_each = pairs->n_negatives + 1;
+    const size_t step = (size_t)(n_each + 1) * pairs->n_columns;
+    const uint32_t n_tile = sl_min_u32(sl_max_u32(TILE_ROWS / n_each, 1), sl_max_u32(pairs->n_links, 1));
+    struct tile tile;
+    double loss = 0;
+    enum sl_status st;
+    SL_TRY(st, open_tile(pairs, n_tile, &tile), done);
+    for (uint32_t i = 0; i < pairs->n_links; i += n_tile) {
+        const uint32_t n = sl_min_u32(n_tile, pairs->n_links - i);
+        SL_TRY(st, score_links(pairs, i, n, z + i * step, &tile), done);
+        loss += lose_tile(pairs, n, scale, tile.scores);
+        if (tile.x != NULL) {
+            SL_TRY(st, mlp_back(pairs, n * n_each, i == 0, &tile, out->gradient[SL_MLP_W]), done);
+        }
+        spread_links(pairs, i, n, z + i * step, &tile, out->gz + i * step);
+    }
+    put_gradients(pairs, &tile, out);
+    *out->loss = scale * loss;
+done:
+    free_tile(&tile);
+    return st;
 }
 
 /* ---- arguments ---- */
@@ -98,38 +406,61 @@ void sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, double scale, 
 struct pairs_args {
     struct sl_task_args head;
     double scale;
-    uint32_t n_negatives;
-    enum sl_pairs_loss loss;
+    struct sl_pairs_rule rule;
+    bool has_relations;
 };
 
 /* ---- implementations ---- */
 
-enum { Z, GZ, LOSS };
+enum { Z, GZ, LOSS, RELATIONS, VALUES, GRADIENTS };
 
-static struct sl_pairs task_pairs(const struct pairs_args *args, void *buffers[])
+struct pairs_task {
+    struct sl_pairs pairs;
+    const sl_real *z;
+    struct sl_pairs_out out;
+};
+
+static struct pairs_task task_of(const struct pairs_args *args, void *buffers[])
 {
-    return (struct sl_pairs){.n_links = sl_buffer_rows(buffers[Z]) / (args->n_negatives + 2),
-                             .n_negatives = args->n_negatives,
-                             .n_columns = sl_buffer_columns(buffers[Z]),
-                             .loss = args->loss};
+    const struct sl_pairs_rule *rule = &args->rule;
+    const uint32_t n_arrays = sl_decoder_arrays(rule->decoder);
+    struct pairs_task task = {
+        .pairs = {.n_links = sl_buffer_rows(buffers[Z]) / (rule->n_negatives + 2),
+                  .n_negatives = rule->n_negatives,
+                  .n_columns = sl_buffer_columns(buffers[Z]),
+                  .loss = rule->loss,
+                  .both_ends = rule->both_ends,
+                  .decoder = {.name = rule->decoder, .n_columns = sl_buffer_columns(buffers[Z]), .n_relations = 1}},
+        .z = sl_buffer_data(buffers[Z]),
+        .out = {.gz = sl_buffer_data(buffers[GZ]), .loss = sl_buffer_data(buffers[LOSS])}};
+    uint32_t next = RELATIONS;
+    if (args->has_relations) {
+        task.pairs.relations = sl_buffer_data(buffers[next++]);
+    }
+    if (rule->decoder == SL_DECODER_DISTMULT) {
+        task.pairs.decoder.n_relations = sl_buffer_rows(buffers[next]);
+    }
+    for (uint32_t k = 0; k < n_arrays; k++, next++) {
+        task.pairs.decoder.array[k] = sl_buffer_data(buffers[next]);
+        task.out.gradient[k] = sl_buffer_data(buffers[next + n_arrays]);
+    }
+    return task;
 }
 
 static enum sl_status pairs_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct pairs_args *args = cl_arg;
-    struct sl_pairs pairs = task_pairs(args, buffers);
-    sl_pairs_cpu(&pairs, sl_buffer_data(buffers[Z]), args->scale, sl_buffer_data(buffers[GZ]),
-                 sl_buffer_data(buffers[LOSS]));
-    return SL_OK;
+    const struct pairs_task task = task_of(args, buffers);
+    return sl_pairs_cpu(&task.pairs, task.z, args->scale, &task.out);
 }
 
 #ifdef SL_CUDA
 static enum sl_status pairs_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct pairs_args *args = cl_arg;
-    struct sl_pairs pairs = task_pairs(args, buffers);
-    return sl_pairs_cuda(stream, &pairs, sl_buffer_data(buffers[Z]), args->scale, sl_buffer_data(buffers[GZ]),
-                         sl_buffer_data(buffers[LOSS]));
+    const struct pairs_task task = task_of(args, buffers);
+    const struct sl_dense_cuda blas = {stream, starpu_cublas_get_local_handle(), args->head.run->tf32};
+    return sl_pairs_cuda(blas, &task.pairs, task.z, args->scale, &task.out);
 }
 #endif
 
@@ -139,32 +470,69 @@ static struct sl_operation pairs_op = {
     SL_OPERATION(pairs_op, "sl_pairs", SL_STAGE_LOSS),
     .cpu = pairs_cpu_task,
     SL_CUDA_FUNC(pairs_cuda_task),
-    .role = {{"z", STARPU_R}, {"gz", STARPU_W}, {"loss", STARPU_W}},
+    .role = {{"z", STARPU_R},
+             {"gz", STARPU_W},
+             {"loss", STARPU_W},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"decoder", STARPU_R | SL_REPEATED},
+             {"decoder's gradients", STARPU_W | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */
 
-enum sl_status sl_pairs_submit(const struct sl_task_args *head, starpu_data_handle_t z, uint32_t n_negatives,
-                               enum sl_pairs_loss kind, double scale, starpu_data_handle_t gz,
-                               starpu_data_handle_t loss)
+static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
 {
-    struct pairs_args args = {.head = *head, .scale = scale, .n_negatives = n_negatives, .loss = kind};
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_columns = sl_handle_columns(z);
-    if (n_negatives < 1 || n_negatives > SL_MAX_NEGATIVES || n_rows % (n_negatives + 2) != 0 || head->runs != NULL) {
-        return sl_fail(SL_EINVAL, "sl_pairs: found %u rows and %u negatives, expected k + 2 rows for each link", n_rows,
-                       n_negatives);
+    return sl_handle_rows(a) == sl_handle_rows(b) && sl_handle_columns(a) == sl_handle_columns(b);
+}
+
+static enum sl_status check_decoder(const struct sl_pairs_rule *rule, const struct sl_pairs_handles *h)
+{
+    const uint32_t n_columns = sl_handle_columns(h->z);
+    for (uint32_t k = 0; k < sl_decoder_arrays(rule->decoder); k++) {
+        const uint32_t wanted = rule->decoder == SL_DECODER_MLP && k == SL_MLP_C ? 1 : n_columns;
+        if (sl_handle_columns(h->value[k]) != wanted || !same_shape(h->value[k], h->gradient[k])) {
+            return sl_fail(SL_EINVAL,
+                           "sl_pairs: array %u of the decoder [%u x %u], gradient [%u x %u], expected %u columns", k,
+                           sl_handle_rows(h->value[k]), sl_handle_columns(h->value[k]), sl_handle_rows(h->gradient[k]),
+                           sl_handle_columns(h->gradient[k]), wanted);
+        }
     }
-    if (sl_handle_rows(gz) != n_rows || sl_handle_columns(gz) != n_columns ||
-        sl_handle_element(loss) != sizeof(double)) {
+    return SL_OK;
+}
+
+enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs_rule *rule, double scale,
+                               const struct sl_pairs_handles *h)
+{
+    struct pairs_args args = {.head = *head, .scale = scale, .rule = *rule, .has_relations = h->relations != NULL};
+    const uint32_t n_arrays = sl_decoder_arrays(rule->decoder);
+    struct sl_task task;
+    uint32_t n_rows = sl_handle_rows(h->z);
+    uint32_t n_columns = sl_handle_columns(h->z);
+    enum sl_status st = check_decoder(rule, h);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (rule->n_negatives < 1 || rule->n_negatives > SL_MAX_NEGATIVES || n_rows % (rule->n_negatives + 2) != 0 ||
+        head->runs != NULL) {
+        return sl_fail(SL_EINVAL, "sl_pairs: found %u rows and %u negatives, expected k + 2 rows for each link", n_rows,
+                       rule->n_negatives);
+    }
+    if (!same_shape(h->gz, h->z) || sl_handle_element(h->loss) != sizeof(double)) {
         return sl_fail(SL_EINVAL, "sl_pairs: Z [%u x %u], GZ [%u x %u], a loss of %zu bytes", n_rows, n_columns,
-                       sl_handle_rows(gz), sl_handle_columns(gz), sl_handle_element(loss));
+                       sl_handle_rows(h->gz), sl_handle_columns(h->gz), sl_handle_element(h->loss));
     }
     args.head.work = 3 * (uint64_t)n_rows * n_columns * sizeof(sl_real);
+    if (rule->decoder == SL_DECODER_MLP) {
+        args.head.work *= n_columns;
+    }
     sl_task_begin(&task, &pairs_op);
-    sl_task_add(&task, Z, z, STARPU_R);
-    sl_task_add(&task, GZ, gz, STARPU_W);
-    sl_task_add(&task, LOSS, loss, STARPU_W);
+    sl_task_add(&task, Z, h->z, STARPU_R);
+    sl_task_add(&task, GZ, h->gz, STARPU_W);
+    sl_task_add(&task, LOSS, h->loss, STARPU_W);
+    if (h->relations != NULL) {
+        sl_task_add(&task, RELATIONS, h->relations, STARPU_R);
+    }
+    sl_task_add_each(&task, VALUES, n_arrays, h->value, STARPU_R);
+    sl_task_add_each(&task, GRADIENTS, n_arrays, h->gradient, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

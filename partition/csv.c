@@ -194,6 +194,77 @@ fail:
     return st;
 }
 
+static enum sl_status find_triples(void *context, const struct sl_lines *lines)
+{
+    bool *triples = context;
+    const char *next;
+    if (lines->n_lines > 0 && lines->first_line == 0) {
+        const char *end = line_end(lines, lines->text, &next);
+        const char *comma = memchr(lines->text, ',', (size_t)(end - lines->text));
+        *triples = comma != NULL && memchr(comma + 1, ',', (size_t)(end - comma - 1)) != NULL;
+    }
+    return SL_OK;
+}
+
+struct triple_table {
+    struct edge_table ends;
+    uint32_t *relations;
+};
+
+static enum sl_status triple_lines(void *context, const struct sl_lines *lines)
+{
+    struct triple_table *table = context;
+    const uint32_t n = table->ends.n_vertices;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        const uint64_t row = lines->first_line + i;
+        const char *end = line_end(lines, p, &next);
+        const char *at = read_id(p, end, n, &table->ends.from[row]);
+        if (at != NULL && at < end && *at == ',') {
+            at = read_id(at + 1, end, SL_NONE, &table->relations[row]);
+        } else {
+            at = NULL;
+        }
+        if (at == NULL || at == end || *at != ',' || read_id(at + 1, end, n, &table->ends.to[row]) != end) {
+            char expected[80];
+            snprintf(expected, sizeof expected, "'head,relation,tail', head and tail two ids below %u", n);
+            return bad_line(lines, i, p, end, expected);
+        }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
+                                 uint32_t **relations_out, sl_vertex **to_out)
+{
+    struct triple_table table = {.ends = {.n_vertices = n_vertices}};
+    bool triples = false;
+    uint64_t n_lines;
+    char name[NAME_BYTES];
+    enum sl_status st;
+    *relations_out = NULL;
+    name_block(path, "links", name);
+    SL_TRY(st, sl_lines_read(path, UINT64_MAX, find_triples, &triples, &n_lines), fail);
+    if (!triples) {
+        return sl_csv_read_edges(path, n_vertices, n, from_out, to_out);
+    }
+    SL_TRY(st, check_length(path, n, sizeof "0,0,1\n" - 1), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *table.ends.from, name, &table.ends.from), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *table.ends.to, name, &table.ends.to), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *table.relations, name, &table.relations), fail);
+    SL_TRY(st, read_exactly(path, n, triple_lines, &table), fail);
+    *from_out = table.ends.from;
+    *to_out = table.ends.to;
+    *relations_out = table.relations;
+    return SL_OK;
+fail:
+    sl_free(table.ends.from);
+    sl_free(table.ends.to);
+    sl_free(table.relations);
+    return st;
+}
+
 static enum sl_status weight_lines(void *context, const struct sl_lines *lines)
 {
     float *weights = context;

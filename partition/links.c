@@ -5,7 +5,9 @@
 #include "partition/links.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "partition/graph.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -27,17 +29,113 @@ enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out)
         out->from[i] = links->from[i];
         out->to[i] = links->to[i];
     }
+    if (links->relation != NULL) {
+        SL_TRY(st, sl_alloc((size_t)links->n + 1, sizeof *out->relation, "relations of links", &out->relation), fail);
+        memcpy(out->relation, links->relation, links->n * sizeof *out->relation);
+    }
     return SL_OK;
 fail:
     sl_links_free(out);
     return st;
 }
 
-/* ---- checks ---- */
+/* ---- triples ---- */
 
-/* A pair as a number, and its list. */
+enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertices, const char *where)
+{
+    uint32_t most = 0;
+    enum sl_status st;
+    for (uint32_t list = 0; list < SL_N_LINK_LISTS; list++) {
+        const struct sl_links *links = &split->list[list];
+        for (uint32_t i = 0; i < links->n && links->relation != NULL; i++) {
+            most = sl_max_u32(most, links->relation[i]);
+        }
+    }
+    if (most >= SL_MAX_RELATIONS) {
+        return sl_fail(SL_EFILE, "%s: found relation %u, expected at most %d relations, numbered from 0", where, most,
+                       SL_MAX_RELATIONS);
+    }
+    SL_TRY(st, sl_alloc((size_t)most + 1, sizeof *split->ends, "ends of relations", &split->ends), done);
+    split->n_relations = most + 1;
+    for (uint32_t r = 0; r <= most; r++) {
+        split->ends[r] = (struct sl_link_ends){{0, 0}, {n_vertices, n_vertices}};
+    }
+done:
+    return st;
+}
+
+/* Check one end of link i, 0 the head, and add the first id of its type. */
+static enum sl_status place_end(const struct sl_link_split *split, const char *path, const struct sl_links *links,
+                                uint32_t i, int end)
+{
+    const struct sl_link_ends *ends = &split->ends[links->relation[i]];
+    sl_vertex *id = end == 0 ? &links->from[i] : &links->to[i];
+    if (*id >= ends->n[end]) {
+        return sl_fail(SL_EFILE, "%s:%u: expected a %s of relation %u, an id below %u, found %u", path, i + 1,
+                       end == 0 ? "head" : "tail", links->relation[i], ends->n[end], *id);
+    }
+    *id += ends->first[end];
+    return SL_OK;
+}
+
+enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links)
+{
+    const bool typed = split->n_relations > 0;
+    enum sl_status st = SL_OK;
+    if (links->n == 0) {
+        return SL_OK;
+    }
+    if ((links->relation != NULL) != typed) {
+        return sl_fail(SL_EFILE, "%s:1: expected lines of %s, as in the training links, found %s", path,
+                       typed ? "head,relation,tail" : "source,destination", typed ? "2 numbers" : "3");
+    }
+    for (uint32_t i = 0; typed && i < links->n; i++) {
+        if (links->relation[i] >= split->n_relations) {
+            return sl_fail(SL_EFILE, "%s:%u: expected a relation below %u, found %u", path, i + 1, split->n_relations,
+                           links->relation[i]);
+        }
+        SL_TRY(st, place_end(split, path, links, i, 0), done);
+        SL_TRY(st, place_end(split, path, links, i, 1), done);
+    }
+done:
+    return st;
+}
+
+/* Check that relations of links to find have training links. With own_ids other relations may have edges in raw/. */
+static enum sl_status check_relations(const struct sl_link_split *split, const char *where)
+{
+    static const enum sl_link_list lists[] = {SL_LINKS_VALID, SL_LINKS_TEST};
+    const struct sl_links *train = &split->list[SL_LINKS_TRAIN];
+    bool *trained;
+    enum sl_status st = sl_alloc_zero((size_t)split->n_relations + 1, sizeof *trained, "relations", &trained);
+    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
+        trained[train->relation[i]] = true;
+    }
+    for (uint32_t r = 0; st == SL_OK && r < split->n_relations; r++) {
+        if (!trained[r] && !split->own_ids) {
+            st = sl_fail(SL_EFILE, "%s: relation %u has no training link; expected one or more of each relation", where,
+                         r);
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        const struct sl_links *links = &split->list[lists[k]];
+        for (uint32_t i = 0; st == SL_OK && i < links->n; i++) {
+            if (!trained[links->relation[i]]) {
+                st = sl_fail(SL_EFILE, "%s: relation %u of %s (line %u) has no training link; expected one or more",
+                             where, links->relation[i], sl_links_name(lists[k]), i + 1);
+            }
+        }
+    }
+    sl_free(trained);
+    return st;
+}
+
+/* ---- comparisons ---- */
+
+/* A pair as a number, its relation, and its list. */
 struct entry {
     uint64_t pair;
+    uint32_t relation;
     uint32_t list, place;
 };
 
@@ -45,8 +143,9 @@ static struct entry entry_of(const struct sl_link_split *split, uint32_t list, u
 {
     uint64_t from = split->list[list].from[i];
     uint64_t to = split->list[list].to[i];
-    bool swap = !directed && from > to;
-    return (struct entry){swap ? to << 32 | from : from << 32 | to, list, i};
+    const uint32_t *relation = split->list[list].relation;
+    bool swap = !directed && relation == NULL && from > to;
+    return (struct entry){swap ? to << 32 | from : from << 32 | to, relation == NULL ? 0 : relation[i], list, i};
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -55,6 +154,9 @@ static int compare_entries(const void *a, const void *b)
     const struct entry *y = b;
     if (x->pair != y->pair) {
         return x->pair < y->pair ? -1 : 1;
+    }
+    if (x->relation != y->relation) {
+        return x->relation < y->relation ? -1 : 1;
     }
     return (x->list > y->list) - (x->list < y->list);
 }
@@ -82,7 +184,7 @@ static bool is_wrong(const struct entry *a, const struct entry *b)
 {
     bool both_train = b->list == SL_LINKS_TRAIN;
     bool both_negative = a->list >= SL_LINKS_VALID_NEGATIVE;
-    return a->pair == b->pair && !both_train && !both_negative;
+    return a->pair == b->pair && a->relation == b->relation && !both_train && !both_negative;
 }
 
 /* All pairs of the first n_lists lists, sorted. */
@@ -114,7 +216,10 @@ enum sl_status sl_links_check(const struct sl_link_split *split, bool directed, 
 {
     struct entry *entries;
     size_t n;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
+    if (split->n_relations > 0) {
+        SL_TRY(st, check_relations(split, where), done);
+    }
     SL_TRY(st, sort_pairs(split, SL_N_LINK_LISTS, directed, &entries, &n), done);
     for (size_t i = 1; i < n && st == SL_OK; i++) {
         if (is_wrong(&entries[i - 1], &entries[i])) {
@@ -128,26 +233,54 @@ done:
 
 static int compare_pairs(const void *a, const void *b)
 {
-    uint64_t x = ((const struct entry *)a)->pair;
-    uint64_t y = ((const struct entry *)b)->pair;
-    return (x > y) - (x < y);
+    const struct entry *x = a;
+    const struct entry *y = b;
+    if (x->pair != y->pair) {
+        return x->pair < y->pair ? -1 : 1;
+    }
+    return (x->relation > y->relation) - (x->relation < y->relation);
 }
 
 #define MAX_TRIES 1000
 
-/* Draw a pair without a link. links: all n of them, sorted. */
-static enum sl_status draw_pair(const struct sl_draw *draw, uint32_t i, uint32_t n_vertices, bool directed,
-                                const struct entry *links, size_t n, struct sl_links *out)
+/* What pairs are drawn from. */
+struct drawing {
+    struct sl_draw draw;
+    uint32_t n_vertices;
+    bool directed;
+    const struct sl_link_ends *ends; /* of triples; else NULL */
+    const struct entry *links;       /* all links, sorted */
+    size_t n;
+};
+
+/* Draw both ends of pair i, or one end of a triple. */
+static void draw_ends(const struct drawing *d, uint32_t i, const uint32_t bits[4], struct sl_links *out)
+{
+    if (d->ends == NULL) {
+        out->from[i] = sl_random_below(bits[0], d->n_vertices);
+        out->to[i] = sl_random_below(bits[1], d->n_vertices);
+        return;
+    }
+    const struct sl_link_ends *ends = &d->ends[out->relation[i]];
+    const int end = bits[2] & 1;
+    sl_vertex *id = end == 0 ? &out->from[i] : &out->to[i];
+    *id = ends->first[end] + sl_random_below(bits[end], ends->n[end]);
+}
+
+/* Draw a pair without a link, in place of link i. */
+static enum sl_status draw_pair(const struct drawing *d, const struct sl_links *from, uint32_t i, struct sl_links *out)
 {
     for (uint32_t t = 0; t < MAX_TRIES; t++) {
         uint32_t bits[4];
-        sl_random4(draw, i, t, bits);
-        out->from[i] = sl_random_below(bits[0], n_vertices);
-        out->to[i] = sl_random_below(bits[1], n_vertices);
-        uint64_t low = directed ? out->from[i] : sl_min_u32(out->from[i], out->to[i]);
-        uint64_t high = directed ? out->to[i] : sl_max_u32(out->from[i], out->to[i]);
-        const struct entry pair = {.pair = low << 32 | high};
-        if (out->from[i] != out->to[i] && bsearch(&pair, links, n, sizeof *links, compare_pairs) == NULL) {
+        sl_random4(&d->draw, i, t, bits);
+        out->from[i] = from->from[i];
+        out->to[i] = from->to[i];
+        draw_ends(d, i, bits, out);
+        bool ordered = d->directed || d->ends != NULL;
+        uint64_t low = ordered ? out->from[i] : sl_min_u32(out->from[i], out->to[i]);
+        uint64_t high = ordered ? out->to[i] : sl_max_u32(out->from[i], out->to[i]);
+        const struct entry pair = {.pair = low << 32 | high, .relation = d->ends == NULL ? 0 : out->relation[i]};
+        if (out->from[i] != out->to[i] && bsearch(&pair, d->links, d->n, sizeof pair, compare_pairs) == NULL) {
             return SL_OK;
         }
     }
@@ -160,15 +293,18 @@ static enum sl_status draw_pair(const struct sl_draw *draw, uint32_t i, uint32_t
 enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
                                        bool directed, struct sl_links *out)
 {
-    const struct sl_draw draw = {.step = (uint64_t)list, .purpose = SL_FOR_SCORES};
+    struct drawing d = {.draw = {.step = (uint64_t)list, .purpose = SL_FOR_SCORES},
+                        .n_vertices = n_vertices,
+                        .directed = directed,
+                        .ends = split->ends};
     struct entry *links = NULL;
-    size_t n = 0;
     enum sl_status st;
     *out = (struct sl_links){0};
-    SL_TRY(st, sort_pairs(split, SL_LINKS_VALID_NEGATIVE, directed, &links, &n), done);
+    SL_TRY(st, sort_pairs(split, SL_LINKS_VALID_NEGATIVE, directed, &links, &d.n), done);
+    d.links = links;
     SL_TRY(st, sl_links_copy(&split->list[list], out), done);
     for (uint32_t i = 0; i < out->n && st == SL_OK; i++) {
-        st = draw_pair(&draw, i, n_vertices, directed, links, n, out);
+        st = draw_pair(&d, &split->list[list], i, out);
     }
     if (st != SL_OK) {
         sl_links_free(out);
@@ -188,6 +324,9 @@ uint64_t sl_links_hash(const struct sl_link_split *split)
             sum = sl_checksum(sum, links->from, links->n * sizeof *links->from);
             sum = sl_checksum(sum, links->to, links->n * sizeof *links->to);
         }
+        if (links->n > 0 && links->relation != NULL) {
+            sum = sl_checksum(sum, links->relation, links->n * sizeof *links->relation);
+        }
     }
     return sum;
 }
@@ -196,6 +335,7 @@ void sl_links_free(struct sl_links *links)
 {
     sl_free(links->from);
     sl_free(links->to);
+    sl_free(links->relation);
     *links = (struct sl_links){0};
 }
 
@@ -204,4 +344,6 @@ void sl_link_split_free(struct sl_link_split *split)
     for (uint32_t list = 0; list < SL_N_LINK_LISTS; list++) {
         sl_links_free(&split->list[list]);
     }
+    sl_free(split->ends);
+    *split = (struct sl_link_split){0};
 }

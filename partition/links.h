@@ -8,6 +8,11 @@
  *
  * Each file may also be .csv, or .npy of shape (2, n) or (n, 2). The training links are the graph: the edges of raw/
  * are not read, since they may contain the links to find.
+ *
+ * Lines of three numbers head,relation,tail are typed links: triples. Relations are numbers from 0. All files have
+ * triples, or none has. In a typed dataset (partition/readers/typed.c) a split lists triples: the relation is a line of
+ * triplet-type-list, and the ends are ids within their types. The relations of training links have no other edges;
+ * other relations keep the edges of raw/.
  */
 #ifndef SL_PARTITION_LINKS_H
 #define SL_PARTITION_LINKS_H
@@ -22,6 +27,13 @@
 struct sl_links {
     uint32_t n;
     sl_vertex *from, *to;
+    uint32_t *relation; /* NULL: pairs have none */
+};
+
+/* The ends that a relation may have: `n` ids from `first` on, of heads [0] and of tails [1]. */
+struct sl_link_ends {
+    sl_vertex first[2];
+    uint32_t n[2];
 };
 
 enum sl_link_list {
@@ -36,6 +48,9 @@ enum sl_link_list {
 /* The lists of a split. No link: the split lists vertices. */
 struct sl_link_split {
     struct sl_links list[SL_N_LINK_LISTS];
+    uint32_t n_relations;      /* of triples; 0: pairs */
+    struct sl_link_ends *ends; /* [n_relations]; NULL: pairs */
+    bool own_ids;              /* ends have one type each; files number the vertices of each type from 0 */
 };
 
 /* The name of a list's file, "train". */
@@ -44,13 +59,22 @@ const char *sl_links_name(enum sl_link_list list);
 /* Copy a list. SL_ENOMEM. */
 enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out);
 
-/* Check that no validation or test link is in another list of links, and that no negative is a link. Without `directed`
- * a pair is the same in both directions. A training link may be listed twice. `where` starts the messages. SL_EFILE,
- * SL_ENOMEM. */
+/* Give a split of triples, among n_vertices of one type, its number of relations and its ends. `where` starts the
+ * messages. SL_EFILE: more relations than SL_MAX_RELATIONS. SL_ENOMEM. */
+enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertices, const char *where);
+
+/* Check that a list has relations exactly if the split has, each below n_relations, and ends of the relations' types.
+ * With own_ids ends become ids of the whole dataset. `path` starts the messages. SL_EFILE. */
+enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links);
+
+/* Check that no validation or test link is in another list of links, that no negative is a link, and that each relation
+ * of a list has a training link. Without `directed` a pair is the same in both directions; a triple never is. A
+ * training link may be listed twice. `where` starts the messages. SL_EFILE, SL_ENOMEM. */
 enum sl_status sl_links_check(const struct sl_link_split *split, bool directed, const char *where);
 
 /* Draw a pair of distinct vertices, without a link in any list, for each link of a list. The pairs depend on the links
- * alone. SL_EINVAL: hardly any pair has no link. SL_ENOMEM. On failure *out is empty. */
+ * alone. Of a triple one end is drawn, of the relation's type; a draw says which. SL_EINVAL: hardly any pair has no
+ * link. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
                                        bool directed, struct sl_links *out);
 

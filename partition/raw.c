@@ -570,11 +570,32 @@ static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_r
     return st;
 }
 
+/* Give the edges of triples their relations. */
+static enum sl_status take_relations(const struct sl_links *train, struct sl_raw *raw)
+{
+    float *relations;
+    enum sl_status st = sl_alloc(train->n, sizeof *relations, "relations of edges", &relations);
+    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
+        relations[i] = (float)train->relation[i];
+    }
+    if (st == SL_OK) {
+        raw->weights = sl_column_take(SL_DTYPE_F32, train->n, 1, relations);
+        raw->n_relations = raw->links.n_relations;
+    }
+    return st;
+}
+
 /* Read the lists of links. The training links become the edges. */
 static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    static const enum sl_raw_file file[SL_N_LINK_LISTS] = {SL_RAW_TRAIN, SL_RAW_VALID, SL_RAW_TEST,
-                                                           SL_RAW_VALID_NEGATIVE, SL_RAW_TEST_NEGATIVE};
+    char *const paths[SL_N_LINK_LISTS] = {
+        [SL_LINKS_TRAIN] = files->paths[SL_RAW_TRAIN],
+        [SL_LINKS_VALID] = files->paths[SL_RAW_VALID],
+        [SL_LINKS_TEST] = files->paths[SL_RAW_TEST],
+        [SL_LINKS_VALID_NEGATIVE] = files->paths[SL_RAW_VALID_NEGATIVE],
+        [SL_LINKS_TEST_NEGATIVE] = files->paths[SL_RAW_TEST_NEGATIVE],
+    };
+    const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
     struct sl_links edges = {0};
     enum sl_status st = SL_OK;
     if (raw->n_vertices == SL_NONE) {
@@ -583,16 +604,15 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
                        "links, found none",
                        files->paths[SL_RAW_TRAIN]);
     }
-    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
-        const char *path = files->paths[file[i]];
-        if (path != NULL) {
-            SL_TRY(st, sl_links_read(path, raw->n_vertices, &raw->links.list[i]), done);
-        }
-    }
-    SL_TRY(st, sl_links_copy(&raw->links.list[SL_LINKS_TRAIN], &edges), done);
+    SL_TRY(st, sl_links_read_split(paths, raw->n_vertices, &raw->links), done);
+    SL_TRY(st, sl_links_copy(train, &edges), done);
     raw->n_edges = edges.n;
     raw->from = edges.from;
     raw->to = edges.to;
+    sl_free(edges.relation);
+    if (train->relation != NULL) {
+        st = take_relations(train, raw);
+    }
 done:
     return st;
 }

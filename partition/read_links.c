@@ -25,7 +25,7 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
         SL_TRY(st, sl_npy_read_edges(path, "links", &n_vertices, &n, &out->from, &out->to), done);
     } else {
         SL_TRY(st, sl_csv_count_lines(path, &n), done);
-        SL_TRY(st, sl_csv_read_edges(path, n_vertices, n, &out->from, &out->to), done);
+        SL_TRY(st, sl_csv_read_links(path, n_vertices, n, &out->from, &out->relation, &out->to), done);
     }
     if (n >= SL_NONE) {
         st = sl_fail(SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
@@ -33,6 +33,24 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
         goto done;
     }
     out->n = (uint32_t)n;
+done:
+    return st;
+}
+
+enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_LISTS], uint32_t n_vertices, struct sl_link_split *out)
+{
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        if (paths[i] != NULL) {
+            SL_TRY(st, sl_links_read(paths[i], n_vertices, &out->list[i]), done);
+        }
+    }
+    if (out->list[SL_LINKS_TRAIN].relation != NULL && out->ends == NULL) {
+        SL_TRY(st, sl_links_set_ends(out, n_vertices, paths[SL_LINKS_TRAIN]), done);
+    }
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        SL_TRY(st, sl_links_place(out, paths[i], &out->list[i]), done);
+    }
 done:
     return st;
 }

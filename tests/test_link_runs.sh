@@ -155,6 +155,89 @@ refused "--loss" --dataset ./small --loss absolute
 ! "$pipe_gnn" --dataset ./small --objective link --quiet >stdout 2>stderr && grep -q "coop_sage" stderr ||
     complain "pipe_gnn: expected a failure, found $(cat stderr)"
 
+# ---- typed links ----
+
+# make_triples NAME N RELATIONS TRAIN VALID TEST: a dataset of distinct random triples of N vertices.
+make_triples()
+{
+    mkdir -p "$1/raw" "$1/split/only" || exit 99
+    echo "$2" >"$1/raw/num-node-list.csv"
+    awk -v n="$2" -v relations="$3" -v train="$4" -v valid="$5" -v test="$6" -v to="$1/split/only/" 'BEGIN {
+        srand(12)
+        n_of["train"] = train; n_of["valid"] = valid; n_of["test"] = test
+        split("train valid test", lists, " ")
+        for (l = 1; l <= 3; l++) {
+            for (i = 0; i < n_of[lists[l]];) {
+                u = int(n * rand()); v = int(n * rand()); r = int(relations * rand())
+                if (!((u, r, v) in seen)) { seen[u, r, v] = 1; i++; print u "," r "," v >(to lists[l] ".csv") }
+            }
+        }
+    }'
+}
+
+make_triples triples 800 4 3000 200 2000
+link triples --features random:16 --model rgcn --decoder distmult --fanout 10,10 --pes 2 --batch-size 250 --epochs 4 --lr 0.01 --dropout 0
+holds "$(last test_auc) > 0.47 && $(last test_auc) < 0.53"
+make_triples few 120 3 500 40 40
+few=(--features random:8 --model rgcn --decoder distmult --fanout 4,4 --epochs 3 --negatives 3 --best-by mrr)
+link few "${few[@]}" --pes 1 --batch-size 120
+cp numbers wanted
+link few "${few[@]}" --pes 4 --batch-size 30 --partition random --chunks 2
+near "typed links of four PEs"
+link few "${few[@]}" --pes 2 --batch-size 60 --save model.safetensors
+printf '3,2,5\n5,2,3\n3,1,5\n' >pairs.csv
+scores=(--features random:8 --model rgcn --decoder distmult --epochs 0 --load model.safetensors --pes 3 --predict scores.npy)
+link few "${scores[@]}" --pairs pairs.csv
+tail -c 12 scores.npy | od -An -v -w12 -tf4 | awk '{ d = $1 - $2; e = $1 - $3; exit !(d * d < 1e-10 && e * e > 1e-10) }' ||
+    complain "scores.npy: expected DistMult's equal scores of a triple and its reverse, and another of another relation"
+# spoil_triples LIST LINE: the dataset `bad` is `few` with another line in a list.
+spoil_triples()
+{
+    rm -rf bad && cp -r few bad && printf '%s\n' "$2" >>"bad/split/only/$1.csv"
+}
+triple=$(head -n 1 few/split/only/train.csv)
+spoil_triples test 3,1,120
+refused "'head,relation,tail', head and tail two ids below 120" --dataset ./bad
+spoil_triples test 3,1
+refused "test.csv:41: expected 'head,relation,tail'" --dataset ./bad
+spoil_triples test 3,3,5
+refused "relation 3 has no training link; expected one or more of each relation" --dataset ./bad
+spoil_triples train 3,4,5
+refused "relation 3 has no training link; expected one or more of each relation" --dataset ./bad
+spoil_triples train 3,65535,5
+refused "found relation 65535, expected at most 65535 relations" --dataset ./bad
+spoil_triples test "$triple"
+refused "is in train, too" --dataset ./bad
+spoil_triples valid_neg "$triple"
+refused "is a link of train" --dataset ./bad
+spoil_triples valid_neg 3,5
+refused "expected lines of head,relation,tail, as in the training links, found 2 numbers" --dataset ./bad
+echo 3,5 >pairs.csv
+refused "pairs.csv:1: expected lines of head,relation,tail" --dataset ./few --predict p.npy --pairs pairs.csv
+echo 3,3,5 >pairs.csv
+refused "pairs.csv:1: expected a relation below 3, found 3" --dataset ./few --predict p.npy --pairs pairs.csv
+refused "pairs.csv:1: expected lines of source,destination" --dataset ./small --predict p.npy --pairs pairs.csv
+
+# A typed dataset: 40 users and 20 items; users buy items, items resemble items.
+mkdir -p shop/raw/relations/{user___buys___item,item___like___item} shop/split/only || exit 99
+printf 'user,item\n40,20\n' >shop/raw/num-node-dict.csv
+printf 'user,buys,item\nitem,like,item\n' >shop/raw/triplet-type-list.csv
+awk 'BEGIN { for (u = 0; u < 40; u++) for (k = 0; k < 6; k++) print u "," (u * 7 + k * 3) % 20 }' >shop/raw/relations/user___buys___item/edge.csv
+awk 'BEGIN { for (i = 0; i < 20; i++) print i "," (i + 1) % 20 }' >shop/raw/relations/item___like___item/edge.csv
+awk -F, '{ list = NR % 6 == 0 ? "test" : NR % 6 == 1 ? "valid" : "train"; print $1 ",0," $2 > ("shop/split/only/" list ".csv") }' \
+    shop/raw/relations/user___buys___item/edge.csv
+shop=(--features random:8 --model rgcn --decoder distmult --fanout 4,4 --epochs 2 --negatives 2)
+link shop "${shop[@]}" --pes 1 --batch-size 40
+cp numbers wanted
+link shop "${shop[@]}" --pes 4 --batch-size 10 --partition random
+near "links of a typed dataset"
+"$coop_sage" --dataset ./shop --objective link --cache none --features random:8 --model rgcn --epochs 0 >stdout 2>stderr &&
+    grep -q '60 vertices, 360 edges' stdout || complain "shop: expected 160 links, 20 other edges and their reverses: $(cat stdout stderr)"
+echo 3,0,20 >>shop/split/only/test.csv
+refused "test.csv:41: expected a tail of relation 0, an id below 20, found 20" --dataset ./shop --model rgcn
+sed -i '$ s/.*/3,1,2/' shop/split/only/test.csv
+refused "relation 1 of test (line 41) has no training link" --dataset ./shop --model rgcn
+
 # ---- scores ----
 
 # scored NAME AUC AP: a run on the dataset's links reaches the scores.

@@ -27,7 +27,7 @@ static void add_links(struct sl_dataset *dataset)
     expect_ok(sl_graph_list_edges(&dataset->graph, true, &n, &links[SL_LINKS_TRAIN].from, &links[SL_LINKS_TRAIN].to));
     links[SL_LINKS_TRAIN].n = (uint32_t)n;
     for (int list = SL_LINKS_VALID; list <= SL_LINKS_TEST; list++) {
-        links[list] = (struct sl_links){10, need_owned(10, sizeof(sl_vertex)), need_owned(10, sizeof(sl_vertex))};
+        links[list] = (struct sl_links){10, need_owned(10, sizeof(sl_vertex)), need_owned(10, sizeof(sl_vertex)), NULL};
         for (uint32_t i = 0; i < 10; i++) {
             links[list].from[i] = i;
             links[list].to[i] = dataset->graph.n_vertices - 1;
@@ -45,7 +45,36 @@ static void make_links(const struct graph_shape *shape, struct sl_dataset *out)
     add_links(out);
 }
 
-/* The links in new ids; free() both arrays. */
+enum { N_TRIPLE_RELATIONS = 3, N_HEADS = 150 };
+
+/* The links become triples. Relation 1 leads from the first vertices to the others; relations 0 and 2 join all. */
+static void make_triples(const struct graph_shape *shape, struct sl_dataset *out)
+{
+    make_links(shape, out);
+    const uint32_t n = out->graph.n_vertices;
+    struct sl_links *train = &out->links.list[SL_LINKS_TRAIN];
+    float *relations = need(train->n, sizeof *relations);
+    for (int list = 0; list <= SL_LINKS_TEST; list++) {
+        struct sl_links *links = &out->links.list[list];
+        links->relation = need_owned(links->n, sizeof *links->relation);
+        for (uint32_t i = 0; i < links->n; i++) {
+            bool crosses = links->from[i] < N_HEADS && links->to[i] >= N_HEADS;
+            links->relation[i] = crosses ? 1 : i % 2 * 2;
+        }
+    }
+    for (uint32_t i = 0; i < train->n; i++) {
+        relations[i] = (float)train->relation[i];
+    }
+    expect_ok(sl_links_set_ends(&out->links, n, "triples"));
+    assert_int_equal(out->links.n_relations, N_TRIPLE_RELATIONS);
+    out->links.ends[1] = (struct sl_link_ends){{0, N_HEADS}, {N_HEADS, n - N_HEADS}};
+    sl_graph_free(&out->graph);
+    expect_ok(
+        sl_graph_build_typed(n, train->n, train->from, train->to, relations, N_TRIPLE_RELATIONS, true, &out->graph));
+    free(relations);
+}
+
+/* The links in new ids; free_links frees the arrays. */
 static struct sl_step_links renumbered(const struct sl_dataset *dataset, const struct sl_partition *partition)
 {
     const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
@@ -55,13 +84,23 @@ static struct sl_step_links renumbered(const struct sl_dataset *dataset, const s
         from[i] = partition->new_ids[links->from[i]];
         to[i] = partition->new_ids[links->to[i]];
     }
-    return (struct sl_step_links){.from = from, .to = to, .new_ids = partition->new_ids};
+    struct sl_step_links out = {.from = from, .to = to, .new_ids = partition->new_ids, .relation = links->relation};
+    if (dataset->links.n_relations > 0) {
+        uint32_t *ends = need((size_t)dataset->links.n_relations * SL_ENDS, sizeof *ends);
+        for (uint32_t r = 0; r < dataset->links.n_relations; r++) {
+            memcpy(ends + (size_t)r * SL_ENDS, dataset->links.ends[r].first, 2 * sizeof *ends);
+            memcpy(ends + (size_t)r * SL_ENDS + 2, dataset->links.ends[r].n, 2 * sizeof *ends);
+        }
+        out.ends = ends;
+    }
+    return out;
 }
 
 static void free_links(struct sl_step_links *links)
 {
     free((void *)(uintptr_t)links->from);
     free((void *)(uintptr_t)links->to);
+    free((void *)(uintptr_t)links->ends);
 }
 
 /* ---- blocks ---- */
@@ -78,12 +117,20 @@ static void rows_by_hand(const struct sl_dataset *dataset, const struct sl_link_
     const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
     uint32_t bits[4];
     sl_random4(&rule->draw, link, 0, bits);
-    bool turned = rule->both_ways && bits[0] % 2 == 1;
+    const bool triple = links->relation != NULL;
+    bool turned = rule->both_ways && bits[0] % 2 == 1 && !triple;
     out[0] = turned ? links->to[link] : links->from[link];
     out[1] = turned ? links->from[link] : links->to[link];
     for (uint32_t j = 0; j < rule->n_negatives; j++) {
         sl_random4(&rule->draw, link, 1 + j / 4, bits);
-        out[2 + j] = (sl_vertex)((double)bits[j % 4] * 0x1p-32 * dataset->graph.n_vertices);
+        sl_vertex first = 0;
+        uint32_t n = dataset->graph.n_vertices;
+        if (triple && links->relation[link] == 1) { /* the last half, rounded down, are heads */
+            bool is_head = j + rule->n_negatives / 2 >= rule->n_negatives;
+            first = is_head ? 0 : N_HEADS;
+            n = is_head ? N_HEADS : n - N_HEADS;
+        }
+        out[2 + j] = first + (sl_vertex)((double)bits[j % 4] * 0x1p-32 * n);
     }
 }
 
@@ -131,7 +178,8 @@ static void check_layout(const struct sl_partition *partition, const struct grou
 #ifdef SL_CUDA
 /* The launcher writes the same words. */
 static void check_seed_launcher(const struct sl_sample_part *part, const struct sl_step_links *links, uint32_t n_links,
-                                const struct sl_link_rule *rule, const struct group_block *wanted, uint32_t n_rows)
+                                const struct sl_link_rule *rule, const struct group_block *wanted, uint32_t n_rows,
+                                const uint32_t *relations)
 {
     enum { HOPS = 2 };
     const uint32_t n_vertices = part->first[part->n_parts];
@@ -146,6 +194,11 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
                                   .from = on_device(links->from, n_links * 4),
                                   .to = on_device(links->to, n_links * 4),
                                   .new_ids = on_device(links->new_ids, n_vertices * 4)};
+    uint32_t *relations_there = device_room((size_t)links->n * 4 + 4);
+    if (links->relation != NULL) {
+        table.relation = on_device(links->relation, n_links * 4);
+        table.ends = on_device(links->ends, N_TRIPLE_RELATIONS * SL_ENDS * 4);
+    }
     struct sl_sample_marks marks = {
         .n_vertices = n_vertices, .words = device_room(n_words * 8), .ranks = device_room(n_words * 4)};
     struct sl_sample_block block = {.edge_offsets = device_room(((size_t)max_rows + 1) * 4),
@@ -157,7 +210,7 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     uint32_t *counts = device_room(n_counts * 4);
     uint32_t *got = need(n_counts, 4);
     assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
-    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block));
+    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block, relations_there));
     from_device(got, counts, n_counts * 4);
     assert_int_equal(got[sl_counts_edges(HOPS, 0)], n_rows);
     expect_same("positions", part->n_parts + 1, 4, got + sl_counts_request(HOPS, part->n_parts, 0), wanted->request);
@@ -173,6 +226,13 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     cudaFree((void *)(uintptr_t)table.from);
     cudaFree((void *)(uintptr_t)table.to);
     cudaFree((void *)(uintptr_t)table.new_ids);
+    if (links->relation != NULL) {
+        expect_on_device("relations", relations_there, n_rows / sl_link_rows(rule), 4, relations);
+    } else {
+        cudaFree(relations_there);
+    }
+    cudaFree((void *)(uintptr_t)table.relation);
+    cudaFree((void *)(uintptr_t)table.ends);
     cudaFree(marks.ranks);
     free(zero);
     free(got);
@@ -195,9 +255,11 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         struct sl_sample_marks marks = make_marks(n_vertices, 0);
         struct group_block block;
         uint32_t row = 0;
+        uint32_t n_own = 0;
         open_block(n * n_each, partition->n_parts, &block);
         struct sl_sample_block arrays = arrays_of(&block, n * n_each);
-        uint32_t n_rows = sl_link_seed_cpu(&part, &links, rule, &marks, &arrays);
+        uint32_t *relations = need(n, sizeof *relations);
+        uint32_t n_rows = sl_link_seed_cpu(&part, &links, rule, &marks, &arrays, relations);
         check_layout(partition, &block, n_rows);
         for (uint32_t i = 0; i < n; i++) {
             rows_by_hand(dataset, rule, order[i], wanted);
@@ -205,13 +267,15 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
                 for (uint32_t j = 0; j < n_each; j++, row++) {
                     assert_int_equal(partition->dataset_ids[source_id(&block, block.edge_sources[row])], wanted[j]);
                 }
+                assert_true(links.relation == NULL || relations[n_own++] == links.relation[order[i]]);
                 n_found++;
             }
         }
         assert_int_equal(row, n_rows);
 #ifdef SL_CUDA
-        check_seed_launcher(&part, &links, dataset->links.list[SL_LINKS_TRAIN].n, rule, &block, n_rows);
+        check_seed_launcher(&part, &links, dataset->links.list[SL_LINKS_TRAIN].n, rule, &block, n_rows, relations);
 #endif
+        free(relations);
         free_block(&block);
         free_marks(&marks, n_vertices);
     }
@@ -220,15 +284,11 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
     free_links(&links);
 }
 
-static void test_blocks(void **state)
+static void check_all_blocks(void (*make)(const struct graph_shape *, struct sl_dataset *))
 {
     static const uint32_t part_counts[] = {1, 2, 5, 8};
     struct sl_dataset dataset;
-    (void)state;
-#ifdef SL_CUDA
-    need_device();
-#endif
-    make_links(&shape_of_links, &dataset);
+    make(&shape_of_links, &dataset);
     uint32_t n = dataset.links.list[SL_LINKS_TRAIN].n;
     uint32_t *order = need(n, sizeof *order);
     for (uint32_t i = 0; i < n; i++) {
@@ -248,6 +308,16 @@ static void test_blocks(void **state)
     }
     free(order);
     sl_dataset_free(&dataset);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+#ifdef SL_CUDA
+    need_device();
+#endif
+    check_all_blocks(make_links);
+    check_all_blocks(make_triples);
 }
 
 /* Negatives are uniform, and both ends are replaced equally often. */
@@ -507,94 +577,236 @@ static void test_exclusion(void **state)
 
 /* ---- the loss of pairs ---- */
 
-/* The loss of n_links links, in long double; slopes by score. */
-static long double loss_by_hand(const struct sl_pairs *p, const sl_real *z, long double *slopes)
+/* All numbers of a case, in long double: the rows, then the decoder's arrays. */
+struct plain {
+    size_t n;
+    size_t first[1 + SL_DECODER_ARRAYS]; /* of the rows and of each array */
+    size_t size[1 + SL_DECODER_ARRAYS];
+    long double *x;
+};
+
+static long double plain_score(const struct sl_pairs *p, const struct plain *all, uint32_t link, const long double *a,
+                               const long double *b)
+{
+    const uint32_t h = p->n_columns;
+    const long double *array[SL_DECODER_ARRAYS];
+    long double sum = 0;
+    for (int k = 0; k < SL_DECODER_ARRAYS; k++) {
+        array[k] = all->x + all->first[1 + k];
+    }
+    if (p->decoder.name != SL_DECODER_MLP) {
+        const size_t relation = p->relations == NULL ? 0 : p->relations[link];
+        for (uint32_t c = 0; c < h; c++) {
+            sum += a[c] * b[c] * (p->decoder.name == SL_DECODER_DOT ? 1 : array[SL_DISTMULT_R][relation * h + c]);
+        }
+        return sum;
+    }
+    for (uint32_t k = 0; k < h; k++) {
+        long double t = array[SL_MLP_B][k];
+        for (uint32_t c = 0; c < h; c++) {
+            t += a[c] * b[c] * array[SL_MLP_W][(size_t)c * h + k];
+        }
+        sum += (t > 0 ? t : 0) * array[SL_MLP_V][k];
+    }
+    return sum + array[SL_MLP_C][0];
+}
+
+static long double plain_loss(const struct sl_pairs *p, const struct plain *all)
 {
     const uint32_t n = p->n_negatives + 1;
+    const uint32_t n_second = p->both_ends ? n - p->n_negatives / 2 : n; /* from here on the first end is replaced */
     long double loss = 0;
     for (uint32_t i = 0; i < p->n_links; i++) {
-        const sl_real *a = z + (size_t)i * (n + 1) * p->n_columns;
-        long double *s = slopes + (size_t)i * n;
-        long double sum = 0;
+        const long double *row = all->x + (size_t)i * (n + 1) * p->n_columns;
+        long double sum = 0, link = 0;
         for (uint32_t j = 0; j < n; j++) {
-            s[j] = 0;
-            for (uint32_t c = 0; c < p->n_columns; c++) {
-                s[j] += (long double)a[c] * (long double)a[(size_t)(j + 1) * p->n_columns + c];
-            }
-            sum += expl(s[j]);
+            const long double *beside = j < n_second ? row : row + p->n_columns;
+            long double s = plain_score(p, all, i, beside, row + (size_t)(j + 1) * p->n_columns);
+            link = j == 0 ? s : link;
+            sum += p->loss == SL_PAIRS_SOFTMAX ? expl(s) : log1pl(expl(j == 0 ? -s : s));
         }
-        loss += p->loss == SL_PAIRS_SOFTMAX ? logl(sum) - s[0] : 0;
-        for (uint32_t j = 0; j < n; j++) {
-            if (p->loss == SL_PAIRS_SOFTMAX) {
-                s[j] = expl(s[j]) / sum - (j == 0);
-            } else {
-                loss += log1pl(expl(j == 0 ? -s[j] : s[j]));
-                s[j] = 1 / (1 + expl(-s[j])) - (j == 0);
-            }
-        }
+        loss += p->loss == SL_PAIRS_SOFTMAX ? logl(sum) - link : sum;
     }
     return loss;
 }
 
-static void check_pairs(const struct sl_pairs *p)
+/* The sizes of a case. Arrays of the decoder are columns wide. */
+static void shape_plain(const struct sl_pairs *p, struct plain *out)
 {
-    const uint32_t n = p->n_negatives + 1;
-    const size_t n_entries = (size_t)p->n_links * (n + 1) * p->n_columns;
-    const double scale = 1.0 / 7;
-    const double tolerance = 64 * EPSILON * n;
-    sl_real *z = noisy(n_entries, 3);
-    sl_real *gz = poisoned(n_entries);
-    long double *slopes = need((size_t)p->n_links * n, sizeof *slopes);
-    double loss = -1;
-    double wanted = scale * (double)loss_by_hand(p, z, slopes);
-    sl_pairs_cpu(p, z, scale, gz, &loss);
-    expect_near("loss", loss, wanted, 1e-12 * (1 + fabs(wanted)));
-    for (uint32_t i = 0; i < p->n_links; i++) {
-        size_t first = (size_t)i * (n + 1) * p->n_columns;
-        for (uint32_t c = 0; c < p->n_columns; c++) {
-            double sum = 0;
-            for (uint32_t j = 0; j < n; j++) {
-                double slope = scale * (double)slopes[(size_t)i * n + j];
-                size_t at = first + (size_t)(j + 1) * p->n_columns + c;
-                sum += slope * (double)z[at];
-                expect_near_at("GB", at, (double)gz[at], slope * (double)z[first + c], tolerance);
-            }
-            expect_near_at("GA", first + c, (double)gz[first + c], sum, tolerance);
-        }
+    const size_t h = p->n_columns;
+    const size_t mlp[] = {h * h, h, h, 1};
+    *out = (struct plain){.size = {(size_t)p->n_links * (p->n_negatives + 2) * h}};
+    for (uint32_t k = 0; k < sl_decoder_arrays(p->decoder.name); k++) {
+        out->size[1 + k] = p->decoder.name == SL_DECODER_MLP ? mlp[k] : p->decoder.n_relations * h;
     }
-#ifdef SL_CUDA
-    need_device();
-    double loss_there;
-    sl_real *got = need(n_entries, sizeof *got);
-    sl_real *z_device = on_device(z, n_entries * sizeof *z);
-    sl_real *gz_device = device_room(n_entries * sizeof *z);
-    double *loss_device = device_room(sizeof loss);
-    expect_launched(sl_pairs_cuda(NULL, p, z_device, scale, gz_device, loss_device));
-    from_device(got, gz_device, n_entries * sizeof *got);
-    from_device(&loss_there, loss_device, sizeof loss);
-    expect_near("loss", loss_there, loss, 1e-12 * (1 + fabs(loss)));
-    expect_agreement("GZ", n_entries, got, gz, 4 * EPSILON * n);
-    cudaFree(z_device);
-    free(got);
-#endif
-    free(z);
-    free(gz);
-    free(slopes);
+    for (int k = 0; k <= SL_DECODER_ARRAYS; k++) {
+        out->first[k] = out->n;
+        out->n += out->size[k];
+    }
+    out->x = need(out->n, sizeof *out->x);
 }
 
+/* Every gradient is the central difference of the plain loss. x: all numbers; g: all gradients. */
+static void expect_slopes(const struct sl_pairs *p, double scale, struct plain *all, const sl_real *g)
+{
+    const long double step = 1e-5L;
+    const double tolerance = (double)(2048 * EPSILON * p->n_negatives) + 1e-9;
+    for (size_t e = 0; e < all->n; e += 1 + all->n / 400) {
+        const long double middle = all->x[e];
+        all->x[e] = middle + step;
+        long double slope = plain_loss(p, all);
+        all->x[e] = middle - step;
+        slope = (slope - plain_loss(p, all)) / (2 * step);
+        all->x[e] = middle;
+        expect_near_at("gradient", e, (double)g[e], scale * (double)slope, tolerance * (1 + fabs((double)slope)));
+    }
+}
+
+#ifdef SL_CUDA
+/* The launcher gives the same loss and gradients. */
+static void check_pairs_launcher(const struct sl_pairs *p, const struct plain *all, const sl_real *x, double scale,
+                                 double loss, const sl_real *g)
+{
+    double loss_there;
+    need_device();
+    sl_real *x_there = on_device(x, all->n * sizeof *x);
+    sl_real *g_there = device_room(all->n * sizeof *x);
+    sl_real *got = need(all->n, sizeof *got);
+    double *loss_device = device_room(sizeof loss);
+    struct sl_pairs there = *p;
+    struct sl_pairs_out out = {.gz = g_there, .loss = loss_device};
+    there.relations = p->relations == NULL ? NULL : on_device(p->relations, p->n_links * sizeof *p->relations);
+    for (int k = 0; k < SL_DECODER_ARRAYS; k++) {
+        there.decoder.array[k] = x_there + all->first[1 + k];
+        out.gradient[k] = g_there + all->first[1 + k];
+    }
+    cublasHandle_t cublas;
+    assert_int_equal(cublasCreate(&cublas), CUBLAS_STATUS_SUCCESS);
+    const struct sl_dense_cuda blas = {NULL, cublas, false};
+    expect_launched(sl_pairs_cuda(blas, &there, x_there, scale, &out));
+    from_device(got, g_there, all->n * sizeof *got);
+    from_device(&loss_there, loss_device, sizeof loss);
+    expect_near("loss", loss_there, loss,
+                (1e-12 + (p->decoder.name == SL_DECODER_MLP ? 16 * EPSILON : 0)) * (1 + fabs(loss)));
+    expect_agreement("gradients", all->n, got, g, 512 * EPSILON * (p->n_negatives + 1));
+    cublasDestroy(cublas);
+    cudaFree(x_there);
+    cudaFree((void *)(uintptr_t)there.relations);
+    free(got);
+}
+#endif
+
+static void check_pairs(struct sl_pairs p)
+{
+    const double scale = 1.0 / 7;
+    struct plain all;
+    double loss = -1;
+    p.decoder.n_columns = p.n_columns;
+    shape_plain(&p, &all);
+    sl_real *x = noisy(all.n, 3);
+    sl_real *g = poisoned(all.n);
+    struct sl_pairs_out out = {.gz = g, .loss = &loss};
+    for (size_t e = 0; e < all.n; e++) {
+        all.x[e] = (long double)x[e];
+    }
+    for (int k = 0; k < SL_DECODER_ARRAYS; k++) {
+        p.decoder.array[k] = x + all.first[1 + k];
+        out.gradient[k] = g + all.first[1 + k];
+    }
+    expect_ok(sl_pairs_cpu(&p, x, scale, &out));
+    const double wanted = scale * (double)plain_loss(&p, &all);
+    expect_near("loss", loss, wanted, (p.decoder.name == SL_DECODER_MLP ? 64 * EPSILON : 1e-12) * (1 + fabs(wanted)));
+    expect_slopes(&p, scale, &all, g);
+#ifdef SL_CUDA
+    check_pairs_launcher(&p, &all, x, scale, loss, g);
+#endif
+    free(x);
+    free(g);
+    free(all.x);
+}
+
+/* No link; one link; a tile of links and a few more; the most negatives. Relations without a link have no gradient. */
 static void test_pairs(void **state)
 {
+    static const struct {
+        uint32_t n_links, n_negatives, n_columns;
+    } shapes[] = {{0, 1, 4}, {1, 1, 1}, {9, 1, 33}, {20, 5, 16}, {230, 4, 3}, {2, SL_MAX_NEGATIVES, 3}};
+    uint32_t relations[230];
     (void)state;
-    for (int loss = SL_PAIRS_BINARY; loss <= SL_PAIRS_SOFTMAX; loss++) {
-        const struct sl_pairs cases[] = {{0, 1, 4, (enum sl_pairs_loss)loss},
-                                         {1, 1, 1, (enum sl_pairs_loss)loss},
-                                         {9, 1, 33, (enum sl_pairs_loss)loss},
-                                         {20, 5, 16, (enum sl_pairs_loss)loss},
-                                         {2, SL_MAX_NEGATIVES, 3, (enum sl_pairs_loss)loss}};
-        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-            check_pairs(&cases[k]);
+    for (uint32_t i = 0; i < 230; i++) {
+        relations[i] = i * 7 % 11; /* of 13 */
+    }
+    for (int k = 0; k < 3 * 2 * 2; k++) {
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct sl_pairs pairs = {.n_links = shapes[i].n_links,
+                                     .n_negatives = shapes[i].n_negatives,
+                                     .n_columns = shapes[i].n_columns,
+                                     .loss = k % 2 == 0 ? SL_PAIRS_BINARY : SL_PAIRS_SOFTMAX,
+                                     .both_ends = k / 2 % 2 == 1,
+                                     .relations = k / 2 % 2 == 1 ? relations : NULL,
+                                     .decoder = {.name = (enum sl_decoder_name)(k / 4)}};
+            pairs.decoder.n_relations = pairs.relations == NULL ? 1 : 13;
+            check_pairs(pairs);
         }
     }
+}
+
+/* Scores of pairs, and of a row with many rows: the same numbers, as a link alone has in training. */
+static void test_decoders(void **state)
+{
+    enum { N = 1500, H = 5, RELATIONS_OF_TEST = 4 };
+    sl_real *x = noisy((N + 2) * H, 8);
+    sl_real *arrays = noisy(H * H + 2 * H + 1 + RELATIONS_OF_TEST * H, 9);
+    const sl_real **a = need(N, sizeof *a);
+    const sl_real **b = need(N, sizeof *b);
+    uint32_t *relations = need(N, sizeof *relations);
+    double *scores = need(N, sizeof *scores);
+    sl_real *compared = need(2 * N, sizeof *compared);
+    (void)state;
+    for (int name = SL_DECODER_DOT; name <= SL_DECODER_MLP; name++) {
+        struct sl_decoder d = {.name = (enum sl_decoder_name)name, .n_columns = H, .n_relations = RELATIONS_OF_TEST};
+        const sl_real *queries[] = {x, x + H};
+        const uint32_t query_relations[] = {3, 1};
+        struct sl_pairs one = {.n_columns = H, .decoder = d};
+        struct plain all = {.n = 0};
+        d.array[0] = arrays;
+        for (int k = 1; k < SL_DECODER_ARRAYS; k++) {
+            d.array[k] = arrays + H * H + (k - 1) * H;
+        }
+        all.x = need(H * H + 2 * H + 1 + RELATIONS_OF_TEST * H, sizeof *all.x);
+        for (int k = 0; k < SL_DECODER_ARRAYS; k++) {
+            all.first[1 + k] = (size_t)(d.array[k] - arrays);
+        }
+        for (size_t e = 0; e < H * H + 2 * H + 1 + RELATIONS_OF_TEST * H; e++) {
+            all.x[e] = (long double)arrays[e];
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            a[i] = x + (size_t)(i % 2) * H;
+            b[i] = x + (size_t)(2 + i) * H;
+            relations[i] = query_relations[i % 2];
+        }
+        one.relations = relations;
+        expect_ok(sl_decoder_scores(&d, N, relations, a, b, scores));
+        expect_ok(sl_decoder_compare(&d, &(struct sl_queries){2, queries, query_relations}, N, x + 2 * H, compared));
+        for (uint32_t i = 0; i < N; i++) {
+            long double left[H], right[H];
+            for (int c = 0; c < H; c++) {
+                left[c] = (long double)a[i][c];
+                right[c] = (long double)b[i][c];
+            }
+            const double wanted = (double)plain_score(&one, &all, i, left, right);
+            expect_near_at("score", i, scores[i], wanted, 64 * EPSILON);
+            expect_near_at("compared", i, (double)compared[(i % 2) * N + i], wanted, 64 * EPSILON);
+        }
+        free(all.x);
+    }
+    free(x);
+    free(arrays);
+    free(a);
+    free(b);
+    free(relations);
+    free(scores);
+    free(compared);
 }
 
 /* Scores whose exponential overflows, and a row that is no number. */
@@ -603,19 +815,20 @@ static void test_extreme_pairs(void **state)
     const sl_real z[] = {200, -200, 200}; /* the link has the score -40000, its negative 40000 */
     sl_real gz[3];
     double loss;
+    const struct sl_pairs_out out = {.gz = gz, .loss = &loss};
     (void)state;
-    struct sl_pairs pairs = {1, 1, 1, SL_PAIRS_BINARY};
-    sl_pairs_cpu(&pairs, z, 1, gz, &loss);
+    struct sl_pairs pairs = {.n_links = 1, .n_negatives = 1, .n_columns = 1, .decoder = {.n_columns = 1}};
+    expect_ok(sl_pairs_cpu(&pairs, z, 1, &out));
     expect_near("binary", loss, 80000, 1e-6);
     assert_true(gz[0] == 400 && gz[1] == -200 && gz[2] == 200);
     pairs.loss = SL_PAIRS_SOFTMAX;
-    sl_pairs_cpu(&pairs, z, 1, gz, &loss);
+    expect_ok(sl_pairs_cpu(&pairs, z, 1, &out));
     expect_near("softmax", loss, 80000, 1e-6);
     assert_true(gz[0] == 400 && gz[1] == -200 && gz[2] == 200);
     for (int kind = SL_PAIRS_BINARY; kind <= SL_PAIRS_SOFTMAX; kind++) {
         const sl_real bad[] = {1, NAN, 1};
         pairs.loss = (enum sl_pairs_loss)kind;
-        sl_pairs_cpu(&pairs, bad, 1, gz, &loss);
+        expect_ok(sl_pairs_cpu(&pairs, bad, 1, &out));
         assert_true(isnan(loss));
     }
     expect_near("a link", sl_pairs_loss_of(2, true), log1p(exp(-2)), 1e-15);
@@ -653,7 +866,11 @@ static json_t *matrix_of_case(json_t *tensors, const struct sl_model *model, uin
 {
     static const char *const names[] = {"self", "neigh", "bias"};
     char key[32];
-    snprintf(key, sizeof key, "%u.%s", model->layer[i].number, names[k]);
+    if (i < model->n_vertex_layers) {
+        snprintf(key, sizeof key, "%u.%s", model->layer[i].number, names[k]);
+    } else {
+        snprintf(key, sizeof key, "decoder.%d", k);
+    }
     return member(tensors, key);
 }
 
@@ -663,13 +880,14 @@ static double entry_of_case(json_t *array, size_t e, uint32_t n_columns)
     return json_is_array(row) ? number(row, e % n_columns) : number(array, e);
 }
 
-static void put_case(json_t *root, struct world *w)
+static void put_case(json_t *root, json_t *own, struct world *w)
 {
     expect_ok(sl_model_acquire(&w->model, STARPU_RW));
-    for (uint32_t i = 0; i < w->model.n_vertex_layers; i++) {
-        for (int k = 0; k < 3; k++) {
+    for (uint32_t i = 0; i < w->model.n_layers; i++) {
+        for (uint32_t k = 0; k < w->model.layer[i].kind->n_parameters; k++) {
             struct sl_parameter *p = &w->model.layer[i].parameter[k];
-            json_t *from = matrix_of_case(member(root, "parameters"), &w->model, i, k);
+            json_t *all = member(i < w->model.n_vertex_layers ? root : own, "parameters");
+            json_t *from = matrix_of_case(all, &w->model, i, (int)k);
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
                 p->value[e] = (sl_real)entry_of_case(from, e, p->n_columns);
             }
@@ -681,10 +899,10 @@ static void put_case(json_t *root, struct world *w)
 static void expect_gradients(json_t *wanted, struct world *w)
 {
     expect_ok(sl_model_acquire(&w->model, STARPU_R));
-    for (uint32_t i = 0; i < w->model.n_vertex_layers; i++) {
-        for (int k = 0; k < 3; k++) {
+    for (uint32_t i = 0; i < w->model.n_layers; i++) {
+        for (uint32_t k = 0; k < w->model.layer[i].kind->n_parameters; k++) {
             const struct sl_parameter *p = &w->model.layer[i].parameter[k];
-            json_t *array = matrix_of_case(wanted, &w->model, i, k);
+            json_t *array = matrix_of_case(wanted, &w->model, i, (int)k);
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
                 expect_near_at("gradient", e, (double)p->gradient[e], entry_of_case(array, e, p->n_columns),
                                TOLERANCE * largest(array));
@@ -703,7 +921,7 @@ static void dataset_of_case(json_t *root, struct sl_dataset *out)
     float *x = need_owned((size_t)n * n_columns, sizeof *x);
     struct sl_links *links = out->links.list;
     *out = (struct sl_dataset){.name = "links", .split = "all", .features = {.n_rows = n, .n_columns = n_columns}};
-    links[SL_LINKS_TRAIN] = (struct sl_links){n_links, need_owned(n_links, 4), need_owned(n_links, 4)};
+    links[SL_LINKS_TRAIN] = (struct sl_links){n_links, need_owned(n_links, 4), need_owned(n_links, 4), NULL};
     for (uint32_t i = 0; i < n_links; i++) {
         links[SL_LINKS_TRAIN].from[i] = (sl_vertex)number(json_array_get(pairs, i), 0);
         links[SL_LINKS_TRAIN].to[i] = (sl_vertex)number(json_array_get(pairs, i), 1);
@@ -717,22 +935,21 @@ static void dataset_of_case(json_t *root, struct sl_dataset *out)
 }
 
 /* The gradients of step 0; then the losses of the steps, at a rate of 0. */
-static void check_case(json_t *root, const struct sl_dataset *dataset, uint32_t pes, int loss)
+static void check_case(json_t *root, json_t *wanted, const struct sl_dataset *dataset, uint32_t pes)
 {
-    static const char *const losses[] = {"binary", "softmax"};
-    json_t *wanted = member(member(root, "cases"), losses[loss]);
+    const char *const choices[] = {"link-loss", json_string_value(member(wanted, "loss")), "decoder",
+                                   json_string_value(member(wanted, "decoder")), NULL};
     uint32_t n_steps = (uint32_t)json_array_size(member(wanted, "losses"));
     struct sl_settings settings;
     struct sl_objective objective;
     struct outcome outcome;
     struct world w;
-    options_of(NULL, &settings);
+    options_of(choices, &settings);
     settings.layers = 2;
     settings.hidden = (uint32_t)json_integer_value(member(root, "hidden"));
     settings.sampler = SL_SAMPLER_FULL;
     settings.dropout = 0;
     settings.lr = 0;
-    settings.link_loss = loss;
     settings.negatives = (uint32_t)json_integer_value(member(root, "negatives"));
     settings.seed = (uint64_t)json_integer_value(member(root, "seed"));
     settings.pes = pes;
@@ -741,7 +958,7 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, uint32_t 
     settings.chunks = 2;
     for (int all = 0; all < 2; all++) {
         open_world(dataset, &settings, all ? n_steps : 1, &w, &objective);
-        put_case(root, &w);
+        put_case(root, wanted, &w);
         world_run(&w, all ? n_steps : 1, &outcome);
         for (uint32_t i = 0; i < (all ? n_steps : 1); i++) {
             double should = number(member(wanted, "losses"), i);
@@ -764,8 +981,12 @@ static void test_reference(void **state)
     (void)state;
     dataset_of_case(root, &dataset);
     for (size_t k = 0; k < sizeof pes / sizeof *pes; k++) {
-        check_case(root, &dataset, pes[k], SL_LINK_LOSS_BINARY);
-        check_case(root, &dataset, pes[k], SL_LINK_LOSS_SOFTMAX);
+        const char *name;
+        json_t *wanted;
+        json_object_foreach(member(root, "cases"), name, wanted)
+        {
+            check_case(root, wanted, &dataset, pes[k]);
+        }
     }
     forget_partitions();
     sl_dataset_free(&dataset);
@@ -839,12 +1060,27 @@ static void test_divisions(void **state)
         {"model", "gin", "fanout", "3,3", "norm", "layer", NULL},
         {"model", "sage", "fanout", "3", "link-exclude", "self", NULL},
         {"model", "sage", "sampler", "full", "layers", "2", "link-loss", "softmax", NULL},
+        {"model", "sage", "fanout", "3,4", "decoder", "distmult", NULL},
+        {"model", "gcn", "fanout", "3,3", "decoder", "mlp", NULL},
+    };
+    static const char *const triples[][9] = {
+        {"model", "rgcn", "fanout", "3,4", "decoder", "distmult", NULL},
+        {"model", "rgcn", "fanout", "4,3", "decoder", "distmult", "bases", "2", NULL},
+        {"model", "sage", "fanout", "3,3", "decoder", "distmult", "link-loss", "softmax", NULL},
+        {"model", "rgcn", "fanout", "3", "decoder", "mlp", NULL},
+        {"model", "rgcn", "sampler", "full", "layers", "2", NULL},
     };
     struct sl_dataset dataset;
     (void)state;
     make_links(&shape_of_links, &dataset);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         check_divisions(&dataset, cases[k]);
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
+    make_triples(&shape_of_links, &dataset);
+    for (size_t k = 0; k < sizeof triples / sizeof *triples; k++) {
+        check_divisions(&dataset, triples[k]);
     }
     forget_partitions();
     sl_dataset_free(&dataset);
@@ -884,17 +1120,17 @@ static uint32_t count_leaks(struct world *w, const struct sl_dataset *dataset, u
     return n_leaks;
 }
 
-static void test_no_leak(void **state)
+static void check_leaks(void (*make)(const struct graph_shape *, struct sl_dataset *), int model)
 {
     struct sl_dataset dataset;
-    (void)state;
-    make_links(&shape_of_links, &dataset);
+    make(&shape_of_links, &dataset);
     for (int exclude = SL_LINK_EXCLUDE_REVERSE; exclude <= SL_LINK_EXCLUDE_NONE; exclude++) {
         uint32_t n_leaks = 0;
         struct sl_settings settings;
         struct sl_objective objective;
         struct world w;
         options_of(NULL, &settings);
+        settings.model = model;
         settings.layers = 3;
         settings.hidden = 4;
         settings.sampler = SL_SAMPLER_FULL;
@@ -917,11 +1153,19 @@ static void test_no_leak(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* An edge of a triple's ends, or a reverse, is no in-edge of the step, whatever its relation. */
+static void test_no_leak(void **state)
+{
+    (void)state;
+    check_leaks(make_links, SL_MODEL_SAGE);
+    check_leaks(make_triples, SL_MODEL_RGCN);
+}
+
 /* ---- lists of links ---- */
 
 static void set_list(struct sl_link_split *split, enum sl_link_list list, uint32_t n, const sl_vertex *pairs)
 {
-    split->list[list] = (struct sl_links){n, need_owned(n, 4), need_owned(n, 4)};
+    split->list[list] = (struct sl_links){n, need_owned(n, 4), need_owned(n, 4), NULL};
     for (uint32_t i = 0; i < n; i++) {
         split->list[list].from[i] = pairs[2 * i];
         split->list[list].to[i] = pairs[2 * i + 1];
@@ -967,13 +1211,74 @@ static void test_lists(void **state)
     sl_link_split_free(&split);
 }
 
+static void set_relations(struct sl_link_split *split, enum sl_link_list list, const uint32_t *relations)
+{
+    struct sl_links *links = &split->list[list];
+    links->relation = need_owned(links->n, 4);
+    memcpy(links->relation, relations, links->n * sizeof *relations);
+}
+
+static void test_triple_lists(void **state)
+{
+    struct sl_link_split split = {0};
+    struct sl_links drawn;
+    (void)state;
+    set_list(&split, SL_LINKS_TRAIN, 3, (const sl_vertex[]){0, 1, 1, 2, 0, 1});
+    set_relations(&split, SL_LINKS_TRAIN, (const uint32_t[]){0, 1, 2});
+    set_list(&split, SL_LINKS_VALID, 2, (const sl_vertex[]){1, 0, 1, 2});
+    set_relations(&split, SL_LINKS_VALID, (const uint32_t[]){0, 2});
+    expect_ok(sl_links_set_ends(&split, 4, "t"));
+    expect_wrong(&split, false, NULL); /* a reverse is another triple, and so is another relation */
+    set_list(&split, SL_LINKS_VALID_NEGATIVE, 1, (const sl_vertex[]){1, 2});
+    set_relations(&split, SL_LINKS_VALID_NEGATIVE, (const uint32_t[]){2});
+    expect_wrong(&split, false, "valid_neg has the pair 1,2 (line 1), which is a link of valid");
+    split.list[SL_LINKS_VALID_NEGATIVE].relation[0] = 0;
+    expect_wrong(&split, false, NULL);
+    split.list[SL_LINKS_TRAIN].relation[2] = 0;
+    expect_wrong(&split, false, "relation 2 has no training link");
+    split.own_ids = true;
+    expect_wrong(&split, false, "relation 2 of valid (line 2) has no training link");
+    split.list[SL_LINKS_TRAIN].relation[2] = 2;
+    /* Relation 0 leads to vertices 2 and 3, relation 2 from vertex 3. */
+    split.ends[0] = (struct sl_link_ends){{0, 2}, {4, 2}};
+    split.ends[2] = (struct sl_link_ends){{3, 0}, {1, 4}};
+    const struct sl_links *links = &split.list[SL_LINKS_VALID];
+    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, 4, false, &drawn));
+    for (uint32_t i = 0; i < drawn.n; i++) {
+        assert_int_equal(drawn.relation[i], links->relation[i]);
+        bool new_head = drawn.from[i] != links->from[i];
+        bool new_tail = drawn.to[i] != links->to[i];
+        assert_true(new_head != new_tail);
+        assert_true(drawn.relation[i] != 0 || !new_tail || drawn.to[i] >= 2);
+        assert_true(drawn.relation[i] != 2 || !new_head || drawn.from[i] == 3);
+    }
+    sl_links_free(&drawn);
+    /* Ids within types. */
+    set_list(&split, SL_LINKS_TEST, 1, (const sl_vertex[]){0, 1});
+    set_relations(&split, SL_LINKS_TEST, (const uint32_t[]){2});
+    expect_ok(sl_links_place(&split, "p", &split.list[SL_LINKS_TEST]));
+    assert_true(split.list[SL_LINKS_TEST].from[0] == 3 && split.list[SL_LINKS_TEST].to[0] == 1);
+    assert_int_equal(sl_links_place(&split, "p", &split.list[SL_LINKS_TEST]), SL_EFILE);
+    expect_message(sl_message(), "p:1: ", "expected a head of relation 2, an id below 1, found 3");
+    split.list[SL_LINKS_TEST].relation[0] = 3;
+    assert_int_equal(sl_links_place(&split, "p", &split.list[SL_LINKS_TEST]), SL_EFILE);
+    expect_message(sl_message(), "p:1: ", "expected a relation below 3, found 3");
+    split.list[SL_LINKS_TRAIN].relation[0] = SL_MAX_RELATIONS;
+    sl_free(split.ends);
+    assert_int_equal(sl_links_set_ends(&split, 4, "t"), SL_EFILE);
+    expect_message(sl_message(), "t: ", "found relation 65535, expected at most 65535 relations");
+    split.ends = NULL;
+    sl_link_split_free(&split);
+}
+
 int main(void)
 {
     const struct CMUnitTest kernels[] = {
-        cmocka_unit_test(test_blocks), cmocka_unit_test(test_negatives_are_uniform),
-        cmocka_unit_test(test_table),  cmocka_unit_test(test_exclusion),
-        cmocka_unit_test(test_pairs),  cmocka_unit_test(test_extreme_pairs),
-        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_negatives_are_uniform),
+        cmocka_unit_test(test_table),         cmocka_unit_test(test_exclusion),
+        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_extreme_pairs), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_triple_lists),
     };
     const struct CMUnitTest steps[] = {
         cmocka_unit_test(test_reference),

@@ -17,7 +17,7 @@ static void set(uint32_t layers, uint32_t hidden, int norm, bool residual)
 
 static void make(uint32_t n_features, uint32_t n_classes, bool sparse, struct sl_model *out)
 {
-    const struct sl_model_data data = {n_features, n_classes, 0, sparse};
+    const struct sl_model_data data = {n_features, n_classes, 0, sparse, 0};
     expect_ok(sl_model_init(&settings, &data, out));
 }
 
@@ -278,6 +278,14 @@ static const struct {
       "layers.1.loop_weight [8,3] layers.1.linear_r.W [1,8,3] layers.1.h_bias [3] ",
       "convs.0.root [5,8] convs.0.weight [1,5,8] convs.0.bias [8] "
       "convs.1.root [8,3] convs.1.weight [1,8,3] convs.1.bias [3] "}},
+    {SL_MODEL_RGAT,
+     SL_NORM_NONE,
+     {"layers.0.loop_weight [5,8] layers.0.h_bias [8] layers.0.linear_r.W [1,5,8] "
+      "layers.0.attn_l [1,2,4] layers.0.attn_r [1,2,4] "
+      "layers.1.loop_weight [8,3] layers.1.h_bias [3] layers.1.linear_r.W [1,8,3] "
+      "layers.1.attn_l [1,1,3] layers.1.attn_r [1,1,3] ",
+      "convs.0.root [5,8] convs.0.bias [8] convs.0.weight [1,5,8] convs.0.att_src [1,2,4] convs.0.att_dst [1,2,4] "
+      "convs.1.root [8,3] convs.1.bias [3] convs.1.weight [1,8,3] convs.1.att_src [1,1,3] convs.1.att_dst [1,1,3] "}},
 };
 
 #define N_EXPECTED (sizeof expected / sizeof *expected)
@@ -544,7 +552,7 @@ static void test_no_memory(void **state)
     (void)state;
     long live = sl_memory_live();
     enum sl_status st = SL_ENOMEM;
-    const struct sl_model_data data = {4, 3, 0, false};
+    const struct sl_model_data data = {4, 3, 0, false, 0};
     struct sl_model m;
     set(3, 5, SL_NORM_BATCH, false);
     for (long allow = 0; st != SL_OK; allow++) {
@@ -570,7 +578,7 @@ static void test_no_memory(void **state)
 static void test_too_large(void **state)
 {
     (void)state;
-    const struct sl_model_data data = {65536, 3, 0, false};
+    const struct sl_model_data data = {65536, 3, 0, false, 0};
     struct sl_model m;
     set(2, 65536, SL_NORM_NONE, false);
     assert_int_equal(sl_model_init(&settings, &data, &m), SL_EINVAL);

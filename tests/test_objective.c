@@ -11,6 +11,7 @@
 #include "codelets/entryloss.h"
 #include "codelets/loss.h"
 #include "runtime/objective/collect.h"
+#include "runtime/objective/triples.h"
 
 #ifdef SL_REAL_DOUBLE
 #define SAME 1e-12
@@ -262,6 +263,91 @@ static void test_pairs(void **state)
     pairs[2].z = (sl_real)NAN;
     assert_true(isnan(sl_pairs_ranks(pairs, 4).hits10));
     assert_true(isnan(sl_pairs_area(pairs, 4)) && isnan(sl_pairs_precision(pairs, 4)));
+}
+
+/* The rank of a triple's end among all ends of its relation that make no other known triple, by the definition. */
+static double rank_by_hand(const struct sl_triple_scorer *by, const struct sl_links *all, uint32_t n_all, int end,
+                           const sl_vertex triple[3])
+{
+    const struct sl_link_ends *ends = &by->ends[triple[1]];
+    const sl_real *r = by->decoder->array[SL_DISTMULT_R] + (size_t)triple[1] * by->decoder->n_columns;
+    double wanted = 0, n_better = 0, n_equal = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (sl_vertex v = ends->first[end]; v < ends->first[end] + ends->n[end]; v++) {
+            const sl_vertex from = end == 0 ? v : triple[0];
+            const sl_vertex tail = end == 0 ? triple[2] : v;
+            bool known = false;
+            double score = 0;
+            for (uint32_t i = 0; i < n_all; i++) {
+                known |= all->from[i] == from && all->to[i] == tail && all->relation[i] == triple[1];
+            }
+            for (uint32_t c = 0; c < by->decoder->n_columns; c++) {
+                score += (double)(by->rows[from * by->decoder->n_columns + c] * r[c] *
+                                  by->rows[tail * by->decoder->n_columns + c]);
+            }
+            bool self = from == triple[0] && tail == triple[2];
+            if (pass == 0 && self) {
+                wanted = score;
+            } else if (pass == 1 && !known) {
+                n_better += score > wanted;
+                n_equal += score == wanted;
+            }
+        }
+    }
+    return 1 + n_better + n_equal / 2;
+}
+
+/* 100 triples, 60 of them to rank, some twice; small whole numbers, so that many scores are equal and all are exact. */
+static void test_triples(void **state)
+{
+    enum { N_VERTICES = 40, ALL = 100, RANKED = 60, R = 3, COLUMNS = 4 };
+    sl_vertex from[ALL], to[ALL], ids[N_VERTICES];
+    uint32_t relation[ALL];
+    sl_real outputs[N_VERTICES * COLUMNS], weights[R * COLUMNS];
+    const struct sl_link_ends ends[R] = {
+        {{0, 0}, {N_VERTICES, N_VERTICES}}, {{0, 15}, {15, N_VERTICES - 15}}, {{15, 15}, {5, 5}}};
+    const struct sl_draw draw = {.seed = 5, .purpose = SL_FOR_SCORES};
+    const struct sl_decoder decoder = {SL_DECODER_DISTMULT, COLUMNS, R, {weights}};
+    const struct sl_triple_scorer by = {&decoder, outputs, ends, ids};
+    struct sl_links all = {ALL, from, to, relation};
+    struct sl_links ranked = {RANKED, from, to, relation};
+    struct sl_pair_ranks got, wanted = {0, 0, 0, 0};
+    struct sl_triples triples;
+    uint32_t bits[4];
+    (void)state;
+    for (uint32_t i = 0; i < ALL; i++) {
+        sl_random4(&draw, i, 0, bits);
+        relation[i] = i / 7 % R;
+        from[i] = ends[relation[i]].first[0] + sl_random_below(bits[0], ends[relation[i]].n[0]);
+        to[i] = ends[relation[i]].first[1] + sl_random_below(bits[1], ends[relation[i]].n[1]);
+    }
+    for (uint32_t i = 0; i < N_VERTICES * COLUMNS; i++) {
+        sl_random4(&draw, i, 1, bits);
+        outputs[i] = (sl_real)sl_random_below(bits[0], 3) - 1;
+        weights[i % (R * COLUMNS)] = (sl_real)sl_random_below(bits[1], 4) - 1;
+        ids[i % N_VERTICES] = i % N_VERTICES;
+    }
+    for (uint32_t i = 0; i < 2 * RANKED; i++) {
+        const sl_vertex triple[] = {from[i / 2], relation[i / 2], to[i / 2]};
+        double rank = rank_by_hand(&by, &all, ALL, (int)(i % 2), triple);
+        wanted.mrr += 1 / rank;
+        wanted.hits1 += rank <= 1;
+        wanted.hits3 += rank <= 3;
+        wanted.hits10 += rank <= 10;
+    }
+    const struct sl_links *const lists[] = {&all, &ranked};
+    expect_ok(sl_triples_open(2, lists, ids, &triples));
+    expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
+    assert_true(fabs(got.mrr - wanted.mrr / (2 * RANKED)) < 1e-12 && got.mrr > 0.05 && got.mrr < 0.95);
+    assert_true(got.hits1 == wanted.hits1 / (2 * RANKED) && got.hits3 == wanted.hits3 / (2 * RANKED));
+    assert_true(got.hits10 == wanted.hits10 / (2 * RANKED) && got.hits10 > got.hits3 && got.hits3 > got.hits1);
+    outputs[from[3] * COLUMNS] = (sl_real)NAN;
+    expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
+    assert_true(isnan(got.mrr) && isnan(got.hits1));
+    ranked.n = 0;
+    expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
+    assert_true(isnan(got.mrr) && isnan(got.hits10));
+    sl_triples_close(&triples);
 }
 
 /* Any number is better than nan. */
@@ -648,11 +734,21 @@ static void test_guesses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_class_losses),    cmocka_unit_test(test_entry_losses),   cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_invisible),       cmocka_unit_test(test_bf16),           cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_mean_over_known), cmocka_unit_test(test_weights),        cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_nan_outputs),     cmocka_unit_test(test_pairs),          cmocka_unit_test(test_better),
-        cmocka_unit_test(test_no_targets),      cmocka_unit_test(test_weighted_guess),
+        cmocka_unit_test(test_class_losses),
+        cmocka_unit_test(test_entry_losses),
+        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_invisible),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_mean_over_known),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_nan_outputs),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_triples),
+        cmocka_unit_test(test_better),
+        cmocka_unit_test(test_no_targets),
+        cmocka_unit_test(test_weighted_guess),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

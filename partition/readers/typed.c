@@ -7,11 +7,15 @@
  *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
  *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
  *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
+ *   raw/nodetype-has-feat.csv.gz, nodetype-has-label.csv.gz  a line of type names, a line of True and False; optional
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
  *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
  *
  * Each file may be a `.csv` file. Vertices of a type have consecutive ids, types in the order of num-node-dict.
  * Relation r is line r of triplet-type-list. The relation's edges have the number r, their reverses R + r.
+ *
+ * For --objective link the split lists triples: split/NAME/train.csv.gz, valid.csv.gz and test.csv.gz, perhaps
+ * valid_neg.csv.gz and test_neg.csv.gz (partition/links.h). Labels are not read.
  *
  * Features. If all types have features of one width, types share the columns. Else each type with features has columns
  * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has, in
@@ -24,6 +28,7 @@
 #include "partition/csv.h"
 #include "partition/lines.h"
 #include "partition/made_features.h"
+#include "partition/read_links.h"
 #include "partition/reader.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -270,6 +275,57 @@ done:
     return st;
 }
 
+/* A type has the table, node-feat or node-label, that its mark says it has. */
+static enum sl_status check_mark(const char *path, const char *name, const char *mark, const char *table, bool found)
+{
+    bool wanted = strcmp(mark, "True") == 0;
+    if (!wanted && strcmp(mark, "False") != 0) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
+    }
+    if (wanted && !found) {
+        return sl_fail(SL_EFILE, "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv), found none",
+                       path, name, table, name, table);
+    }
+    if (!wanted && found) {
+        return sl_fail(SL_EFILE, "%s: type '%s' has False, expected no file, found one in raw/%s/%s", path, name, table,
+                       name);
+    }
+    return SL_OK;
+}
+
+/* Compare what a file of marks says with the tables there are; nothing to compare without the file. */
+static enum sl_status check_marks(const char *folder, const char *stem, const char *table, const struct typed *typed)
+{
+    char *path;
+    struct table marks = {0};
+    enum sl_status st = find_table(folder, stem, &path);
+    if (st != SL_OK || path == NULL) {
+        return st;
+    }
+    SL_TRY(st, read_table(path, 2, &marks), done);
+    char *names = marks.line[0];
+    char *values = marks.line[1];
+    while (st == SL_OK && names != NULL && values != NULL) {
+        uint32_t t;
+        const char *name = strsep(&names, ",");
+        const char *value = strsep(&values, ",");
+        if (!type_of(typed, name, &t)) {
+            st = sl_fail(SL_EFILE, "%s:1: found type '%.60s', expected a type of raw/num-node-dict", path, name);
+        } else {
+            bool is_labels = strcmp(table, "node-label") == 0;
+            const char *found = is_labels ? typed->types[t].labels : typed->types[t].features;
+            st = check_mark(path, name, value, table, found != NULL);
+        }
+    }
+    if (st == SL_OK && (names != NULL || values != NULL)) {
+        st = sl_fail(SL_EFILE, "%s: expected as many marks as types, found %s", path, names != NULL ? "fewer" : "more");
+    }
+done:
+    free_table(&marks);
+    sl_free(path);
+    return st;
+}
+
 /* The folder of a path to raw/FILE. */
 static enum sl_status folder_of(const char *path, char **out)
 {
@@ -290,6 +346,8 @@ static enum sl_status open_typed(const struct sl_raw_files *files, struct typed 
     for (uint32_t t = 0; t < out->n_types; t++) {
         SL_TRY(st, find_columns(folder, &out->types[t]), fail);
     }
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-feat", "node-feat", out), fail);
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-label", "node-label", out), fail);
     sl_free(folder);
     return SL_OK;
 fail:
@@ -313,6 +371,13 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
     }
     return SL_OK;
 }
+
+/* The files of the lists of links. */
+static const enum sl_raw_file link_files[SL_N_LINK_LISTS] = {[SL_LINKS_TRAIN] = SL_RAW_TRAIN,
+                                                             [SL_LINKS_VALID] = SL_RAW_VALID,
+                                                             [SL_LINKS_TEST] = SL_RAW_TEST,
+                                                             [SL_LINKS_VALID_NEGATIVE] = SL_RAW_VALID_NEGATIVE,
+                                                             [SL_LINKS_TEST_NEGATIVE] = SL_RAW_TEST_NEGATIVE};
 
 /* ---- Finding ----------------------------------------------------------------------------------------------------- */
 
@@ -350,15 +415,32 @@ done:
     return st;
 }
 
+/* Find the lists of triples. Negatives may be missing. */
+static enum sl_status find_links(const char *folder, struct sl_raw_files *files)
+{
+    enum sl_status st = SL_OK;
+    for (int list = 0; list < SL_N_LINK_LISTS && st == SL_OK; list++) {
+        char stem[128];
+        snprintf(stem, sizeof stem, "split/%s/%s", files->split, sl_links_name((enum sl_link_list)list));
+        char **path = &files->paths[link_files[list]];
+        st = list <= SL_LINKS_TEST ? need_table(folder, stem, path) : find_table(folder, stem, path);
+    }
+    return st;
+}
+
 static enum sl_status find_split(const struct sl_request *request, const struct type *target,
                                  struct sl_raw_files *files)
 {
     static const char *const names[] = {"train", "valid", "test"};
-    const bool needed = request->need == SL_RAW_FOR_TRAINING;
+    const bool links = request->need == SL_RAW_FOR_LINKS;
+    const bool needed = request->need == SL_RAW_FOR_TRAINING || links;
     const char *wanted = request->split;
     enum sl_status st = sl_raw_choose_split(request->path, wanted, needed, files->split, sizeof files->split);
     if (st == SL_EINVAL && wanted == NULL && request->usual_split != NULL) {
         st = sl_raw_choose_split(request->path, request->usual_split, needed, files->split, sizeof files->split);
+    }
+    if (st == SL_OK && links) {
+        return find_links(request->path, files);
     }
     for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0' && target != NULL; i++) {
         char stem[3 * MAX_NAME];
@@ -373,17 +455,12 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
 {
     struct sl_raw_files found = {.need = request->need, .targets = request->targets};
     struct typed typed = {0};
-    const struct type *target;
+    const struct type *target = NULL;
     struct sl_made_features made;
     enum sl_status st;
     *out = (struct sl_raw_files){0};
     SL_TRY(st, sl_made_features_parse(request->features, &made), fail);
     found.no_features = made.kind != SL_MADE_NOT;
-    if (request->need == SL_RAW_FOR_LINKS) {
-        st = sl_fail(SL_EFILE, "%.300s: found a typed dataset, expected a split that lists links (--objective link)",
-                     request->path);
-        goto fail;
-    }
     if (request->features != NULL && !found.no_features) {
         st =
             sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
@@ -393,7 +470,9 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     SL_TRY(st, need_table(request->path, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
     SL_TRY(st, need_table(request->path, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
     SL_TRY(st, open_typed(&found, &typed), fail);
-    SL_TRY(st, find_target(request->path, &typed, &target), fail);
+    if (request->need != SL_RAW_FOR_LINKS) {
+        SL_TRY(st, find_target(request->path, &typed, &target), fail);
+    }
     if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {
         st = sl_fail(SL_EFILE, "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv), found none",
                      request->path);
@@ -487,6 +566,69 @@ static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
     }
 done:
     sl_free(first);
+    return st;
+}
+
+/* Keep the edges of relations without training links, in their order. trained: by relation. */
+static void keep_edges(const bool *trained, struct sl_raw *raw)
+{
+    float *relations = raw->weights.data;
+    uint64_t n = 0;
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        raw->from[n] = raw->from[e];
+        raw->to[n] = raw->to[e];
+        relations[n] = relations[e];
+        n += !trained[(uint32_t)relations[e]];
+    }
+    raw->n_edges = n;
+}
+
+/* The training links are all edges of their relations: validation and test links may be among the edges of raw/. */
+static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
+{
+    bool *trained = NULL;
+    float *relations = raw->weights.data;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
+    for (uint32_t i = 0; i < train->n; i++) {
+        trained[train->relation[i]] = true;
+    }
+    keep_edges(trained, raw);
+    const uint64_t n_all = raw->n_edges + train->n;
+    SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
+    SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);
+    raw->weights = (struct sl_column){0};
+    SL_TRY(st, sl_realloc(&relations, n_all, sizeof *relations, "relations of edges"), done);
+    raw->weights = sl_column_take(SL_DTYPE_F32, n_all, 1, relations);
+    for (uint32_t i = 0; i < train->n; i++, raw->n_edges++) {
+        raw->from[raw->n_edges] = train->from[i];
+        raw->to[raw->n_edges] = train->to[i];
+        relations[raw->n_edges] = (float)train->relation[i];
+    }
+done:
+    sl_free(trained);
+    return st;
+}
+
+static enum sl_status read_links(const struct sl_raw_files *files, const struct typed *typed, struct sl_raw *raw)
+{
+    struct sl_link_split *split = &raw->links;
+    char *paths[SL_N_LINK_LISTS];
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(typed->n_relations, sizeof *split->ends, "ends of relations", &split->ends), done);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        const struct type *heads = &typed->types[typed->relations[r].source];
+        const struct type *tails = &typed->types[typed->relations[r].destination];
+        split->ends[r] = (struct sl_link_ends){{heads->first, tails->first}, {heads->n, tails->n}};
+    }
+    split->n_relations = typed->n_relations;
+    split->own_ids = true;
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        paths[list] = files->paths[link_files[list]];
+    }
+    SL_TRY(st, sl_links_read_split(paths, typed->n_vertices, split), done);
+    st = put_links(typed, &split->list[SL_LINKS_TRAIN], raw);
+done:
     return st;
 }
 
@@ -650,13 +792,18 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *
     const char *where = files->paths[SL_RAW_EDGES];
     struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     struct typed typed = {0};
-    const struct type *target;
+    const struct type *target = NULL;
+    const bool links = files->need == SL_RAW_FOR_LINKS;
     enum sl_status st;
     *out = (struct sl_raw){0};
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, open_typed(files, &typed), fail);
-    SL_TRY(st, find_target(where, &typed, &target), fail);
     SL_TRY(st, read_graph(&typed, out), fail);
+    if (links) {
+        SL_TRY(st, read_links(files, &typed, out), fail);
+    } else {
+        SL_TRY(st, find_target(where, &typed, &target), fail);
+    }
     SL_TRY(st, read_targets(files, &typed, target, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files->paths[SL_RAW_TRAIN + i], target, lists[i]), fail);

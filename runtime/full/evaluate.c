@@ -9,6 +9,8 @@
 #include "runtime/full/full.h"
 #include "runtime/full/halo.h"
 #include "runtime/machine/pool.h"
+#include "runtime/model/kinds.h"
+#include "runtime/model/model.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
@@ -93,12 +95,24 @@ static enum sl_status score(const struct sl_full *a, struct sl_scores *out)
                                  .shards = a->pass.shards,
                                  .first_chunk = chunks_before(a, a->plan.first_pe),
                                  .n_all = chunks_before(a, a->plan.n_parts)};
+    const bool links = a->pass.model->n_layers > a->pass.model->n_vertex_layers;
+    struct sl_decoder decoder;
     enum sl_status st;
     sl_objective_scores(objective, a->pass.shards, out);
     SL_TRY(st, list_chunks(a, &chunk, &outputs.n_chunks), done);
     outputs.chunk = chunk;
-    SL_TRY(st, objective->kind->score(objective, &outputs, out), done);
-    st = sl_ranks_broadcast(out, sizeof *out);
+    if (links) {
+        SL_TRY(st, sl_model_acquire(a->pass.model, STARPU_R), done);
+        decoder = sl_model_decoder(a->pass.model);
+        outputs.decoder = &decoder;
+    }
+    st = objective->kind->score(objective, &outputs, out);
+    if (links) {
+        sl_model_release(a->pass.model);
+    }
+    if (st == SL_OK) {
+        st = sl_ranks_broadcast(out, sizeof *out);
+    }
 done:
     sl_free(chunk);
     return st;

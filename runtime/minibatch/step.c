@@ -85,6 +85,8 @@ static struct sl_link_range links_of(const struct sl_steps *s, const struct sl_s
     return (struct sl_link_range){.order = s->order_handle[seeds->epoch % 2],
                                   .from = s->shards->link_from,
                                   .to = s->shards->link_to,
+                                  .relation = s->shards->link_relation,
+                                  .ends = s->shards->link_ends,
                                   .begin = seeds->first,
                                   .end = seeds->first + seeds->n};
 }
@@ -104,6 +106,7 @@ static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_sl
         struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
         struct sl_link_range links = links_of(s, &seeds);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
+        links.own_relations = slot->pe[p].link_relations;
         SL_TRY(st, sl_seed_submit(&head, links.order, 0, 0, &frontier), done);
         st = sl_link_seed_submit(&head, &sl_step_shard(s, p)->graph, &links, s->shards->new_ids, &rule, &marks,
                                  &frontier, &slot->pe[p].block[0]);
@@ -305,24 +308,42 @@ done:
     return st;
 }
 
+/* If links are trained: the decoder's parameters, and a partial gradient of each. `ends`: the last layer. */
+static enum sl_status take_decoder(const struct sl_layer_pass *ends, uint32_t p, struct sl_objective_rows *rows)
+{
+    enum sl_status st = SL_OK;
+    if (ends->i < ends->pass->model->n_vertex_layers) {
+        return SL_OK;
+    }
+    for (uint32_t k = 0; st == SL_OK && k < ends->layer->kind->n_parameters; k++) {
+        rows->decoder[k] = sl_layer_pass_value(ends, p, (int)k);
+        st = sl_layer_pass_partial(ends, p, (int)k, &rows->decoder_gradient[k]);
+    }
+    return st;
+}
+
 /* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses
  * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     const struct sl_objective *objective = sl_objective_of(s->shards);
+    const struct sl_layer_pass ends = sl_pass_layer(&s->pass, s->model->n_layers - 1);
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
-        struct sl_objective_rows rows = {
-            .targets = part->targets, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
+        struct sl_objective_rows rows = {.targets = part->targets,
+                                         .first = part->first,
+                                         .frontier = sl_step_slot(s, step, p)->frontier,
+                                         .relations = sl_step_slot(s, step, p)->link_relations};
         head = sl_step_head(s, step, p, 0);
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share), done);
+            SL_TRY(st, take_decoder(&ends, p, &rows), done);
             rows.z = last[SL_ROWS_Z].chunk[c];
             rows.row0 = c << split->shift;
             SL_TRY(st,

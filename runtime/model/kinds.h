@@ -6,6 +6,7 @@
 #ifndef SL_RUNTIME_MODEL_KINDS_H
 #define SL_RUNTIME_MODEL_KINDS_H
 
+#include "codelets/pairs.h"
 #include "runtime/model/layer.h"
 
 /* Number of layers of the model that the settings describe, with the layer `ends` if it is trained on links. */
@@ -38,6 +39,7 @@ extern const struct sl_layer_kind sl_gcnii;      /* Chen et al. 2020 */
 extern const struct sl_layer_kind sl_gin;        /* Xu et al. 2019 */
 extern const struct sl_layer_kind sl_rgcn;       /* Schlichtkrull et al. 2018 */
 extern const struct sl_layer_kind sl_rgcn_bases; /* the same with --bases */
+extern const struct sl_layer_kind sl_rgat;       /* sl_gat for each relation */
 extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.
@@ -48,7 +50,11 @@ extern const struct sl_layer_kind sl_vectors_in; /* as sl_activated_in, for --in
 extern const struct sl_layer_kind sl_linear_out;
 extern const struct sl_layer_kind sl_normed_out;
 
-/* After the last layer, if links are trained: the rows of the links' ends. */
-extern const struct sl_layer_kind sl_ends;
+/* After the last layer, if links are trained: the rows of the links' ends, and the parameters of the decoder
+ * (enum sl_decoder_name). */
+const struct sl_layer_kind *sl_ends(int decoder);
+
+/* The decoder of a model that is trained on links. Its arrays are in main memory, as sl_model_acquire gives them. */
+struct sl_decoder sl_model_decoder(const struct sl_model *model);
 
 #endif

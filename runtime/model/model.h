@@ -14,14 +14,18 @@
 /* What a model takes from the dataset. */
 struct sl_model_data {
     uint32_t n_features, n_outputs;
-    uint32_t n_relations; /* of a typed graph; 0: it has no types */
-    bool sparse;          /* the features are CSR */
+    uint32_t n_relations;      /* of a typed graph; 0: it has no types */
+    bool sparse;               /* the features are CSR */
+    uint32_t n_link_relations; /* of triples to train on; 0: none */
 };
 
 static inline struct sl_model_data sl_model_data_of(const struct sl_shards *shards)
 {
-    return (struct sl_model_data){shards->n_features, shards->n_outputs, shards->partition->graph.n_relations,
-                                  shards->is_sparse};
+    return (struct sl_model_data){.n_features = shards->n_features,
+                                  .n_outputs = shards->n_outputs,
+                                  .n_relations = shards->partition->graph.n_relations,
+                                  .sparse = shards->is_sparse,
+                                  .n_link_relations = shards->n_link_relations};
 }
 
 /* Fill in layers and parameter shapes of the model that the settings describe. Allocates nothing; there is nothing to

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Links: is there an edge between two vertices? The score of a pair is the dot product of the vertices' outputs.
- * Training compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
+ * Links: is there an edge between two vertices? A decoder makes the score of a pair from the vertices' outputs. Training
+ * compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
  * negatives of its list, those of the dataset or as many drawn ones. */
 #include <math.h>
+#include <string.h>
 
 #include "codelets/pairs.h"
 #include "runtime/objective/chosen.h"
 #include "runtime/objective/collect.h"
+#include "runtime/objective/triples.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
@@ -30,6 +33,19 @@ static enum sl_status take_negatives(const struct sl_settings *settings, const s
                                    &out->links.list[negatives]);
 }
 
+static enum sl_status take_ends(const struct sl_link_split *from, struct sl_link_split *to)
+{
+    enum sl_status st = SL_OK;
+    if (from->n_relations == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc(from->n_relations, sizeof *to->ends, "ends of relations", &to->ends), done);
+    memcpy(to->ends, from->ends, from->n_relations * sizeof *to->ends);
+    to->n_relations = from->n_relations;
+done:
+    return st;
+}
+
 static enum sl_status open_links(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                  struct sl_objective *out)
 {
@@ -43,6 +59,7 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     }
     out->n_outputs = settings->hidden;
     out->n_negatives = settings->negatives;
+    out->decoder = settings->decoder;
     out->loss = settings->link_loss;
     if (out->loss == SL_LINK_LOSS_BINARY) {
         out->mass_each = n; /* the loss is a mean over pairs */
@@ -53,7 +70,8 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_VALID], &out->links.list[SL_LINKS_VALID]), done);
     SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]), done);
     SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out), done);
-    st = take_negatives(settings, dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out);
+    SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out), done);
+    st = take_ends(&dataset->links, &out->links);
 done:
     return st;
 }
@@ -64,7 +82,14 @@ static enum sl_status lose(const struct sl_objective *o, const struct sl_task_ar
                            const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
                            starpu_data_handle_t loss)
 {
-    return sl_pairs_submit(head, rows->z, o->n_negatives, (enum sl_pairs_loss)o->loss, scale, gz, loss);
+    const struct sl_pairs_rule rule = {.n_negatives = o->n_negatives,
+                                       .loss = (enum sl_pairs_loss)o->loss,
+                                       .both_ends = o->links.n_relations > 0,
+                                       .decoder = (enum sl_decoder_name)o->decoder};
+    struct sl_pairs_handles handles = {.z = rows->z, .gz = gz, .loss = loss, .relations = rows->relations};
+    memcpy(handles.value, rows->decoder, sizeof handles.value);
+    memcpy(handles.gradient, rows->decoder_gradient, sizeof handles.gradient);
+    return sl_pairs_submit(head, &rule, scale, &handles);
 }
 
 /* ---- scores ---- */
@@ -92,46 +117,72 @@ static void find_own(const struct sl_outputs *outputs, sl_vertex *begin, sl_vert
     }
 }
 
+/* The ends that scores need, with their outputs, at rank 0. */
+struct wanted {
+    struct sl_chosen ends;
+    const struct sl_decoder *decoder;
+};
+
 /* Gather the outputs of the vertices that scores need, at rank 0. */
-static enum sl_status take_rows(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_chosen *w)
+static enum sl_status take_rows(const struct sl_objective *o, const struct sl_outputs *outputs, struct wanted *w)
 {
     const struct sl_shards *shards = outputs->shards;
     sl_vertex begin;
     sl_vertex end;
     enum sl_status st;
-    SL_TRY(st, sl_chosen_open(shards->n_vertices, o->n_outputs, w), done);
+    w->decoder = outputs->decoder;
+    SL_TRY(st, sl_chosen_open(shards->n_vertices, o->n_outputs, &w->ends), done);
+    for (uint32_t v = 0; v < shards->n_vertices && o->links.n_relations > 0; v++) {
+        sl_chosen_add(&w->ends, v); /* candidates of ranks */
+    }
     for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
         for (uint32_t i = 0; i < o->links.list[list].n; i++) {
-            sl_chosen_add(w, o->links.list[list].from[i]);
-            sl_chosen_add(w, o->links.list[list].to[i]);
+            sl_chosen_add(&w->ends, o->links.list[list].from[i]);
+            sl_chosen_add(&w->ends, o->links.list[list].to[i]);
         }
     }
     find_own(outputs, &begin, &end);
-    SL_TRY(st, sl_chosen_number(w, shards->n_vertices, begin, end), done);
+    SL_TRY(st, sl_chosen_number(&w->ends, shards->n_vertices, begin, end), done);
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         const struct sl_output_chunk *chunk = &outputs->chunk[k];
         SL_TRY(st, sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R), done);
-        sl_chosen_take(w, shards->part[chunk->part].first + chunk->row, chunk->n, starpu_data_get_local_ptr(chunk->z));
+        sl_chosen_take(&w->ends, shards->part[chunk->part].first + chunk->row, chunk->n,
+                       starpu_data_get_local_ptr(chunk->z));
         starpu_data_release(chunk->z);
     }
     if (shards->halo != NULL) {
         sl_ranks_drain();
     }
-    st = sl_chosen_gather(w);
+    st = sl_chosen_gather(&w->ends);
 done:
     return st;
 }
 
-/* The score of each pair of a list. Returns the sum of the pairs' losses. */
-static double score_list(const struct sl_chosen *w, const struct sl_links *links, bool is_link, struct sl_pair *out)
+#define TILE 1024 /* pairs that are scored at a time */
+
+/* The score of each pair of a list. Adds the pairs' losses to *loss. */
+static enum sl_status score_list(const struct wanted *w, const struct sl_links *links, bool is_link,
+                                 struct sl_pair *out, double *loss)
 {
-    double loss = 0;
-    for (uint32_t i = 0; i < links->n; i++) {
-        double score = sl_pairs_score(w->n_columns, sl_chosen_row(w, links->from[i]), sl_chosen_row(w, links->to[i]));
-        loss += sl_pairs_loss_of(score, is_link);
-        out[i] = (struct sl_pair){(sl_real)score, is_link};
+    const sl_real *from[TILE];
+    const sl_real *to[TILE];
+    double scores[TILE];
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < links->n; i += TILE) {
+        const uint32_t n = sl_min_u32(TILE, links->n - i);
+        for (uint32_t k = 0; k < n; k++) {
+            from[k] = sl_chosen_row(&w->ends, links->from[i + k]);
+            to[k] = sl_chosen_row(&w->ends, links->to[i + k]);
+        }
+        const uint32_t *relations = links->relation == NULL ? NULL : links->relation + i;
+        SL_TRY(st, sl_decoder_scores(w->decoder, n, relations, from, to, scores), done);
+        for (uint32_t k = 0; k < n; k++) {
+            *loss += sl_pairs_loss_of(scores[k], is_link);
+            out[i + k] = (struct sl_pair){(sl_real)scores[k], is_link};
+        }
     }
-    return loss;
+done:
+    return st;
 }
 
 /* The scores and the mean loss of a list of links and its negatives. */
@@ -140,22 +191,26 @@ struct link_scores {
     struct sl_pair_ranks ranks;
 };
 
-static enum sl_status score_set(const struct sl_objective *o, const struct sl_chosen *w, enum sl_link_list links,
+static enum sl_status score_set(const struct sl_objective *o, const struct wanted *w, enum sl_link_list links,
                                 enum sl_link_list negatives, struct link_scores *out)
 {
     const struct sl_links *lists = o->links.list;
     const size_t n = (size_t)lists[links].n + lists[negatives].n;
-    struct sl_pair *pairs;
-    enum sl_status st = sl_alloc(n, sizeof *pairs, "scores of links", &pairs);
+    struct sl_pair *pairs = NULL;
+    double loss = 0;
+    enum sl_status st = SL_OK;
     *out = (struct link_scores){NAN, NAN, NAN, {NAN, NAN, NAN, NAN}};
-    if (st == SL_OK && n > 0) {
-        double loss = score_list(w, &lists[links], true, pairs);
-        loss += score_list(w, &lists[negatives], false, pairs + lists[links].n);
-        out->loss = loss / (double)n;
-        out->auc = sl_pairs_area(pairs, n);
-        out->ap = sl_pairs_precision(pairs, n);
-        out->ranks = sl_pairs_ranks(pairs, n);
+    if (n == 0) {
+        return SL_OK;
     }
+    SL_TRY(st, sl_alloc(n, sizeof *pairs, "scores of links", &pairs), done);
+    SL_TRY(st, score_list(w, &lists[links], true, pairs, &loss), done);
+    SL_TRY(st, score_list(w, &lists[negatives], false, pairs + lists[links].n, &loss), done);
+    out->loss = loss / (double)n;
+    out->auc = sl_pairs_area(pairs, n);
+    out->ap = sl_pairs_precision(pairs, n);
+    out->ranks = sl_pairs_ranks(pairs, n);
+done:
     sl_free(pairs);
     return st;
 }
@@ -167,11 +222,45 @@ static void put_score(struct sl_scores *out, const char *name, double valid, dou
     score->test = test;
 }
 
+/* The rows of all vertices in the order of dataset ids. */
+static enum sl_status sort_rows(const struct wanted *w, const struct sl_shards *shards, sl_real **out)
+{
+    const size_t n = w->ends.n_columns;
+    enum sl_status st = sl_alloc(shards->n_vertices * n, sizeof **out, "outputs by dataset id", out);
+    for (uint32_t v = 0; st == SL_OK && v < shards->n_vertices; v++) {
+        memcpy(*out + shards->partition->dataset_ids[v] * n, sl_chosen_row(&w->ends, v), n * sizeof **out);
+    }
+    return st;
+}
+
+/* Replace the ranks among the negatives of the lists by filtered ranks. */
+static enum sl_status rank_triples(const struct sl_objective *o, const struct sl_shards *shards, const struct wanted *w,
+                                   struct link_scores *valid, struct link_scores *test)
+{
+    const struct sl_links *const lists[] = {&shards->links, &o->links.list[SL_LINKS_VALID],
+                                            &o->links.list[SL_LINKS_TEST]};
+    struct sl_triple_scorer scorer = {
+        .decoder = w->decoder, .ends = o->links.ends, .dataset_ids = shards->partition->dataset_ids};
+    struct sl_triples triples;
+    sl_real *rows = NULL;
+    enum sl_status st;
+    SL_TRY(st, sort_rows(w, shards, &rows), done);
+    scorer.rows = rows;
+    SL_TRY(st, sl_triples_open(3, lists, scorer.dataset_ids, &triples), done);
+    SL_TRY(st, sl_triples_rank(&triples, &scorer, lists[1], &valid->ranks), close);
+    st = sl_triples_rank(&triples, &scorer, lists[2], &test->ranks);
+close:
+    sl_triples_close(&triples);
+done:
+    sl_free(rows);
+    return st;
+}
+
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
 {
     struct link_scores valid;
     struct link_scores test;
-    struct sl_chosen w = {0};
+    struct wanted w = {0};
     enum sl_status st;
     SL_TRY(st, take_rows(o, outputs, &w), done);
     if (sl_rank() > 0) {
@@ -179,6 +268,9 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     }
     SL_TRY(st, score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid), done);
     SL_TRY(st, score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test), done);
+    if (o->links.n_relations > 0) {
+        SL_TRY(st, rank_triples(o, outputs->shards, &w, &valid, &test), done);
+    }
     out->valid_loss = valid.loss;
     put_score(out, "auc", valid.auc, test.auc);
     put_score(out, "ap", valid.ap, test.ap);
@@ -187,7 +279,7 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     put_score(out, "hits3", valid.ranks.hits3, test.ranks.hits3);
     put_score(out, "hits10", valid.ranks.hits10, test.ranks.hits10);
 done:
-    sl_chosen_close(&w);
+    sl_chosen_close(&w.ends);
     return st;
 }
 

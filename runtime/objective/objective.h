@@ -11,6 +11,7 @@
 #ifndef SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
 #define SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
 
+#include "codelets/pairs.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "runtime/store/shards.h"
@@ -34,6 +35,7 @@ struct sl_objective {
     starpu_data_handle_t weights_handle;
     struct sl_link_split links; /* link: the lists for scores; by new id after sl_objective_place */
     uint32_t n_negatives;       /* link: k */
+    int decoder;                /* link: enum sl_decoder_name */
     uint32_t n_empty; /* outputs without a vertex: classes of no vertex, labels without a positive training vertex */
 };
 
@@ -44,6 +46,9 @@ struct sl_objective_rows {
     uint32_t row0;                /* the chunk's first row in the frontier */
     starpu_data_handle_t targets; /* of the part whose first id is `first` */
     uint32_t first;
+    /* Links: uint32, the relation of each link of the chunk, NULL: 0; the decoder's arrays, and room for a partial
+     * gradient of each. */
+    starpu_data_handle_t relations, decoder[SL_DECODER_ARRAYS], decoder_gradient[SL_DECODER_ARRAYS];
 };
 
 /* Outputs of the last layer for consecutive vertices, after a pass over all vertices. */
@@ -60,8 +65,9 @@ struct sl_outputs {
     const struct sl_shards *shards;
     const struct sl_output_chunk *chunk;
     uint32_t n_chunks;
-    uint32_t first_chunk; /* chunks of lower ranks */
-    uint32_t n_all;       /* chunks of all ranks */
+    uint32_t first_chunk;             /* chunks of lower ranks */
+    uint32_t n_all;                   /* chunks of all ranks */
+    const struct sl_decoder *decoder; /* of links; its arrays are in main memory */
 };
 
 struct sl_objective_kind {

@@ -26,7 +26,8 @@ enum sl_model_name {
     SL_MODEL_GCNII,
     SL_MODEL_RESGCN,
     SL_MODEL_GIN,
-    SL_MODEL_RGCN
+    SL_MODEL_RGCN,
+    SL_MODEL_RGAT
 };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
@@ -130,6 +131,7 @@ struct sl_settings {
     int loss;               /* enum sl_loss_name: of regression */
     uint32_t negatives;     /* k of a link, >= 1 */
     int link_loss;          /* enum sl_link_loss */
+    int decoder;            /* enum sl_decoder_name, codelets/pairs.h: of links */
     int link_exclude;       /* enum sl_link_exclude */
     char *class_weights;    /* SL_WEIGHTS_BALANCED or a file; NULL: all 1 */
     double label_smoothing; /* [0, 0.9999] */

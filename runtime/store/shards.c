@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/links.h"
 #include "codelets/score.h"
 #include "runtime/machine/topology.h"
 #include "support/memory.h"
@@ -81,6 +82,19 @@ static void copy_targets(const struct sl_dataset *dataset, const struct sl_parti
     }
 }
 
+static enum sl_status copy_ends(const struct sl_link_split *split, struct sl_shards *out)
+{
+    enum sl_status st =
+        sl_alloc((size_t)split->n_relations * SL_ENDS, sizeof *out->ends, "ends of relations", &out->ends);
+    for (uint32_t r = 0; st == SL_OK && r < split->n_relations; r++) {
+        const struct sl_link_ends *ends = &split->ends[r];
+        memcpy(out->ends + (size_t)r * SL_ENDS, ends->first, sizeof ends->first);
+        memcpy(out->ends + (size_t)r * SL_ENDS + 2, ends->n, sizeof ends->n);
+    }
+    out->n_link_relations = split->n_relations;
+    return st;
+}
+
 /* Number the training links and bring their ends into new ids. */
 static enum sl_status copy_links(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                  struct sl_shards *out)
@@ -91,6 +105,9 @@ static enum sl_status copy_links(const struct sl_dataset *dataset, const struct 
         out->links.from[i] = partition->new_ids[links->from[i]];
         out->links.to[i] = partition->new_ids[links->to[i]];
         out->train[i] = i;
+    }
+    if (st == SL_OK && dataset->links.n_relations > 0) {
+        st = copy_ends(&dataset->links, out);
     }
     return st;
 }
@@ -249,6 +266,10 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     if (out->links.n > 0) {
         out->link_from = readable(out->links.from, out->n_train, 4);
         out->link_to = readable(out->links.to, out->n_train, 4);
+    }
+    if (out->links.n > 0 && out->ends != NULL) {
+        out->link_relation = readable(out->links.relation, out->n_train, 4);
+        out->link_ends = readable(out->ends, (uint64_t)out->n_link_relations * SL_ENDS, 4);
     }
     for (uint32_t i = 0; i < dataset->train.n; i++) {
         out->part[sl_partition_owner(partition->first, out->n_parts, partition->new_ids[out->train[i]])].n_train++;
@@ -415,6 +436,8 @@ void sl_shards_close(struct sl_shards *shards)
     sl_handle_close(shards->train_ids);
     sl_handle_close(shards->link_from);
     sl_handle_close(shards->link_to);
+    sl_handle_close(shards->link_relation);
+    sl_handle_close(shards->link_ends);
     sl_handle_close(shards->factors);
     unpin(shards);
     sl_free(shards->part);
@@ -428,6 +451,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_free(shards->iota);
     sl_free(shards->train);
     sl_links_free(&shards->links);
+    sl_free(shards->ends);
     sl_free(shards->factor_of);
     *shards = (struct sl_shards){0};
 }

@@ -54,6 +54,9 @@ struct sl_shards {
     /* uint32 [n_train]: new ids of the ends of the training links. NULL: vertices are trained. Then train_ids are the
      * numbers of the links. */
     starpu_data_handle_t link_from, link_to;
+    /* Triples: uint32 [n_train], the relation of each link; uint32 [relations x SL_ENDS] (codelets/links.h). Else
+     * NULL. */
+    starpu_data_handle_t link_relation, link_ends;
     /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
@@ -79,6 +82,8 @@ struct sl_shards {
     sl_vertex *iota;
     sl_vertex *train;
     struct sl_links links;
+    uint32_t *ends; /* [n_link_relations x SL_ENDS], or NULL */
+    uint32_t n_link_relations;
     sl_real *factor_of;
     /* Tables that sl_shards_pin has locked. */
     bool pinned[SL_SHARD_TABLES];

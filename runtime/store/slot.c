@@ -130,7 +130,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
     SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
-    if (shards->weighs_edges || (shape->importance && (hop > 0 || shape->link_rows == 0))) {
+    if ((shards->weighs_edges || shape->importance) && (hop > 0 || shape->link_rows == 0)) {
         SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights), done);
         SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights), done);
     }
@@ -184,6 +184,11 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
            add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
                       &pe->counts),
            done);
+    if (shards->link_relation != NULL) {
+        SL_TRY(st,
+               add_vector(slot, shape->n_seeds, 4, "relations of links", false, SL_SLOT_LOCK_ALL, &pe->link_relations),
+               done);
+    }
     SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
@@ -206,7 +211,7 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
                             .n_hops = shape->plan->n_layers,
                             .n_parts = shape->plan->n_parts,
                             .lock = shape->lock};
-    size_t n_memory = (size_t)out->n_pes * (10 + (size_t)out->n_hops * 8) + 1;
+    size_t n_memory = (size_t)out->n_pes * (11 + (size_t)out->n_hops * 8) + 1;
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
@@ -265,6 +270,7 @@ void sl_slot_close(struct sl_slot *slot)
             sl_handle_close(pe->frontier);
             sl_handle_close(pe->index);
             sl_handle_close(pe->marks);
+            sl_handle_close(pe->link_relations);
             sl_handle_close(pe->counts);
             close_importance(&pe->importance);
             if (pe->block != NULL) {

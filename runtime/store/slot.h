@@ -25,6 +25,8 @@ struct sl_slot_pe {
     starpu_data_handle_t marks;
     /* uint32: codelets/sample.h. */
     starpu_data_handle_t counts;
+    /* uint32: the relation of each triple of hop 0's block. NULL: seeds are no triples. */
+    starpu_data_handle_t link_relations;
     /* LABOR-1 and further (codelets/importance.h). All handles are NULL if the shape has no importance. */
     struct sl_importance_handles importance;
     /* One per hop. */

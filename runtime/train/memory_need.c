@@ -87,7 +87,11 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
     b.in_place =
         b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, dataset->features.n_columns, b.dtype));
     uint32_t n_outputs = sl_settings_trains_links(s) ? s->hidden : sl_targets_outputs(&dataset->targets);
-    struct sl_model_data data = {dataset->features.n_columns, n_outputs, dataset->graph.n_relations, b.sparse};
+    struct sl_model_data data = {.n_features = dataset->features.n_columns,
+                                 .n_outputs = n_outputs,
+                                 .n_relations = dataset->graph.n_relations,
+                                 .sparse = b.sparse,
+                                 .n_link_relations = dataset->links.n_relations};
     sl_model_shape(s, &data, &b.model);
     if (b.sparse && b.model.layer[0].residual) {
         b.sparse = data.sparse = false;
@@ -372,15 +376,17 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
         (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
-/* Ends of the links whose scores are wanted: a number of each vertex, and the outputs of the distinct ends. */
+/* Ends of the links whose scores are wanted: a number of each vertex, and the outputs of the distinct ends. Triples need
+ * the outputs of all vertices, in two orders. */
 static double end_bytes(const struct basis *b, const struct sl_link_split *links)
 {
     double n_ends = 0;
     for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
         n_ends += 2.0 * links->list[list].n;
     }
+    double n_rows = links->n_relations > 0 ? 2 * b->n : fmin(b->n, n_ends);
     return if_so(sl_settings_trains_links(b->settings),
-                 b->n * sizeof(uint32_t) + fmin(b->n, n_ends) * b->settings->hidden * sizeof(sl_real));
+                 b->n * sizeof(uint32_t) + n_rows * b->settings->hidden * sizeof(sl_real));
 }
 
 #define HOT_ROW_BYTES 16 /* of a PE's feature cache per row, besides the row */
@@ -579,7 +585,7 @@ static struct sl_dataset outline_of(const struct sl_shards *shards)
                   .n_edges = shards->partition->graph.n_edges,
                   .n_relations = shards->partition->graph.n_relations},
         .train = {.n = shards->n_train},
-        .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}},
+        .links = {.list = {[SL_LINKS_TRAIN] = {.n = shards->links.n}}, .n_relations = shards->n_link_relations},
         .features = {.n_columns = shards->n_features,
                      .dense = {.dtype = shards->features.dtype, .data = shards->is_sparse ? NULL : &some}},
         .targets = shards->targets};

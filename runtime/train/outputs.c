@@ -315,50 +315,87 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     if (st == SL_OK && t->pairs.n == 0) {
         st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
     }
+    if (st == SL_OK) {
+        st = sl_links_place(&t->dataset->links, t->settings->pairs, &t->pairs);
+    }
     return st;
 }
 
-/* Scores of pairs, from the vectors of their ends, at rank 0. */
-struct pair_scores {
-    const struct sl_session *t;
-    struct sl_chosen ends;
-    sl_real score; /* of the last pair */
-};
-
 static const sl_real *score_of(void *context, uint64_t pair)
 {
-    struct pair_scores *p = context;
-    const sl_vertex *new_ids = p->t->partition.new_ids;
-    const sl_real *from = sl_chosen_row(&p->ends, new_ids[p->t->pairs.from[pair]]);
-    const sl_real *to = sl_chosen_row(&p->ends, new_ids[p->t->pairs.to[pair]]);
-    p->score = (sl_real)sl_pairs_score(p->ends.n_columns, from, to);
-    return &p->score;
+    return (const sl_real *)context + pair;
+}
+
+#define TILE 1024 /* pairs that are scored at a time */
+
+/* Score all pairs from the vectors of their ends, by partitioned id. The model is acquired. */
+static enum sl_status score_pairs(const struct sl_session *t, const struct sl_chosen *ends, sl_real *out)
+{
+    const sl_vertex *new_ids = t->partition.new_ids;
+    const struct sl_decoder decoder = sl_model_decoder(&t->model);
+    const sl_real *from[TILE];
+    const sl_real *to[TILE];
+    double scores[TILE];
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < t->pairs.n; i += TILE) {
+        const uint32_t n = sl_min_u32(TILE, t->pairs.n - i);
+        for (uint32_t k = 0; k < n; k++) {
+            from[k] = sl_chosen_row(ends, new_ids[t->pairs.from[i + k]]);
+            to[k] = sl_chosen_row(ends, new_ids[t->pairs.to[i + k]]);
+        }
+        const uint32_t *relations = t->pairs.relation == NULL ? NULL : t->pairs.relation + i;
+        SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
+        for (uint32_t k = 0; k < n; k++) {
+            out[i + k] = (sl_real)scores[k];
+        }
+    }
+done:
+    return st;
+}
+
+/* Write the scores of all pairs, at rank 0. */
+static enum sl_status write_scores(struct sl_session *t, const struct sl_chosen *ends)
+{
+    sl_real *scores;
+    enum sl_status st = sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    st = score_pairs(t, ends, scores);
+    sl_model_release(&t->model);
+    if (st == SL_OK) {
+        st = sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, scores);
+    }
+done:
+    sl_free(scores);
+    return st;
 }
 
 /* vectors: of the vertices evaluated by this rank. Rank 0 writes the scores. */
-static enum sl_status write_pairs(const struct sl_session *t, const sl_real *vectors)
+static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
 {
     const sl_vertex *new_ids = t->partition.new_ids;
     const struct sl_evaluated here = sl_evaluated_here(&t->shards);
     const uint32_t n = t->shards.n_vertices;
-    struct pair_scores p = {.t = t};
+    struct sl_chosen ends;
     enum sl_status st;
-    SL_TRY(st, sl_chosen_open(n, t->shards.n_outputs, &p.ends), done);
+    SL_TRY(st, sl_chosen_open(n, t->shards.n_outputs, &ends), done);
     for (uint32_t i = 0; i < t->pairs.n; i++) {
-        sl_chosen_add(&p.ends, new_ids[t->pairs.from[i]]);
-        sl_chosen_add(&p.ends, new_ids[t->pairs.to[i]]);
+        sl_chosen_add(&ends, new_ids[t->pairs.from[i]]);
+        sl_chosen_add(&ends, new_ids[t->pairs.to[i]]);
     }
-    SL_TRY(st, sl_chosen_number(&p.ends, n, here.first, here.first + here.n), done);
-    sl_chosen_take(&p.ends, here.first, here.n, vectors);
+    SL_TRY(st, sl_chosen_number(&ends, n, here.first, here.first + here.n), done);
+    sl_chosen_take(&ends, here.first, here.n, vectors);
     sl_watchdog_suspend(false);
-    SL_TRY(st, sl_chosen_gather(&p.ends), done);
+    SL_TRY(st, sl_chosen_gather(&ends), done);
     sl_watchdog_suspend(true);
     if (sl_rank() == 0) {
-        SL_TRY(st, sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, &p), done);
+        SL_TRY(st, write_scores(t, &ends), done);
     }
     st = sl_ranks_barrier(); /* the disk may take long */
 done:
-    sl_chosen_close(&p.ends);
+    sl_chosen_close(&ends);
     return st;
 }
 

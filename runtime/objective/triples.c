@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Filtered ranks of triples. */
+#include "runtime/objective/triples.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/memory.h"
+
+#define TILE 32 /* triples that are ranked at a time */
+
+/* A triple, seen from the end that a candidate replaces. */
+struct sl_known_triple {
+    uint64_t key; /* relation and the other end */
+    sl_vertex end;
+};
+
+static uint64_t key_of(uint32_t relation, sl_vertex other)
+{
+    return (uint64_t)relation << 32 | other;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct sl_known_triple *x = a;
+    const struct sl_known_triple *y = b;
+    if (x->key != y->key) {
+        return x->key < y->key ? -1 : 1;
+    }
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+static size_t drop_repeated(struct sl_known_triple *known, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || compare(&known[kept - 1], &known[i]) != 0) {
+            known[kept++] = known[i];
+        }
+    }
+    return kept;
+}
+
+static enum sl_status list_known(uint32_t n_lists, const struct sl_links *const *lists, const sl_vertex *dataset_ids,
+                                 int end, struct sl_triples *out)
+{
+    size_t n = 0;
+    for (uint32_t k = 0; k < n_lists; k++) {
+        n += lists[k]->n;
+    }
+    enum sl_status st = sl_alloc(n, sizeof *out->known[end], "known triples", &out->known[end]);
+    if (st != SL_OK) {
+        return st;
+    }
+    n = 0;
+    for (uint32_t k = 0; k < n_lists; k++) {
+        for (uint32_t i = 0; i < lists[k]->n; i++) {
+            const sl_vertex head = dataset_ids[lists[k]->from[i]];
+            const sl_vertex tail = dataset_ids[lists[k]->to[i]];
+            const uint32_t relation = lists[k]->relation[i];
+            out->known[end][n++] =
+                (struct sl_known_triple){key_of(relation, end == 0 ? tail : head), end == 0 ? head : tail};
+        }
+    }
+    qsort(out->known[end], n, sizeof *out->known[end], compare);
+    out->n[end] = drop_repeated(out->known[end], n);
+    return SL_OK;
+}
+
+enum sl_status sl_triples_open(uint32_t n_lists, const struct sl_links *const *lists, const sl_vertex *dataset_ids,
+                               struct sl_triples *out)
+{
+    enum sl_status st = SL_OK;
+    *out = (struct sl_triples){0};
+    for (int end = 0; st == SL_OK && end < 2; end++) {
+        st = list_known(n_lists, lists, dataset_ids, end, out);
+    }
+    if (st != SL_OK) {
+        sl_triples_close(out);
+    }
+    return st;
+}
+
+void sl_triples_close(struct sl_triples *triples)
+{
+    sl_free(triples->known[0]);
+    sl_free(triples->known[1]);
+    *triples = (struct sl_triples){0};
+}
+
+/* The first known triple of a key. */
+static const struct sl_known_triple *find(const struct sl_triples *triples, int end, uint64_t key)
+{
+    const struct sl_known_triple *known = triples->known[end];
+    size_t low = 0;
+    size_t high = triples->n[end];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (known[middle].key < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return known + low;
+}
+
+/* Queries with the same candidates: the vertices first .. first + n - 1. */
+struct batch {
+    int end; /* that candidates replace */
+    sl_vertex first;
+    uint32_t n;
+    uint32_t n_queries;
+    const sl_real *row[TILE]; /* of the other end */
+    uint32_t relation[TILE];
+    sl_vertex other[TILE], target[TILE];
+    sl_real *scores; /* [TILE x n] */
+};
+
+/* The rank of query q's target. NaN: its score is no number. */
+static double rank_of(const struct sl_triples *triples, const struct batch *b, uint32_t q)
+{
+    const sl_real *scores = b->scores + (size_t)q * b->n;
+    const sl_real score = scores[b->target[q] - b->first];
+    const uint64_t key = key_of(b->relation[q], b->other[q]);
+    const struct sl_known_triple *end = triples->known[b->end] + triples->n[b->end];
+    uint32_t n_better = 0;
+    uint32_t n_equal = 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        n_better += scores[i] > score;
+        n_equal += scores[i] == score;
+    }
+    for (const struct sl_known_triple *t = find(triples, b->end, key); t < end && t->key == key; t++) {
+        n_better -= scores[t->end - b->first] > score;
+        n_equal -= scores[t->end - b->first] == score;
+    }
+    return isnan((double)score) ? (double)NAN : 1 + n_better + 0.5 * n_equal;
+}
+
+static void add_rank(double rank, struct sl_pair_ranks *sum)
+{
+    sum->mrr += 1 / rank;
+    sum->hits1 += isnan(rank) ? rank : rank <= 1;
+    sum->hits3 += isnan(rank) ? rank : rank <= 3;
+    sum->hits10 += isnan(rank) ? rank : rank <= 10;
+}
+
+static enum sl_status rank_batch(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
+                                 struct batch *b, struct sl_pair_ranks *sum)
+{
+    const struct sl_queries queries = {b->n_queries, b->row, b->relation};
+    const sl_real *candidates = scorer->rows + (size_t)b->first * scorer->decoder->n_columns;
+    enum sl_status st = sl_decoder_compare(scorer->decoder, &queries, b->n, candidates, b->scores);
+    for (uint32_t q = 0; st == SL_OK && q < b->n_queries; q++) {
+        add_rank(rank_of(triples, b, q), sum);
+    }
+    b->n_queries = 0;
+    return st;
+}
+
+/* Add a query for link i to the batch. False: the batch is full, or has other candidates. */
+static bool add_query(const struct sl_triple_scorer *scorer, const struct sl_links *links, uint32_t i, struct batch *b)
+{
+    const struct sl_link_ends *ends = &scorer->ends[links->relation[i]];
+    const sl_vertex head = scorer->dataset_ids[links->from[i]];
+    const sl_vertex tail = scorer->dataset_ids[links->to[i]];
+    const bool same = b->first == ends->first[b->end] && b->n == ends->n[b->end];
+    const uint32_t q = b->n_queries;
+    if (q > 0 && (q == TILE || !same)) {
+        return false;
+    }
+    b->first = ends->first[b->end];
+    b->n = ends->n[b->end];
+    b->relation[q] = links->relation[i];
+    b->other[q] = b->end == 0 ? tail : head;
+    b->target[q] = b->end == 0 ? head : tail;
+    b->row[q] = scorer->rows + (size_t)b->other[q] * scorer->decoder->n_columns;
+    b->n_queries++;
+    return true;
+}
+
+static enum sl_status rank_end(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
+                               const struct sl_links *links, struct batch *b, struct sl_pair_ranks *sum)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < links->n; i++) {
+        if (!add_query(scorer, links, i, b)) {
+            SL_TRY(st, rank_batch(triples, scorer, b, sum), done);
+            add_query(scorer, links, i, b);
+        }
+    }
+    st = rank_batch(triples, scorer, b, sum);
+done:
+    return st;
+}
+
+/* Most candidates of any relation of the links. */
+static uint32_t most_candidates(const struct sl_triple_scorer *scorer, const struct sl_links *links)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < links->n; i++) {
+        const struct sl_link_ends *ends = &scorer->ends[links->relation[i]];
+        for (int end = 0; end < 2; end++) {
+            most = ends->n[end] > most ? ends->n[end] : most;
+        }
+    }
+    return most;
+}
+
+enum sl_status sl_triples_rank(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
+                               const struct sl_links *links, struct sl_pair_ranks *out)
+{
+    struct sl_pair_ranks sum = {0, 0, 0, 0};
+    const double n = 2.0 * links->n;
+    struct batch b = {.end = 0};
+    enum sl_status st;
+    SL_TRY(st,
+           sl_alloc((size_t)TILE * most_candidates(scorer, links), sizeof *b.scores, "scores of candidates", &b.scores),
+           done);
+    for (b.end = 0; b.end < 2; b.end++) {
+        SL_TRY(st, rank_end(triples, scorer, links, &b, &sum), done);
+    }
+    *out = (struct sl_pair_ranks){sum.mrr / n, sum.hits1 / n, sum.hits3 / n, sum.hits10 / n};
+done:
+    sl_free(b.scores);
+    return st;
+}
