@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Graph attention over blocks, and its adjoint. A destination's list is walked three times: for the largest score, for
- * the sum of exponentials, and for the rows. Rows are prefetched well before the first walk reaches them. */
+ * the sum of exponentials, and for the rows. Rows are prefetched well before the first walk reaches them. With
+ * relations, a destination has a list for each. */
 #include "codelets/attend.h"
 
 #include <string.h>
@@ -147,46 +148,76 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
 #define KEPT 64  /* edges of a list whose rows are looked up once */
 #define AHEAD 24 /* edges prefetched ahead */
 
+/* Slab r of a row of U. */
+SL_INLINE const void *slab_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, uint32_t r)
+{
+    return (const char *)row + sl_dtype_bytes(dtype, (size_t)r * sl_heads_slab(heads));
+}
+
 /* A walk over all lists, one after the other. */
 struct walk {
     const struct sl_attend_rows *rows;
     uint64_t n, known; /* edges in all, and edges prefetched so far */
 };
 
-/* The edges of one destination. */
+/* The edges of one destination, or its edges of one relation. */
 struct list {
     uint64_t first, end;
-    const void *self;
+    const void *self; /* the destination's slab */
     const void *kept[KEPT];
 };
 
+/* The list of relation r, of a destination whose row is `own`: it begins with edge `begin`. Without relations: all
+ * edges. */
+SL_INLINE void take_list(enum sl_dtype dtype, const struct sl_attend_rows *rows, const void *own, uint32_t r,
+                         uint64_t begin, uint64_t end, struct list *list)
+{
+    list->self = slab_of(dtype, rows->heads, own, r);
+    list->first = begin;
+    list->end = rows->heads.n_relations > 0 ? begin : end;
+    while (list->end < end && rows->relations[list->end] == (float)r) {
+        list->end++;
+    }
+}
+
+/* Whether there is nothing to attend to. */
+SL_INLINE bool is_empty(struct sl_heads heads, const struct list *list)
+{
+    return heads.n_relations > 0 && list->first == list->end;
+}
+
+/* The slab of an edge's source. */
 SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *rows, uint64_t e)
 {
     uint32_t position = rows->sources[e];
+    uint32_t r = rows->heads.n_relations > 0 ? (uint32_t)rows->relations[e] : 0;
     uint32_t q = 0;
     while (position >= rows->x->first[q + 1]) {
         q++;
     }
-    return sl_view_row_of(dtype, &rows->x->view[q], position - rows->x->first[q], sl_heads_row(rows->heads));
+    return slab_of(dtype, rows->heads,
+                   sl_view_row_of(dtype, &rows->x->view[q], position - rows->x->first[q], sl_heads_row(rows->heads)),
+                   r);
 }
 
-/* The row of an edge after `meet`. NULL: the destination's own row. */
+/* The slab of an edge after `meet`. NULL: the destination's own, which has a term already. */
 SL_INLINE const void *edge_row(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
 {
     const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
-    return row == list->self ? NULL : row;
+    return row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row;
 }
 
-/* First walk over a destination's edges. top: the largest el of each head. */
+/* First walk over a list that is not empty. top: the largest el of each head. */
 SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
 {
     const struct sl_heads heads = walk->rows->heads;
+    const void *first = heads.n_relations > 0 ? source_row(dtype, walk->rows, list->first) : list->self;
     sl_real room[SL_MAX_HEADS];
-    memcpy(top, el_of(dtype, heads, list->self, room), heads.n_heads * sizeof *top);
+    memcpy(top, el_of(dtype, heads, first, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
         uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
         for (; walk->known < ahead; walk->known++) {
-            sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_row(heads)));
+            sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_slab(heads)));
         }
         const void *row = source_row(dtype, walk->rows, e);
         const sl_real *restrict el = el_of(dtype, heads, row, room);
@@ -207,7 +238,7 @@ SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, co
     }
 }
 
-/* lse of a destination, with the first walk over its edges. */
+/* lse of a list that is not empty, with the first walk over it. */
 SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict lse)
 {
     const struct sl_heads heads = walk->rows->heads;
@@ -219,7 +250,9 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         top[k] = sl_attend_score(er[k] + top[k]);
     }
-    add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, top, sum);
+    if (heads.n_relations == 0) {
+        add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, top, sum);
+    }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
@@ -241,19 +274,22 @@ SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *r
     add_to_batch(dtype, batch, heads, row, weight, z);
 }
 
-/* z and lse of one destination. */
-SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
+/* lse of a list, and z += its rows. */
+SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z, sl_real *lse)
 {
     const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
     batch.n = 0;
-    sum_scores(dtype, walk, list, lse);
-    if (!beta) {
-        memset(z, 0, heads.n_columns * sizeof *z);
+    if (is_empty(heads, list)) {
+        memset(lse, 0, heads.n_heads * sizeof *lse);
+        return;
     }
-    add_row(dtype, heads, list->self, er, lse, &batch, z);
+    sum_scores(dtype, walk, list, lse);
+    if (heads.n_relations == 0) {
+        add_row(dtype, heads, list->self, er, lse, &batch, z);
+    }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
@@ -261,6 +297,24 @@ SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, struct list *list,
         }
     }
     add_batch(dtype, &batch, heads, z);
+}
+
+/* z and lse of the destination whose row is `own`, with edges e .. end - 1. lse is written unless it is
+ * NULL. */
+SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, const void *own, uint64_t e, uint64_t end, int beta,
+                      sl_real *z, sl_real *lse)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    sl_real room[SL_MAX_HEADS];
+    struct list list;
+    if (!beta) {
+        memset(z, 0, heads.n_columns * sizeof *z);
+    }
+    for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+        take_list(dtype, walk->rows, own, r, e, end, &list);
+        attend_list(dtype, walk, &list, z, lse == NULL ? room : lse + (size_t)r * heads.n_heads);
+        e = list.end;
+    }
 }
 
 /* Row i of consecutive rows of U. */
@@ -274,12 +328,9 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *ro
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
-    struct list list;
     for (uint32_t d = 0; d < rows->n_rows; d++) {
-        list.first = rows->offsets[d];
-        list.end = rows->offsets[d + 1];
-        list.self = row_of(dtype, rows->self, d, sl_heads_row(heads));
-        attend(dtype, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * heads.n_heads);
+        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), rows->offsets[d], rows->offsets[d + 1],
+               beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * sl_heads_scores(heads));
     }
 }
 
@@ -295,13 +346,9 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *row
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = {.rows = rows, .n = offsets[rows->n_rows] - offsets[0]};
-    struct list list;
-    sl_real lse[SL_MAX_HEADS];
     for (uint32_t d = 0; d < rows->n_rows; d++) {
-        list.first = offsets[d] - offsets[0];
-        list.end = offsets[d + 1] - offsets[0];
-        list.self = row_of(dtype, rows->self, d, sl_heads_row(heads));
-        attend(dtype, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse);
+        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), offsets[d] - offsets[0],
+               offsets[d + 1] - offsets[0], beta, z_out + (size_t)d * heads.n_columns, NULL);
     }
 }
 
@@ -335,7 +382,7 @@ SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *
     }
 }
 
-/* The sides of one destination: er, lse, c, and ger = sum a (da - c) slope. */
+/* The sides of one list: er, lse, c, and ger = sum a (da - c) slope. */
 SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const struct list *list, const sl_real *gz,
                         const sl_real *lse, sl_real *out)
 {
@@ -343,7 +390,9 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
-    add_side(dtype, heads, list->self, er, lse, gz, &sum);
+    if (heads.n_relations == 0) {
+        add_side(dtype, heads, list->self, er, lse, gz, &sum);
+    }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
@@ -365,13 +414,17 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows,
     struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
     struct list list;
     sl_real top[SL_MAX_HEADS];
-    for (uint32_t d = 0; d < rows->n_rows; d++) {
-        list.first = rows->offsets[d];
-        list.end = rows->offsets[d + 1];
-        list.self = row_of(dtype, rows->self, d, sl_heads_row(heads));
-        meet(dtype, &walk, &list, top);
-        see_side(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)d * heads.n_heads,
-                 sides_out + (size_t)d * 4 * heads.n_heads);
+    uint64_t e = rows->offsets[0];
+    for (uint32_t i = 0; i < rows->n_rows * sl_heads_slabs(heads); i++) {
+        const uint32_t d = i / sl_heads_slabs(heads);
+        take_list(dtype, rows, row_of(dtype, rows->self, d, sl_heads_row(heads)), i % sl_heads_slabs(heads), e,
+                  rows->offsets[d + 1], &list);
+        e = list.end;
+        if (!is_empty(heads, &list)) {
+            meet(dtype, &walk, &list, top);
+        }
+        see_side(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)i * heads.n_heads,
+                 sides_out + (size_t)i * 4 * heads.n_heads);
     }
 }
 
@@ -383,19 +436,20 @@ SL_CLONES void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_r
 
 /* ---- kernels, CPU: by source ---- */
 
-SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d)
+/* Slab r of the sides of a destination. */
+SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d, uint32_t r)
 {
-    return sl_view_row(&block->sides, d, 4 * block->heads.n_heads);
+    return sl_view_row(&block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
 }
 
-/* gu += the gradient that a source with row u gets from destination d. */
-SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, const void *u,
-                             struct batch *batch, sl_real *gu)
+/* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
+SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, uint32_t r,
+                             const void *u, struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
     const sl_real *gz = sl_view_row(&block->gz, d, heads.n_columns);
-    const sl_real *er = side_row(block, d);
+    const sl_real *er = side_row(block, d, r);
     const sl_real *lse = er + heads.n_heads;
     const sl_real *c = lse + heads.n_heads;
     sl_real room[SL_MAX_HEADS];
@@ -410,25 +464,38 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
     add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
 }
 
+/* The relation of a term. */
+SL_INLINE uint32_t relation_of(const struct sl_attend_back *block, uint32_t e)
+{
+    return block->heads.n_relations > 0 ? (uint32_t)block->relations[e] : 0;
+}
+
 /* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be
  * prefetched. */
 SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
                         uint32_t self, const void *u, sl_real *gu)
 {
+    const size_t step = sl_heads_slab(block->heads);
     struct batch batch;
+    uint32_t r = 0; /* of the batch */
     batch.n = 0;
     for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
         if (n - e > AHEAD) {
             uint32_t next = block->rows[e + AHEAD];
             sl_row_fetch(sl_view_row(&block->gz, next, block->heads.n_columns),
                          block->heads.n_columns * sizeof(sl_real));
-            sl_row_fetch(side_row(block, next), 4 * block->heads.n_heads * sizeof(sl_real));
+            sl_row_fetch(side_row(block, next, relation_of(block, e + AHEAD)),
+                         4 * block->heads.n_heads * sizeof(sl_real));
+        }
+        if (relation_of(block, e) != r) {
+            add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
+            r = relation_of(block, e);
         }
         if (block->rows[e] != self) {
-            add_back_term(dtype, block, block->rows[e], u, &batch, gu);
+            add_back_term(dtype, block, block->rows[e], r, slab_of(dtype, block->heads, u, r), &batch, gu + r * step);
         }
     }
-    add_batch(SL_DTYPE_REAL, &batch, block->heads, gu);
+    add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
 }
 
 SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
@@ -457,11 +524,16 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *bloc
     struct batch batch;
     batch.n = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
-        sl_real *row = gu + (size_t)i * n_columns;
-        const sl_real *ger = side_row(block, row0 + i) + 3 * heads.n_heads;
-        add_back_term(dtype, block, row0 + i, row_of(dtype, u, i, n_columns), &batch, row);
-        add_batch(SL_DTYPE_REAL, &batch, heads, row);
-        add_scaled(SL_DTYPE_REAL, heads.n_heads, row + heads.n_columns + heads.n_heads, ger, 0, 1);
+        if (heads.n_relations == 0) {
+            add_back_term(dtype, block, row0 + i, 0, row_of(dtype, u, i, n_columns), &batch,
+                          gu + (size_t)i * n_columns);
+            add_batch(SL_DTYPE_REAL, &batch, heads, gu + (size_t)i * n_columns);
+        }
+        for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+            const sl_real *ger = side_row(block, row0 + i, r) + 3 * heads.n_heads;
+            sl_real *slab = gu + (size_t)i * n_columns + (size_t)r * sl_heads_slab(heads);
+            add_scaled(SL_DTYPE_REAL, heads.n_heads, slab + heads.n_columns + heads.n_heads, ger, 0, 1);
+        }
     }
 }
 
@@ -476,11 +548,12 @@ SL_INLINE void add_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *blo
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
+    const bool with_self = block->heads.n_relations > 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - row0; /* a row below row0 wraps, and is too large */
         if (row < n_rows) {
-            add_back(dtype, block, bounds + i, bounds[n], inverse[i], row_of(dtype, u, row, n_columns),
-                     gu + (size_t)row * n_columns);
+            add_back(dtype, block, bounds + i, bounds[n], with_self ? SL_NONE : inverse[i],
+                     row_of(dtype, u, row, n_columns), gu + (size_t)row * n_columns);
         }
     }
 }
@@ -493,8 +566,15 @@ SL_CLONES void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_bac
 
 /* ---- arguments ---- */
 
+/* H, K and R; if edges have relations, the index of their buffer. */
+struct shape_args {
+    struct sl_heads heads;
+    uint32_t relations;
+};
+
 struct forward_args {
     struct sl_task_args head;
+    struct shape_args shape;
     uint32_t row0;
     int beta; /* of forward */
     struct sl_source_args sources;
@@ -502,6 +582,7 @@ struct forward_args {
 
 struct backward_args {
     struct sl_task_args head;
+    struct shape_args shape;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
     struct returned {
@@ -512,13 +593,14 @@ struct backward_args {
 
 struct accumulate_args {
     struct sl_task_args head;
+    struct shape_args shape;
     struct sl_share_args shares;
 };
 
 struct full_args {
     struct sl_task_args head;
+    struct shape_args shape;
     uint32_t row0;
-    uint32_t n_heads;
     uint32_t part;
     int beta;
     struct sl_part_args parts;
@@ -533,24 +615,24 @@ static uint32_t destinations(const struct sl_share_args *args, uint32_t n_rows)
 
 /* ---- implementations ---- */
 
-enum { EDGE_OFFSETS, EDGE_SOURCES, INVERSE, FORWARD_Z, FORWARD_LSE, FORWARD_ROWS, FORWARD_PACKED };
-enum { SIDES_GZ = INVERSE + 1, SIDES_LSE, SIDES, SIDES_ROWS, SIDES_PACKED };
-enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U };
-enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS };
+enum { EDGE_OFFSETS, EDGE_SOURCES, INVERSE, FORWARD_Z, FORWARD_LSE, FORWARD_ROWS, FORWARD_PACKED, FORWARD_RELATIONS };
+enum { SIDES_GZ = INVERSE + 1, SIDES_LSE, SIDES, SIDES_ROWS, SIDES_PACKED, SIDES_RELATIONS };
+enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U, BACK_RELATIONS };
+enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT, SUM_RELATIONS };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS, FULL_RELATIONS };
 
-/* Buffers 0 .. 4: edge offsets, edge sources, own inverse, and matrices of the destinations of width H and K. */
-static struct sl_heads heads_of(void *buffers[])
+static const float *relations_of(const struct shape_args *args, void *buffers[])
 {
-    return (struct sl_heads){sl_buffer_columns(buffers[FORWARD_Z]), sl_buffer_columns(buffers[FORWARD_LSE])};
+    return args->heads.n_relations > 0 ? sl_buffer_data(buffers[args->relations]) : NULL;
 }
 
 static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[],
                                      const struct sl_source_views *sources)
 {
-    struct sl_heads heads = heads_of(buffers);
+    const struct sl_heads heads = args->shape.heads;
     return (struct sl_attend_rows){
         .heads = heads,
+        .relations = relations_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
         .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
         .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
@@ -578,20 +660,6 @@ static enum sl_status sides_cpu_task(void *buffers[], const void *cl_arg)
     sl_attend_sides_cpu(args->sources.dtype, &rows, sl_buffer_data(buffers[SIDES_GZ]),
                         sl_buffer_data(buffers[SIDES_LSE]), sl_buffer_data(buffers[SIDES]));
     return SL_OK;
-}
-
-/* H and K of rows of U. They follow from the widths of gz and sides. */
-static struct sl_heads heads_of_sides(uint32_t n_columns, uint32_t n_chunks, void *gz[], void *sides[])
-{
-    if (n_chunks == 0) {
-        return (struct sl_heads){n_columns - 2, 1}; /* no chunk, hence no term to add */
-    }
-    return (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
-}
-
-static uint32_t returned_columns(const struct backward_args *args, void *buffers[])
-{
-    return sl_buffer_columns(buffers[args->returned[0].gu.buffer]);
 }
 
 #define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
@@ -627,12 +695,12 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     void **sides_buffers = gz_buffers + args->n_chunks;
     sl_chunks_data(gz_buffers, args->n_chunks, gz);
     sl_chunks_data(sides_buffers, args->n_chunks, sides);
-    struct sl_attend_back block = {
-        .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz_buffers, sides_buffers),
-        .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-        .rows = sl_buffer_data(buffers[BACK_ROWS]),
-        .gz = {gz, args->shift, NULL},
-        .sides = {sides, args->shift, NULL}};
+    struct sl_attend_back block = {.heads = args->shape.heads,
+                                   .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                   .rows = sl_buffer_data(buffers[BACK_ROWS]),
+                                   .gz = {gz, args->shift, NULL},
+                                   .sides = {sides, args->shift, NULL},
+                                   .relations = relations_of(&args->shape, buffers)};
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *gu = sl_slice_data(buffers, &to->gu);
@@ -676,12 +744,12 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_gradient gradient = sl_gradient_of(shares->row0, buffers[SUM_GU]);
     sl_chunks_data(buffers + SUM_GZ, shares->n_chunks, gz);
     sl_chunks_data(sides_buffers, shares->n_chunks, sides);
-    struct sl_attend_back block = {
-        .heads = heads_of_sides(gradient.n_columns, shares->n_chunks, buffers + SUM_GZ, sides_buffers),
-        .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-        .rows = sl_buffer_data(buffers[BACK_ROWS]),
-        .gz = {gz, shares->shift, NULL},
-        .sides = {sides, shares->shift, NULL}};
+    struct sl_attend_back block = {.heads = args->shape.heads,
+                                   .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                   .rows = sl_buffer_data(buffers[BACK_ROWS]),
+                                   .gz = {gz, shares->shift, NULL},
+                                   .sides = {sides, shares->shift, NULL},
+                                   .relations = relations_of(&args->shape, buffers)};
     add_shares(shares, &block, buffers, &gradient);
     return SL_OK;
 }
@@ -695,11 +763,14 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     const sl_vertex *sources = sl_buffer_data(buffers[FULL_SOURCES]);
     struct sl_sources x = {
         .n_owners = args->parts.n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = parts.view};
-    struct sl_heads heads = {sl_buffer_columns(buffers[FULL_Z]), args->n_heads};
+    const struct sl_heads heads = args->shape.heads;
+    const float *relations = relations_of(&args->shape, buffers);
+    const uint64_t first = offsets[args->row0] - offsets[0];
     struct sl_attend_rows rows = {
         .heads = heads,
+        .relations = relations == NULL ? NULL : relations + first,
         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
-        .sources = sources + (offsets[args->row0] - offsets[0]),
+        .sources = sources + first,
         .x = &x,
         .self = sl_view_row_of(args->parts.dtype, &parts.view[args->part], args->row0, sl_heads_row(heads))};
     attend_full(args->parts.dtype, &rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
@@ -711,9 +782,10 @@ static struct sl_attend_device_rows device_destinations(const struct forward_arg
                                                         const struct sl_device_sources *x)
 {
     struct sl_view own = {x->rows.chunk, args->sources.shift, NULL};
-    struct sl_heads heads = heads_of(buffers);
+    const struct sl_heads heads = args->shape.heads;
     return (struct sl_attend_device_rows){
         .heads = heads,
+        .relations = relations_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
         .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
         .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
@@ -745,12 +817,12 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
     const struct backward_args *args = cl_arg;
     void **gz = buffers + BACK_GZ;
     void **sides = gz + args->n_chunks;
-    struct sl_attend_device_back block = {
-        .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz, sides),
-        .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-        .rows = sl_buffer_data(buffers[BACK_ROWS]),
-        .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
-        .sides = sl_device_rows_of(sides, args->n_chunks, args->shift)};
+    struct sl_attend_device_back block = {.heads = args->shape.heads,
+                                          .relations = relations_of(&args->shape, buffers),
+                                          .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
+                                          .rows = sl_buffer_data(buffers[BACK_ROWS]),
+                                          .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
+                                          .sides = sl_device_rows_of(sides, args->n_chunks, args->shift)};
     const sl_real *u[SL_MAX_PES];
     sl_real *gu[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
@@ -776,7 +848,8 @@ static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, 
     const void *u = sl_buffer_data(buffers[SUM_U]);
     const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
     struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_GU]);
-    struct sl_attend_device_back block = {.heads = heads_of_sides(g.n_columns, shares->n_chunks, gz, sides),
+    struct sl_attend_device_back block = {.heads = args->shape.heads,
+                                          .relations = relations_of(&args->shape, buffers),
                                           .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = sl_device_rows_of(gz, shares->n_chunks, shares->shift),
@@ -805,9 +878,10 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     struct sl_device_part parts[SL_MAX_PES];
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
     sl_device_parts_of(&args->parts, &views, parts);
-    struct sl_heads heads = {sl_buffer_columns(buffers[FULL_Z]), args->n_heads};
+    const struct sl_heads heads = args->shape.heads;
     struct sl_attend_device_full rows = {
         .heads = heads,
+        .relations = relations_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
         .row0 = args->row0,
         .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
@@ -833,7 +907,8 @@ static struct sl_operation forward_op = {
              {"z", STARPU_W | SL_OR_RW},
              {"lse", STARPU_W},
              {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED}},
+             {"packed rows", STARPU_R | SL_REPEATED},
+             {"relations", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation sides_op = {
@@ -847,7 +922,8 @@ static struct sl_operation sides_op = {
              {"lse", STARPU_R},
              {"sides", STARPU_W},
              {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED}},
+             {"packed rows", STARPU_R | SL_REPEATED},
+             {"relations", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation backward_op = {
@@ -859,7 +935,8 @@ static struct sl_operation backward_op = {
              {"gz", STARPU_R | SL_REPEATED},
              {"sides", STARPU_R | SL_REPEATED},
              {"gu", STARPU_W | SL_OR_RW | SL_REPEATED},
-             {"u", STARPU_R | SL_REPEATED}},
+             {"u", STARPU_R | SL_REPEATED},
+             {"relations", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation accumulate_op = {
@@ -873,7 +950,8 @@ static struct sl_operation accumulate_op = {
              {"u", STARPU_R},
              {"gz", STARPU_R | SL_REPEATED},
              {"sides", STARPU_R | SL_REPEATED},
-             {"packed gradients", STARPU_R | SL_REPEATED}},
+             {"packed gradients", STARPU_R | SL_REPEATED},
+             {"relations", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation full_op = {
@@ -884,20 +962,37 @@ static struct sl_operation full_op = {
              {"sources", STARPU_R},
              {"first", STARPU_R},
              {"z", STARPU_W | SL_OR_RW},
-             {"rows", STARPU_R | SL_REPEATED}},
+             {"rows", STARPU_R | SL_REPEATED},
+             {"relations", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
 
-/* Whether rows of n_columns are [ u | el | er ] of these heads. */
-static enum sl_status check_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_heads)
+/* Find out H, K and R. n_columns: of rows of U; width: H; n_scores: RK, of lse. */
+static enum sl_status find_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_scores,
+                                 bool by_relation, struct sl_heads *out)
 {
+    uint32_t n_slabs = 1;
+    if (by_relation && width > 0 && n_columns > 2 * n_scores + width) {
+        n_slabs = (n_columns - 2 * n_scores) / width;
+    }
+    const uint32_t n_heads = n_scores / n_slabs;
+    *out = (struct sl_heads){width, n_heads, by_relation ? n_slabs : 0};
     if (n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
-        n_columns == width + 2 * n_heads) {
+        n_scores == sl_heads_scores(*out) && n_columns == sl_heads_row(*out)) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)", name,
-                   n_columns, width, n_heads, SL_MAX_HEADS);
+                   n_columns, width, n_scores, SL_MAX_HEADS);
+}
+
+/* Append the relations, if edges have relations. */
+static void add_relations(struct sl_task *task, unsigned role, starpu_data_handle_t relations, struct shape_args *args)
+{
+    if (relations != NULL) {
+        args->relations = task->n_buffers;
+        sl_task_add(task, role, relations, STARPU_R);
+    }
 }
 
 /* Whether rows row0 .. row0 + n_rows - 1 are in one chunk. */
@@ -912,14 +1007,18 @@ static enum sl_status check_chunk(const char *name, const struct sl_split *split
 }
 
 /* The checks and arguments that forward and sides share. The matrices of the destinations are
- * [n_rows x H] and [n_rows x K]. */
-static enum sl_status fill_forward(const char *name, struct forward_args *args, const struct sl_source_handles *sources,
-                                   starpu_data_handle_t z, starpu_data_handle_t lse)
+ * [n_rows x H] and [n_rows x RK]. */
+static enum sl_status fill_forward(const char *name, const struct sl_block *block, struct forward_args *args,
+                                   const struct sl_source_handles *sources, starpu_data_handle_t z,
+                                   starpu_data_handle_t lse)
 {
     uint32_t n_rows = sl_handle_rows(z);
     enum sl_status st;
     SL_TRY(st, sl_source_args_fill(name, sources, &args->sources), done);
-    SL_TRY(st, check_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse)), done);
+    SL_TRY(st,
+           find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
+                      block->edge_weights != NULL, &args->shape.heads),
+           done);
     SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
     if (sl_handle_rows(lse) != n_rows) {
         return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
@@ -928,11 +1027,13 @@ done:
     return st;
 }
 
-/* Append the sources' buffers and submit. role: the role of the own rows; that of packed rows follows. */
+/* Append the sources' buffers and the relations, and submit. role: the role of the own rows; those of packed rows and
+ * of relations follow. */
 static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct forward_args *args,
-                                     const struct sl_source_handles *sources)
+                                     const struct sl_source_handles *sources, starpu_data_handle_t relations)
 {
     sl_source_args_add(task, role, sources, &args->sources);
+    add_relations(task, role + 2, relations, &args->shape);
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args->sources.packed;
     return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
 }
@@ -943,7 +1044,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
 {
     struct forward_args args = {.head = *head, .row0 = row0, .beta = beta};
     struct sl_task task;
-    enum sl_status st = fill_forward("sl_attend_forward", &args, sources, z, lse);
+    enum sl_status st = fill_forward("sl_attend_forward", block, &args, sources, z, lse);
     if (st != SL_OK) {
         return st;
     }
@@ -954,7 +1055,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_task_add(&task, FORWARD_LSE, lse, STARPU_W);
-    return submit_forward(&task, FORWARD_ROWS, &args, sources);
+    return submit_forward(&task, FORWARD_ROWS, &args, sources, block->edge_weights);
 }
 
 enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
@@ -963,7 +1064,7 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
 {
     struct forward_args args = {.head = *head, .row0 = row0};
     struct sl_task task;
-    enum sl_status st = fill_forward("sl_attend_sides", &args, sources, gz, lse);
+    enum sl_status st = fill_forward("sl_attend_sides", block, &args, sources, gz, lse);
     if (st != SL_OK) {
         return st;
     }
@@ -979,11 +1080,13 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
     sl_task_add(&task, SIDES_GZ, gz, STARPU_R);
     sl_task_add(&task, SIDES_LSE, lse, STARPU_R);
     sl_task_add(&task, SIDES, sides, STARPU_W);
-    return submit_forward(&task, SIDES_ROWS, &args, sources);
+    return submit_forward(&task, SIDES_ROWS, &args, sources, block->edge_weights);
 }
 
-/* Whether gz and sides have the same rows and fit rows of U of this width. */
-static enum sl_status check_gradients(const char *name, const struct sl_attend_gradients *gradients, uint32_t n_columns)
+/* Whether gz and sides have the same rows and fit rows of U of this width; and H, K and R. */
+static enum sl_status check_gradients(const char *name, const struct sl_block *block,
+                                      const struct sl_attend_gradients *gradients, uint32_t n_columns,
+                                      struct sl_heads *heads_out)
 {
     const struct sl_split *gz = &gradients->gz->split;
     const struct sl_split *sides = &gradients->sides->split;
@@ -993,12 +1096,14 @@ static enum sl_status check_gradients(const char *name, const struct sl_attend_g
             SL_EINVAL, "%s: gradients of %u rows in %u chunks (at most %d), sides of %u rows in %u chunks of width %u",
             name, gz->n_rows, gz->n_chunks, SL_MAX_CHUNKS, sides->n_rows, sides->n_chunks, gradients->sides->n_columns);
     }
-    return check_heads(name, n_columns, gradients->gz->n_columns, gradients->sides->n_columns / 4);
+    return find_heads(name, n_columns, gradients->gz->n_columns, gradients->sides->n_columns / 4,
+                      block->back_weights != NULL, heads_out);
 }
 
 /* Whether all u and gu have one shape that fits the gradients. n_rows_out: rows of all owners together. */
-static enum sl_status check_owners(const struct sl_attend_gradients *gradients, uint32_t n_owners,
-                                   const struct sl_slice *u, const struct sl_slice *gu, uint32_t *n_rows_out)
+static enum sl_status check_owners(const struct sl_block *block, const struct sl_attend_gradients *gradients,
+                                   uint32_t n_owners, const struct sl_slice *u, const struct sl_slice *gu,
+                                   struct sl_heads *heads_out, uint32_t *n_rows_out)
 {
     const char *name = "sl_attend_backward";
     uint32_t n_rows = 0;
@@ -1006,7 +1111,7 @@ static enum sl_status check_owners(const struct sl_attend_gradients *gradients, 
         return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_PES);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
-        enum sl_status st = check_gradients(name, gradients, sl_handle_columns(gu[q].handle));
+        enum sl_status st = check_gradients(name, block, gradients, sl_handle_columns(gu[q].handle), heads_out);
         if (st != SL_OK) {
             return st;
         }
@@ -1033,7 +1138,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     struct backward_args args = {.head = *head, .n_owners = n_owners};
     struct sl_task task;
     uint32_t n_rows = 0;
-    enum sl_status st = check_owners(gradients, n_owners, u, gu, &n_rows);
+    enum sl_status st = check_owners(block, gradients, n_owners, u, gu, &args.shape.heads, &n_rows);
     if (st != SL_OK) {
         return st;
     }
@@ -1052,6 +1157,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
     }
+    add_relations(&task, BACK_RELATIONS, block->back_weights, &args.shape);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1072,7 +1178,8 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
                                               .own = shares->own}};
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(gu);
-    enum sl_status st = check_gradients("sl_attend_accumulate", &shares->gradients, n_columns);
+    enum sl_status st =
+        check_gradients("sl_attend_accumulate", block, &shares->gradients, n_columns, &args.shape.heads);
     if (st != SL_OK) {
         return st;
     }
@@ -1090,24 +1197,28 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
                      STARPU_R);
     uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
+    add_relations(&task, SUM_RELATIONS, block->back_weights, &args.shape);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_attend_part *part, uint32_t row0,
-                                     uint64_t n_edges, uint32_t n_heads, const struct sl_rows *rows, int beta,
+                                     uint64_t n_edges, uint32_t n_scores, const struct sl_rows *rows, int beta,
                                      starpu_data_handle_t z)
 {
     const char *name = "sl_attend_full";
-    struct full_args args = {.head = *head, .row0 = row0, .n_heads = n_heads, .part = part->part, .beta = beta};
+    struct full_args args = {.head = *head, .row0 = row0, .part = part->part, .beta = beta};
     struct sl_task task;
     enum sl_status st;
     if (part->part >= part->n_parts) {
         return sl_fail(SL_EINVAL, "%s: part %u of %u", name, part->part, part->n_parts);
     }
     SL_TRY(st, sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts), done);
-    SL_TRY(st, check_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_heads), done);
+    SL_TRY(st,
+           find_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_scores, part->relations != NULL,
+                      &args.shape.heads),
+           done);
     SL_TRY(st, check_chunk(name, &rows[part->part].split, row0, sl_handle_rows(z)), done);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, part->offsets, STARPU_R);
@@ -1115,6 +1226,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
     sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
+    add_relations(&task, FULL_RELATIONS, part->relations, &args.shape);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

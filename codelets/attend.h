@@ -22,6 +22,11 @@
  *               order
  * No sum uses atomics.
  *
+ * With R relations the same holds for each relation r, except that d does not attend to itself: its list is the run of
+ * edges with relation r, edges from d to d included, and Z[d] is the sum over all relations. A row of U has R slabs
+ * [ u_r | el_r | er_r ] side by side, a row of lse R slabs of K, a row of sides R slabs of 4K. Relations without edges
+ * at d have zeros there, and add nothing.
+ *
  * Sources have positions as in codelets/aggregate.h. Frontiers nest: destination i of a PE is row i of its own rows of
  * U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of U.
  *
@@ -38,17 +43,32 @@
 /* Most heads (K). */
 #define SL_MAX_HEADS 64
 
-/* K = n_heads heads of the same width, H = n_columns in all. */
+/* K = n_heads heads of the same width, H = n_columns in all. R = n_relations, or 0: edges have no relations. */
 struct sl_heads {
     uint32_t n_columns, n_heads;
+    uint32_t n_relations;
 };
 
 /* ---- arithmetic of one row and of one edge and head, host and device; x = er + el ---- */
 
-/* Columns of a row of U. */
-static inline SL_HOST_DEVICE uint32_t sl_heads_row(struct sl_heads heads)
+/* Number of slabs. */
+static inline SL_HOST_DEVICE uint32_t sl_heads_slabs(struct sl_heads heads)
+{
+    return heads.n_relations > 0 ? heads.n_relations : 1;
+}
+
+/* Columns of a slab of U, of a row of U, and of a row of lse. */
+static inline SL_HOST_DEVICE uint32_t sl_heads_slab(struct sl_heads heads)
 {
     return heads.n_columns + 2 * heads.n_heads;
+}
+static inline SL_HOST_DEVICE uint32_t sl_heads_row(struct sl_heads heads)
+{
+    return sl_heads_slabs(heads) * sl_heads_slab(heads);
+}
+static inline SL_HOST_DEVICE uint32_t sl_heads_scores(struct sl_heads heads)
+{
+    return sl_heads_slabs(heads) * heads.n_heads;
 }
 
 /* e: x if x is positive, else a fifth of x. Both values are computed so that compilers vectorise. */
@@ -80,16 +100,17 @@ struct sl_attend_rows {
     const uint32_t *offsets;    /* n_rows + 1 */
     const uint32_t *sources;    /* positions of x */
     const struct sl_sources *x; /* rows of U */
-    /* The destinations' own rows of U, [n_rows x (H + 2K)], in the memory that x has for them. */
+    /* The destinations' own rows of U, [n_rows x R(H + 2K)], in the memory that x has for them. */
     const void *self;
+    const float *relations; /* as `sources`; only with relations */
 };
 
-/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x K], overwritten. dtype: of the rows of U, here and
+/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. dtype: of the rows of U, here and
  * below. */
 void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
                            sl_real *lse_out);
 
-/* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4K]. */
+/* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
 void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
                          sl_real *sides_out);
 
@@ -99,11 +120,12 @@ struct sl_attend_back {
     const uint32_t *offsets; /* by source */
     const uint32_t *rows;    /* the destinations */
     struct sl_view gz;       /* rows of width H */
-    struct sl_view sides;    /* rows of width 4K */
+    struct sl_view sides;    /* rows of width 4RK */
+    const float *relations;  /* as `rows`; only with relations */
 };
 
-/* Gradients of positions t0 .. t0 + n - 1; none of them is a destination of the block. u [n x (H + 2K)]: their rows.
- * Overwrites gu_out [n x (H + 2K)]. */
+/* Gradients of positions t0 .. t0 + n - 1; none of them is a destination of the block. u [n x R(H + 2K)]: their rows.
+ * Overwrites gu_out [n x R(H + 2K)]. */
 void sl_attend_backward_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                             const void *u, sl_real *gu_out);
 
@@ -122,8 +144,9 @@ void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, 
  * call returns. SL_ECUDA.
  *
  * The order of a sum depends on the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 256
- * terms; a longer list is summed slice by slice. Sums of exponentials and of products go lane by lane. An enum sl_dtype
- * says if rows of U, and the gradients that go back, are bf16 (codelets/aggregate.h). ---- */
+ * terms; a longer list is summed slice by slice. Sums of exponentials and of products go lane by lane. Relations take
+ * a launch each. An enum sl_dtype says if rows of U, and the gradients that go back, are bf16
+ * (codelets/aggregate.h). ---- */
 
 struct sl_attend_device_rows {
     struct sl_heads heads;
@@ -131,6 +154,7 @@ struct sl_attend_device_rows {
     const uint32_t *offsets, *sources;
     const struct sl_device_sources *x; /* of the host */
     const void *self;                  /* dtype: x->dtype */
+    const float *relations;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows,
@@ -143,6 +167,7 @@ struct sl_attend_device_back {
     struct sl_heads heads;
     const uint32_t *offsets, *rows;
     struct sl_device_rows gz, sides;
+    const float *relations;
 };
 
 /* For n_owners owners in one launch. The launch writes the gradients of positions t0[k] .. t0[k] + n[k] - 1 to
@@ -179,22 +204,24 @@ struct sl_attend_device_full {
     const struct sl_device_part *parts;
     enum sl_dtype dtype; /* of all rows of U */
     const void *self;
+    const float *relations;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                                sl_real *z_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: widths do not fit, H is no multiple of K, K is above
+/* ---- submissions: local, one thread submits. Edges have relations if the block has edge weights: the weights are the
+ * relations, and R follows from the widths. SL_EINVAL: widths do not fit, H is no multiple of K, K is above
  * SL_MAX_HEADS, too many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x K]. sources->rows: rows of U; the packed rows
+/* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
  * have the same dtype. n_edges: a rough count, for the performance model. */
 enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources, int beta,
                                         starpu_data_handle_t z, starpu_data_handle_t lse);
 
-/* The sides [D x 4K] of the same destinations, from their chunks of GZ [D x H] and lse. */
+/* The sides [D x 4RK] of the same destinations, from their chunks of GZ [D x H] and lse. */
 enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                       uint64_t n_edges, const struct sl_source_handles *sources,
                                       starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides);
@@ -202,11 +229,11 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
 /* Inputs of `backward` at the destinations: all chunks of GZ and sides. Both have the same number of rows, maybe 0. */
 struct sl_attend_gradients {
     const struct sl_rows *gz;    /* [D x H] */
-    const struct sl_rows *sides; /* [D x 4K] */
+    const struct sl_rows *sides; /* [D x 4RK] */
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
- * t0[k] on, into the n rows of gu[k], of width H + 2K. u[k]: the rows that the owner packed, of the same dtype.
+ * t0[k] on, into the n rows of gu[k], of the width of U. u[k]: the rows that the owner packed, of the same dtype.
  * n_edges: edges to all the owners, a rough count for the performance model. */
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
@@ -234,12 +261,13 @@ struct sl_attend_part {
     starpu_data_handle_t sources; /* ids */
     starpu_data_handle_t first;   /* n_parts + 1 ids */
     uint32_t n_parts, part;
+    starpu_data_handle_t relations; /* float, as `sources`; NULL: none */
 };
 
-/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of the part into chunk z [D x H]. rows[q]: all chunks
- * of part q's rows of U. */
+/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of the part into chunk z [D x H]. n_scores: RK.
+ * rows[q]: all chunks of part q's rows of U. */
 enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_attend_part *part, uint32_t row0,
-                                     uint64_t n_edges, uint32_t n_heads, const struct sl_rows *rows, int beta,
+                                     uint64_t n_edges, uint32_t n_scores, const struct sl_rows *rows, int beta,
                                      starpu_data_handle_t z);
 
 #endif

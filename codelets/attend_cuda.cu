@@ -11,6 +11,7 @@
  * The lanes of a group look up as many terms as there are lanes, one each with its weight, and then exchange the
  * results. A list longer than LONG would delay a whole kernel. So the groups of a block take a slice of it each, and
  * the results of the slices are combined in order. The result depends on the lists, H and K alone, never on the grid.
+ * With relations, a launch serves one of them: its run of each list, and its slab of each row.
  * In templates, U is the stored type of rows of U. */
 #include "codelets/bf16.cuh"
 #include "codelets/sources.cuh"
@@ -83,24 +84,38 @@ struct term {
     sl_real weight, slope, c;
 };
 
-/* The terms that destinations attend to. Term 0 is the destination itself. */
+/* The terms that destinations attend to, by one relation. Without relations, term 0 is the destination itself. */
 template <typename Edges> struct attention {
     typedef typename Edges::entry U;
     Edges edges;
     struct sl_heads heads;
     const U *self;
     const sl_real *lse;
+    const float *relations; /* NULL: edges have no relations */
+    uint32_t relation;
 
     __device__ struct item item_of(uint32_t i, sl_real *out, uint32_t out_columns) const
     {
         const uint32_t d = i / heads.n_heads;
-        const struct edges all = edges.edges_of(d);
-        return {
-            all.first, all.end - all.first + 1, self + (size_t)d * sl_heads_row(heads), out + (size_t)d * out_columns,
-            d,         i % heads.n_heads};
+        const U *own = self + (size_t)d * sl_heads_row(heads) + relation * sl_heads_slab(heads);
+        struct edges all = edges.edges_of(d);
+        if (relations != nullptr) {
+            all.first = sl_relation_from(relations, all.first, all.end, (float)relation);
+            all.end = sl_relation_from(relations, all.first, all.end, (float)(relation + 1));
+        }
+        return {all.first,        all.end - all.first + (relations == nullptr), own, out + (size_t)d * out_columns, d,
+                i % heads.n_heads};
+    }
+    /* The entry of lse of an item. */
+    __device__ size_t score(const struct item &it) const
+    {
+        return (size_t)it.row * sl_heads_scores(heads) + relation * heads.n_heads + it.head;
     }
     __device__ const U *row(const struct item &it, uint64_t j) const
     {
+        if (relations != nullptr) {
+            return edges.row(it.first + j, sl_heads_row(heads)) + relation * sl_heads_slab(heads);
+        }
         if (j == 0) {
             return (const U *)it.own;
         }
@@ -122,8 +137,8 @@ template <typename Edges> struct attention {
             return {nullptr, 0, 0, 0};
         }
         const sl_real x = er(it) + el(it, from);
-        return {from + it.head * (heads.n_columns / heads.n_heads),
-                sl_attend_weight(x, __ldg(lse + (size_t)it.row * heads.n_heads + it.head)), sl_attend_slope(x), 0};
+        return {from + it.head * (heads.n_columns / heads.n_heads), sl_attend_weight(x, __ldg(lse + score(it))),
+                sl_attend_slope(x), 0};
     }
 };
 
@@ -164,7 +179,7 @@ template <typename U> struct side_dots {
 
     __device__ struct item item_of(uint32_t i) const
     {
-        return to.item_of(i, sides, 4 * to.heads.n_heads);
+        return to.item_of(i, sides + 4 * to.relation * to.heads.n_heads, 4 * sl_heads_scores(to.heads));
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -184,20 +199,36 @@ template <typename U> struct side_dots {
         const uint32_t n_heads = to.heads.n_heads;
         sl_real *out = (sl_real *)it.out;
         out[it.head] = to.er(it);
-        out[n_heads + it.head] = to.lse[(size_t)it.row * n_heads + it.head];
+        out[n_heads + it.head] = to.lse[to.score(it)];
         out[2 * n_heads + it.head] = sum.a;
         out[3 * n_heads + it.head] = sum.c - sum.a * sum.b;
     }
 };
 
-/* A transposed block: the terms of a source are destinations. T: stored type of the gradients. */
+/* A transposed block: the terms of a source are destinations, by one relation. T: stored type of the gradients. */
 template <typename U, typename T> struct transposed {
     struct sl_attend_device_back block;
+    uint32_t relation;
 
+    /* The first column of a row's slab. */
+    __device__ size_t slab(uint32_t row) const
+    {
+        return (size_t)row * sl_heads_row(block.heads) + relation * sl_heads_slab(block.heads);
+    }
+    __device__ const sl_real *side_of(const struct item &it, uint32_t d) const
+    {
+        const uint32_t n_heads = block.heads.n_heads;
+        return sl_chunk_row<sl_real>(block.sides, d, 4 * sl_heads_scores(block.heads)) + 4 * relation * n_heads +
+               it.head;
+    }
+    __device__ bool has_edge(uint64_t e) const
+    {
+        return block.relations == nullptr || __ldg(block.relations + e) == (float)relation;
+    }
     __device__ struct term term_of(const struct item &it, uint32_t d) const
     {
         const struct sl_heads heads = block.heads;
-        const sl_real *side = sl_chunk_row<sl_real>(block.sides, d, 4 * heads.n_heads) + it.head;
+        const sl_real *side = side_of(it, d);
         const sl_real x = __ldg(side) + sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head));
         return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * (heads.n_columns / heads.n_heads),
                 sl_attend_weight(x, __ldg(side + heads.n_heads)), sl_attend_slope(x), __ldg(side + 2 * heads.n_heads)};
@@ -244,12 +275,15 @@ template <typename U> struct sent_gradients {
         }
         const uint32_t row = t - first[k];
         const uint32_t *bounds = from.block.offsets + t0[k] + row;
-        const size_t base = (size_t)row * sl_heads_row(from.block.heads);
+        const size_t base = from.slab(row);
         const uint32_t begin = __ldg(bounds);
         return {begin, __ldg(bounds + 1) - begin, u[k] + base, gu[k] + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
+        if (!from.has_edge(it.first + j)) {
+            return {nullptr, 0, 0, 0};
+        }
         return from.term_of(it, __ldg(from.block.rows + it.first + j));
     }
     __device__ const U *factor_of(const struct item &it) const
@@ -267,7 +301,7 @@ template <typename U> struct sent_gradients {
     }
 };
 
-/* Own terms of the destinations, one each. */
+/* Own terms of the destinations, one each; none with relations. */
 template <typename U> struct self_gradients {
     typedef sl_real columns;
     typedef U factor;
@@ -281,8 +315,8 @@ template <typename U> struct self_gradients {
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t row = i / n_heads;
-        const size_t base = (size_t)row * sl_heads_row(from.block.heads);
-        return {0, 1, u + base, gu + base, row, i % n_heads};
+        const size_t base = from.slab(row);
+        return {0, from.block.relations == nullptr, u + base, gu + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t) const
     {
@@ -298,10 +332,8 @@ template <typename U> struct self_gradients {
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
-        const uint32_t n_heads = from.block.heads.n_heads;
         *from.gel(it) = sum.a;
-        *from.ger(it) =
-            __ldg(sl_chunk_row<sl_real>(from.block.sides, row0 + it.row, 4 * n_heads) + 3 * n_heads + it.head);
+        *from.ger(it) = __ldg(from.side_of(it, row0 + it.row) + 3 * from.block.heads.n_heads);
     }
 };
 
@@ -326,14 +358,15 @@ template <typename U> struct own_gradients {
             return {0, 0, nullptr, nullptr, 0, 0};
         }
         const uint32_t *bounds = from.block.offsets + own.t0 + t;
-        const size_t base = (size_t)(row - row0) * sl_heads_row(from.block.heads);
+        const size_t base = from.slab(row - row0);
         const uint32_t begin = __ldg(bounds);
         return {begin, __ldg(bounds + 1) - begin, u + base, gu + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
         const uint32_t d = __ldg(from.block.rows + it.first + j);
-        if (d == it.row) {
+        const bool self = from.block.relations == nullptr && d == it.row;
+        if (self || !from.has_edge(it.first + j)) {
             return {nullptr, 0, 0, 0};
         }
         return from.term_of(it, d);
@@ -437,13 +470,13 @@ static inline __device__ struct scored both(struct scored x, struct scored y, sl
                      y.sum * sl_exp_nonpositive(sl_attend_score(er + y.top) - e)};
 }
 
-/* One lane's terms of a slice. Each lane begins with the destination's own el and an empty sum, so no infinities
+/* One lane's terms of a slice. Each lane begins with the el of the item's first term and an empty sum, so no infinities
  * occur. */
 template <typename Edges>
 static inline __device__ struct scored score_terms(const struct attention<Edges> &to, const struct item &it,
                                                    const struct slice &some, sl_real er)
 {
-    struct scored all = {to.el(it, (const typename Edges::entry *)it.own), 0};
+    struct scored all = {to.el(it, to.row(it, 0)), 0};
     for (uint32_t j = threadIdx.x % SCORE_LANES; j < some.n; j += SCORE_LANES) {
         const typename Edges::entry *row = to.row(it, some.begin + j);
         if (row != nullptr) {
@@ -475,7 +508,7 @@ template <typename Edges> struct forward_scores {
 
     __device__ struct item item_of(uint32_t i) const
     {
-        return to.item_of(i, lse, to.heads.n_heads);
+        return to.item_of(i, lse + to.relation * to.heads.n_heads, sl_heads_scores(to.heads));
     }
 };
 
@@ -492,8 +525,8 @@ template <typename Edges> static __global__ void score_lists(const struct forwar
             all = score_terms(list.to, it, slice_alone(it), er);
         }
         all = group_score(all, er);
-        if (writes && it.n > 0 && it.n <= LONG) {
-            ((sl_real *)it.out)[it.head] = lse_of(all, er);
+        if (writes && it.out != nullptr && it.n <= LONG) {
+            ((sl_real *)it.out)[it.head] = it.n > 0 ? lse_of(all, er) : 0;
         }
     };
     auto together = [&](const struct item &it, uint32_t) {
@@ -718,29 +751,37 @@ static enum sl_status start_dots(const char *name, cudaStream_t stream, const Li
     return start_dots_by<32>(name, stream, list, n_items, width);
 }
 
-/* Rows of gradients: the first H columns, then the columns of el and er. */
+/* Slabs of gradients: the first H columns, then the columns of el and er. */
 template <typename List>
-static enum sl_status start_back(const char *name, cudaStream_t stream, const List &list, uint32_t n_rows, int beta)
+static enum sl_status start_back(const char *name, cudaStream_t stream, List list, uint32_t n_rows, int beta)
 {
     const struct sl_heads heads = list.from.block.heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
-    enum sl_status st = start_sums(name, stream, list, n_rows * heads.n_heads, width, beta);
-    if (st == SL_OK) {
-        st = start_dots(name, stream, list, n_rows * heads.n_heads, width);
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+        list.from.relation = r;
+        SL_TRY(st, start_sums(name, stream, list, n_rows * heads.n_heads, width, beta), failed);
+        SL_TRY(st, start_dots(name, stream, list, n_rows * heads.n_heads, width), failed);
     }
+failed:
     return st;
 }
 
 template <typename Edges>
-static enum sl_status start_forward(cudaStream_t stream, const struct attention<Edges> &to, uint32_t n_rows, int beta,
+static enum sl_status start_forward(cudaStream_t stream, struct attention<Edges> to, uint32_t n_rows, int beta,
                                     sl_real *z, sl_real *lse)
 {
     const uint32_t n_items = n_rows * to.heads.n_heads;
-    enum sl_status st = start_scores(stream, forward_scores<Edges>{to, lse}, n_items);
-    if (st == SL_OK) {
-        st = start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
-                        to.heads.n_columns / to.heads.n_heads, beta);
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < sl_heads_slabs(to.heads); r++) {
+        to.relation = r;
+        SL_TRY(st, start_scores(stream, forward_scores<Edges>{to, lse}, n_items), failed);
+        SL_TRY(st,
+               start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
+                          to.heads.n_columns / to.heads.n_heads, beta || r > 0),
+               failed);
     }
+failed:
     return st;
 }
 
@@ -749,7 +790,7 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
 template <typename U>
 static struct attention<struct block_edges<U>> attention_of(const struct sl_attend_device_rows *rows,
                                                             const sl_real *lse) {
-    return {{rows->offsets, rows->sources, *rows->x}, rows->heads, (const U *)rows->self, lse};
+    return {{rows->offsets, rows->sources, *rows->x}, rows->heads, (const U *)rows->self, lse, rows->relations, 0};
 }
 
 enum sl_status
@@ -766,8 +807,14 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
                                   const sl_real *lse, sl_real *sides)
 {
     const struct sl_heads heads = rows->heads;
-    return start_dots("sl_attend_sides", stream, side_dots<U>{attention_of<U>(rows, lse), gz, sides},
-                      rows->n_rows * heads.n_heads, heads.n_columns / heads.n_heads);
+    struct side_dots<U> list = {
+        attention_of<U>(rows, lse), gz, sides
+    };
+    enum sl_status st = SL_OK;
+    for (; list.to.relation < sl_heads_slabs(heads) && st == SL_OK; list.to.relation++) {
+        st = start_dots("sl_attend_sides", stream, list, rows->n_rows * heads.n_heads, heads.n_columns / heads.n_heads);
+    }
+    return st;
 }
 
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
@@ -784,7 +831,7 @@ static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_devi
     enum sl_status st = SL_OK;
     for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
         struct sent_gradients<U> list = {
-            {*block}, n_owners - done < TARGETS ? n_owners - done : TARGETS, {}, {}, {},
+            {*block, 0}, n_owners - done < TARGETS ? n_owners - done : TARGETS, {}, {}, {},
             {
             }
         };
@@ -813,7 +860,7 @@ enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_d
     const char *name = "sl_attend_accumulate: own terms";
     return sl_by_dtype(dtype, [&](auto entry) {
         typedef decltype(entry) U;
-        return start_back(name, stream, self_gradients<U>{{*block}, row0, (const U *)u, gu}, n_rows, 0);
+        return start_back(name, stream, self_gradients<U>{{*block, 0}, row0, (const U *)u, gu}, n_rows, 0);
     });
 }
 
@@ -823,7 +870,7 @@ static enum sl_status add_own(cudaStream_t stream, const struct sl_attend_device
                               sl_real *gu)
 {
     return start_back("sl_attend_accumulate: own sources", stream,
-                      own_gradients<U>{{*block}, *own, row0, n_rows, (const U *)u, gu}, own->n, 1);
+                      own_gradients<U>{{*block, 0}, *own, row0, n_rows, (const U *)u, gu}, own->n, 1);
 }
 
 enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
@@ -846,13 +893,15 @@ static enum sl_status attend_parts(cudaStream_t stream, const struct sl_attend_d
     SL_TRY(st,
            sl_send_parts("sl_attend_full", stream, rows->n_parts, rows->first, rows->parts, &chunks, &to.edges.parts),
            done);
-    SL_TRY(st, lse.take((size_t)rows->n_rows * rows->heads.n_heads * sizeof(sl_real), "sl_attend_full: lse"), done);
+    SL_TRY(st, lse.take((size_t)rows->n_rows * sl_heads_scores(rows->heads) * sizeof(sl_real), "sl_attend_full: lse"),
+           done);
     to.edges.offsets = rows->offsets;
     to.edges.sources = rows->sources;
     to.edges.row0 = rows->row0;
     to.heads = rows->heads;
     to.self = (const U *)rows->self;
     to.lse = lse.as<sl_real>();
+    to.relations = rows->relations;
     st = start_forward(stream, to, rows->n_rows, beta, z_out, lse.as<sl_real>());
 done:
     return st;

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "codelets/bias.h"
 #include "codelets/blend.h"
 #include "tasks/rows.h"
 
@@ -51,14 +50,16 @@ SL_INLINE sl_real dot(uint32_t n, const sl_real *restrict x, const sl_real *rest
 SL_CLONES void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out)
 {
     const uint32_t width = a->n_columns / a->n_heads;
-    for (uint32_t f = 0; f < a->n_rows; f++) {
-        const sl_real *row = a->w + (size_t)f * a->n_columns;
-        sl_real *to = out + (size_t)f * (a->n_columns + 2 * a->n_heads);
+    for (size_t i = 0; i < (size_t)a->n_rows * a->n_slabs; i++) {
+        const sl_real *row = a->w + i * a->n_columns;
+        const sl_real *src = a->src + i % a->n_slabs * a->n_columns;
+        const sl_real *dst = a->dst + i % a->n_slabs * a->n_columns;
+        sl_real *to = out + i * (a->n_columns + 2 * a->n_heads);
         sl_real *score = to + a->n_columns;
         memcpy(to, row, a->n_columns * sizeof *to);
         for (uint32_t k = 0; k < a->n_heads; k++) {
-            score[k] = dot(width, row + k * width, a->src + k * width);
-            score[a->n_heads + k] = dot(width, row + k * width, a->dst + k * width);
+            score[k] = dot(width, row + k * width, src + k * width);
+            score[a->n_heads + k] = dot(width, row + k * width, dst + k * width);
         }
     }
 }
@@ -75,13 +76,15 @@ SL_INLINE void backward_head(uint32_t n, const sl_real *restrict g, sl_real g_sr
 SL_CLONES static void backward_w(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw)
 {
     const uint32_t width = a->n_columns / a->n_heads;
-    for (uint32_t f = 0; f < a->n_rows; f++) {
-        const sl_real *g = gout + (size_t)f * (a->n_columns + 2 * a->n_heads);
+    for (size_t i = 0; i < (size_t)a->n_rows * a->n_slabs; i++) {
+        const sl_real *g = gout + i * (a->n_columns + 2 * a->n_heads);
+        const sl_real *src = a->src + i % a->n_slabs * a->n_columns;
+        const sl_real *dst = a->dst + i % a->n_slabs * a->n_columns;
         const sl_real *score = g + a->n_columns;
-        sl_real *to = gw + (size_t)f * a->n_columns;
+        sl_real *to = gw + i * a->n_columns;
         for (uint32_t k = 0; k < a->n_heads; k++) {
             uint32_t c0 = k * width;
-            backward_head(width, g + c0, score[k], a->src + c0, score[a->n_heads + k], a->dst + c0, to + c0);
+            backward_head(width, g + c0, score[k], src + c0, score[a->n_heads + k], dst + c0, to + c0);
         }
     }
 }
@@ -89,19 +92,14 @@ SL_CLONES static void backward_w(const struct sl_derive_attention *a, const sl_r
 void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
                                       sl_real *gsrc_out, sl_real *gdst_out)
 {
-    struct sl_column_sums sums = {
-        .n_rows = a->n_rows,
-        .n_columns = a->n_columns,
-        .g = a->w,
-        .stride = a->n_columns,
-        .weight = gout + a->n_columns,
-        .weight_stride = (size_t)a->n_columns + 2 * a->n_heads,
-        .width = a->n_columns / a->n_heads,
-    };
     backward_w(a, gout, gw_out);
-    sl_column_sums_cpu(&sums, 0, gsrc_out);
-    sums.weight += a->n_heads;
-    sl_column_sums_cpu(&sums, 0, gdst_out);
+    for (uint32_t r = 0; r < a->n_slabs; r++) {
+        const size_t c0 = (size_t)r * a->n_columns;
+        struct sl_column_sums sums = sl_derive_attention_sums(a, gout, r);
+        sl_column_sums_cpu(&sums, 0, gsrc_out + c0);
+        sums.weight += a->n_heads;
+        sl_column_sums_cpu(&sums, 0, gdst_out + c0);
+    }
 }
 
 /* ---- arguments ---- */
@@ -114,7 +112,7 @@ struct identity_args {
 
 struct attention_args {
     struct sl_task_args head;
-    uint32_t n_heads;
+    uint32_t n_heads, n_slabs;
 };
 
 /* ---- implementations ---- */
@@ -136,8 +134,9 @@ static struct sl_derive_attention attention_of(void *buffers[], const struct att
 {
     return (struct sl_derive_attention){
         .n_rows = sl_buffer_rows(buffers[ATTENTION_W]),
-        .n_columns = sl_buffer_columns(buffers[ATTENTION_W]),
+        .n_columns = sl_buffer_columns(buffers[ATTENTION_W]) / args->n_slabs,
         .n_heads = args->n_heads,
+        .n_slabs = args->n_slabs,
         .w = sl_buffer_data(buffers[ATTENTION_W]),
         .src = sl_buffer_data(buffers[ATTENTION_SRC]),
         .dst = sl_buffer_data(buffers[ATTENTION_DST]),
@@ -269,14 +268,16 @@ static enum sl_status check_matrix(const char *name, const char *label, starpu_d
 static enum sl_status check_attention(const char *name, const struct sl_derive_attention_layer *layer,
                                       starpu_data_handle_t out)
 {
-    uint32_t n_columns = sl_handle_columns(layer->w);
+    const uint32_t n_columns = sl_handle_columns(layer->w);
+    const uint32_t n_heads = layer->n_slabs * layer->n_heads;
     enum sl_status st;
-    if (layer->n_heads == 0 || n_columns % layer->n_heads != 0) {
-        return sl_fail(SL_EINVAL, "%s: %u heads cannot share %u columns evenly", name, layer->n_heads, n_columns);
+    if (n_heads == 0 || n_columns % n_heads != 0) {
+        return sl_fail(SL_EINVAL, "%s: %u heads of %u relations cannot share %u columns evenly", name, layer->n_heads,
+                       layer->n_slabs, n_columns);
     }
     SL_TRY(st, check_matrix(name, "source weights", layer->src, 1, n_columns), failed);
     SL_TRY(st, check_matrix(name, "destination weights", layer->dst, 1, n_columns), failed);
-    st = check_matrix(name, "the derived matrix", out, sl_handle_rows(layer->w), n_columns + 2 * layer->n_heads);
+    st = check_matrix(name, "the derived matrix", out, sl_handle_rows(layer->w), n_columns + 2 * n_heads);
 failed:
     return st;
 }
@@ -286,6 +287,7 @@ static void begin_attention(struct sl_task *task, struct sl_operation *operation
                             const struct sl_derive_attention_layer *layer, struct attention_args *args)
 {
     args->n_heads = layer->n_heads;
+    args->n_slabs = layer->n_slabs;
     args->head.work = 4 * (uint64_t)sl_handle_rows(layer->w) * sl_handle_columns(layer->w);
     sl_task_begin(task, operation);
     sl_task_add(task, ATTENTION_W, layer->w, STARPU_R);

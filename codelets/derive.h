@@ -10,19 +10,21 @@
  *     backward                          GW = b GOUT
  *
  *   attention (GAT, Velickovic et al. 2018): OUT = [ W | W A_src | W A_dst ], W [F x H], OUT [F x (H + 2 K)], K heads
- *   of
- *   D = H / K columns. A product with OUT gives a vertex' row and, for each head, its scores as source and as
+ *   of D = H / K columns. A product with OUT gives a vertex' row and, for each head, its scores as source and as
  *   destination.
  *     (W A_src)[f, k] = sum_j W[f, k D + j] src[k D + j], src [1 x H]; W A_dst is the same with dst
  *     backward, k = c / D               GW[f, c] = GOUT[f, c] + GOUT[f, H + k] src[c] + GOUT[f, H + K + k] dst[c]
  *                                       GSRC[c]  = sum_f GOUT[f, H + k] W[f, c]
  *                                       GDST[c]  = sum_f GOUT[f, H + K + k] W[f, c]
+ *     With R relations this holds for each. W [F x RH], src and dst [1 x RH], and OUT [F x R(H + 2 K)] have R slabs
+ *     side by side.
  *
  * All matrices are row-major. Gradients are overwritten.
  */
 #ifndef SL_CODELETS_DERIVE_H
 #define SL_CODELETS_DERIVE_H
 
+#include "codelets/bias.h"
 #include "support/real.h"
 #include "support/status.h"
 #include "tasks/task.h"
@@ -37,14 +39,31 @@ struct sl_derive_attention {
     uint32_t n_rows;          /* F */
     uint32_t n_columns;       /* H */
     uint32_t n_heads;         /* K >= 1, divides H */
-    const sl_real *w;         /* F x H */
-    const sl_real *src, *dst; /* H each */
+    uint32_t n_slabs;         /* R >= 1 */
+    const sl_real *w;         /* F x RH */
+    const sl_real *src, *dst; /* RH each */
 };
 
-/* out [F x (H + 2 K)]. */
+/* The sums of slab r that make gsrc, host and device. Those of gdst have their weights K entries further. */
+static inline struct sl_column_sums sl_derive_attention_sums(const struct sl_derive_attention *a, const sl_real *gout,
+                                                             uint32_t r)
+{
+    const size_t n_out = (size_t)a->n_columns + 2 * a->n_heads;
+    struct sl_column_sums sums;
+    sums.n_rows = a->n_rows;
+    sums.n_columns = a->n_columns;
+    sums.g = a->w + (size_t)r * a->n_columns;
+    sums.stride = (size_t)a->n_slabs * a->n_columns;
+    sums.weight = gout + r * n_out + a->n_columns;
+    sums.weight_stride = a->n_slabs * n_out;
+    sums.width = a->n_columns / a->n_heads;
+    return sums;
+}
+
+/* out [F x R(H + 2 K)]. */
 void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out);
 
-/* gout [F x (H + 2 K)]. Overwrites gw [F x H], gsrc and gdst [H]. Sums over F as in codelets/bias.h. */
+/* gout [F x R(H + 2 K)]. Overwrites gw [F x RH], gsrc and gdst [RH]. Sums over F as in codelets/bias.h. */
 void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
                                       sl_real *gsrc_out, sl_real *gdst_out);
 
@@ -74,15 +93,16 @@ enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *hea
 /* Parameters of one layer, read only. */
 struct sl_derive_attention_layer {
     uint32_t n_heads;              /* K */
-    starpu_data_handle_t w;        /* F x H */
-    starpu_data_handle_t src, dst; /* 1 x H */
+    uint32_t n_slabs;              /* R */
+    starpu_data_handle_t w;        /* F x RH */
+    starpu_data_handle_t src, dst; /* 1 x RH */
 };
 
-/* out: [F x (H + 2 K)]. */
+/* out: [F x R(H + 2 K)]. */
 enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
                                           const struct sl_derive_attention_layer *layer, starpu_data_handle_t out);
 
-/* gout [F x (H + 2 K)]; gw [F x H], gsrc and gdst [1 x H]. The parameters must have the values of the forward task:
+/* gout [F x R(H + 2 K)]; gw [F x RH], gsrc and gdst [1 x RH]. The parameters must have the values of the forward task:
  * submit before the update. */
 enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *head,
                                                    const struct sl_derive_attention_layer *layer,

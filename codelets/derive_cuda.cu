@@ -5,7 +5,6 @@
  * row. */
 #include "codelets/kernel.cuh"
 
-#include "codelets/bias.h"
 #include "codelets/derive.h"
 
 static __global__ void add_identity(uint32_t n, sl_real a, sl_real b, const sl_real *w, sl_real *out)
@@ -27,17 +26,20 @@ enum sl_status sl_derive_identity_cuda(cudaStream_t stream, uint32_t n, double a
 static __global__ void append_scores(struct sl_derive_attention a, sl_real *out)
 {
     const uint32_t width = a.n_columns / a.n_heads;
-    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_heads; i += sl_n_warps()) {
-        uint32_t k = (uint32_t)(i % a.n_heads);
-        const sl_real *row = a.w + i / a.n_heads * a.n_columns;
-        sl_real *to = out + i / a.n_heads * (a.n_columns + 2 * a.n_heads);
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_slabs * a.n_heads; i += sl_n_warps()) {
+        const uint32_t k = (uint32_t)(i % a.n_heads);
+        const uint64_t j = i / a.n_heads;
+        const sl_real *row = a.w + j * a.n_columns;
+        const sl_real *src = a.src + j % a.n_slabs * a.n_columns;
+        const sl_real *dst = a.dst + j % a.n_slabs * a.n_columns;
+        sl_real *to = out + j * (a.n_columns + 2 * a.n_heads);
         sl_real from_src = 0;
         sl_real from_dst = 0;
         for (uint32_t c = k * width + sl_lane(); c < (k + 1) * width; c += SL_WARP) {
             sl_real x = row[c];
             to[c] = x;
-            from_src += x * a.src[c];
-            from_dst += x * a.dst[c];
+            from_src += x * src[c];
+            from_dst += x * dst[c];
         }
         from_src = sl_warp_sum(from_src);
         from_dst = sl_warp_sum(from_dst);
@@ -50,20 +52,22 @@ static __global__ void append_scores(struct sl_derive_attention a, sl_real *out)
 
 enum sl_status sl_derive_attention_cuda(cudaStream_t stream, const struct sl_derive_attention *a, sl_real *out)
 {
-    return sl_start("sl_derive_attention", stream, sl_warp_blocks((uint64_t)a->n_rows * a->n_heads), append_scores, *a,
-                    out);
+    return sl_start("sl_derive_attention", stream, sl_warp_blocks((uint64_t)a->n_rows * a->n_slabs * a->n_heads),
+                    append_scores, *a, out);
 }
 
-/* One warp per row of GW. */
+/* One warp per row and slab of GW. */
 static __global__ void backward_w(struct sl_derive_attention a, const sl_real *gout, sl_real *gw)
 {
     const uint32_t width = a.n_columns / a.n_heads;
-    for (uint64_t f = sl_warp(); f < a.n_rows; f += sl_n_warps()) {
-        const sl_real *g = gout + f * (a.n_columns + 2 * a.n_heads);
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_slabs; i += sl_n_warps()) {
+        const sl_real *g = gout + i * (a.n_columns + 2 * a.n_heads);
+        const sl_real *src = a.src + i % a.n_slabs * a.n_columns;
+        const sl_real *dst = a.dst + i % a.n_slabs * a.n_columns;
         const sl_real *score = g + a.n_columns;
         for (uint32_t c = sl_lane(); c < a.n_columns; c += SL_WARP) {
             uint32_t k = c / width;
-            gw[f * a.n_columns + c] = g[c] + score[k] * a.src[c] + score[a.n_heads + k] * a.dst[c];
+            gw[i * a.n_columns + c] = g[c] + score[k] * src[c] + score[a.n_heads + k] * dst[c];
         }
     }
 }
@@ -73,20 +77,17 @@ enum sl_status sl_derive_attention_backward_cuda(cudaStream_t stream, const stru
                                                  sl_real *gdst_out)
 {
     enum sl_status st;
-    struct sl_column_sums sums = {};
-    sums.n_rows = a->n_rows;
-    sums.n_columns = a->n_columns;
-    sums.g = a->w;
-    sums.stride = a->n_columns;
-    sums.weight = gout + a->n_columns;
-    sums.weight_stride = (size_t)a->n_columns + 2 * a->n_heads;
-    sums.width = a->n_columns / a->n_heads;
     SL_TRY(st,
-           sl_start("sl_derive_attention_backward", stream, sl_warp_blocks(a->n_rows), backward_w, *a, gout, gw_out),
+           sl_start("sl_derive_attention_backward", stream, sl_warp_blocks((uint64_t)a->n_rows * a->n_slabs),
+                    backward_w, *a, gout, gw_out),
            failed);
-    SL_TRY(st, sl_column_sums_cuda(stream, &sums, 0, gsrc_out), failed);
-    sums.weight += a->n_heads;
-    st = sl_column_sums_cuda(stream, &sums, 0, gdst_out);
+    for (uint32_t r = 0; r < a->n_slabs; r++) {
+        const size_t c0 = (size_t)r * a->n_columns;
+        struct sl_column_sums sums = sl_derive_attention_sums(a, gout, r);
+        SL_TRY(st, sl_column_sums_cuda(stream, &sums, 0, gsrc_out + c0), failed);
+        sums.weight += a->n_heads;
+        SL_TRY(st, sl_column_sums_cuda(stream, &sums, 0, gdst_out + c0), failed);
+    }
 failed:
     return st;
 }

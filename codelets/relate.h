@@ -43,21 +43,6 @@ static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint3
     return slabs;
 }
 
-/* The first of the entries begin .. end - 1 that is `relation` or more; `end` if there is none. The entries ascend. */
-static inline SL_HOST_DEVICE uint64_t sl_relation_from(const float *relations, uint64_t begin, uint64_t end,
-                                                       float relation)
-{
-    while (begin < end) {
-        const uint64_t middle = begin + (end - begin) / 2;
-        if (relations[middle] < relation) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
-}
-
 /* n(d, r) of a destination with the entries begin .. end - 1. Relations are whole numbers. */
 static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, uint64_t begin, uint64_t end,
                                                         float relation)

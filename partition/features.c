@@ -11,7 +11,8 @@
 #include "support/minmax.h"
 #include "support/parallel.h"
 
-#define GRAIN 4096 /* rows that one thread normalizes at a time */
+#define GRAIN 4096      /* rows that one thread normalizes at a time */
+#define COLUMN_GRAIN 16 /* columns: the floats of a cache line */
 
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns)
 {
@@ -173,12 +174,53 @@ static void normalize_range(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-enum sl_status sl_features_normalize_rows(struct sl_features *features)
+/* Sums in double, row after row: the same bits with any number of threads. */
+static void normalize_columns(void *context, uint64_t begin, uint64_t end)
 {
-    enum sl_status st = make_own(features);
-    if (st == SL_OK) {
-        sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
+    struct sl_features *features = context;
+    const uint64_t n_rows = features->n_rows, n_columns = features->n_columns;
+    float *x = features->dense.data;
+    double mean[COLUMN_GRAIN] = {0}, squares[COLUMN_GRAIN] = {0};
+    for (uint64_t r = 0; r < n_rows; r++) {
+        for (uint64_t c = begin; c < end; c++) {
+            mean[c - begin] += x[r * n_columns + c];
+        }
     }
+    for (uint64_t c = begin; c < end; c++) {
+        mean[c - begin] /= (double)n_rows;
+    }
+    for (uint64_t r = 0; r < n_rows; r++) {
+        for (uint64_t c = begin; c < end; c++) {
+            double d = x[r * n_columns + c] - mean[c - begin];
+            squares[c - begin] += d * d;
+        }
+    }
+    for (uint64_t c = begin; c < end; c++) {
+        double deviation = sqrt(squares[c - begin] / (double)n_rows);
+        double scale = deviation > 0 ? 1 / deviation : 1;
+        for (uint64_t r = 0; r < n_rows; r++) {
+            float *value = &x[r * n_columns + c];
+            *value = (float)((*value - mean[c - begin]) * scale);
+        }
+    }
+}
+
+enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize)
+{
+    enum sl_status st;
+    if (normalize == SL_NORMALIZE_NONE) {
+        return SL_OK;
+    }
+    SL_TRY(st, make_own(features), done);
+    if (normalize == SL_NORMALIZE_ROW) {
+        sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
+        goto done;
+    }
+    if (features->offsets != NULL) {
+        SL_TRY(st, make_dense(features), done);
+    }
+    sl_parallel_for(features->n_columns, COLUMN_GRAIN, normalize_columns, features);
+done:
     return st;
 }
 

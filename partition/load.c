@@ -611,9 +611,13 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     *out = (struct sl_dataset){0};
     struct sl_feature_range range;
     enum sl_status st;
-    if (normalize == SL_NORMALIZE_ROW) {
-        SL_TRY(st, sl_features_normalize_rows(&raw->features), done);
+    if (normalize == SL_NORMALIZE_COLUMN && raw->n_relations > 0) {
+        return sl_fail(SL_EINVAL,
+                       "--normalize-features: found column, expected none or row: in the typed graph %s each type has "
+                       "features of its own",
+                       name);
     }
+    SL_TRY(st, sl_features_normalize(&raw->features, normalize), done);
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
     SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
@@ -652,9 +656,7 @@ static enum sl_status make_features(const struct sl_dataset_options *options, co
     enum sl_status st;
     SL_TRY(st, sl_made_features_make(made, &dataset->graph, options->feature_seed, &features), done);
     SL_TRY(st, sl_features_settle(&features), fail);
-    if (options->normalize == SL_NORMALIZE_ROW) {
-        SL_TRY(st, sl_features_normalize_rows(&features), fail);
-    }
+    SL_TRY(st, sl_features_normalize(&features, options->normalize), fail);
     SL_TRY(st, sl_features_measure(&features, &dataset->range), fail);
     sl_features_free(&dataset->features);
     dataset->features = features;

@@ -8,8 +8,6 @@
 
 #include "partition/raw.h"
 
-enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW /* sl_features_normalize_rows */ };
-
 /* The dataset to load, as the command line names it. Strings stay the caller's. */
 struct sl_dataset_options {
     /* A name to look up on the data path, or a folder. NULL: "arxiv". */
@@ -47,7 +45,7 @@ struct sl_dataset_options {
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
 /* Make a dataset of raw tables. The dataset takes over the tables, and *raw is left empty. `directed` false: add the
- * reverse of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty, and *raw still
+ * reverse of every edge. SL_EINVAL: an edge has an id out of range; SL_NORMALIZE_COLUMN of a typed graph. SL_ENOMEM. On failure *out is empty, and *raw still
  * owns its tables, whose features may be normalized. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);

@@ -58,9 +58,14 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
 {
     static const char *const sage[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
     static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
+    static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "bases", "components"};
+    static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self", "", "bias", "w_relations", "attn_src", "attn_dst"};
     static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst"};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
+    }
+    if (layer->kind->sum != NULL && layer->kind->sum->by_relation) {
+        return layer->kind == &sl_rgat ? rgat[k] : rgcn[k];
     }
     return layer->kind == &sl_sage ? sage[k] : layer->kind == &sl_gin ? gin[k] : others[k];
 }
@@ -110,10 +115,32 @@ static MAYBE_UNUSED double number(json_t *array, size_t i)
     return json_number_value(value);
 }
 
+/* Entry (r, c) of a stack [relation][in][out], or of the attention vectors [relation][head][column], as our parameter
+ * has them: one above the other, or side by side. */
+static MAYBE_UNUSED double stacked_entry(json_t *array, const struct sl_parameter *p, uint32_t r, uint32_t c)
+{
+    const size_t n_in = json_array_size(json_array_get(array, 0));
+    const size_t n_out = json_array_size(json_array_get(json_array_get(array, 0), 0));
+    const size_t n = json_array_size(array);
+    assert_int_equal(n * n_in * n_out, (size_t)p->n_rows * p->n_columns);
+    size_t k = r / n_in;
+    size_t row = r % n_in;
+    if (p->n_rows == 1) {
+        k = c / (n_in * n_out);
+        row = c / n_out % n_in;
+    } else if (p->n_rows == n_in) {
+        k = c / n_out;
+    }
+    return number(json_array_get(json_array_get(array, k), row), c % n_out);
+}
+
 /* Entry (r, c) of the array [out][in] or [out] that stands for our parameter of n_rows inputs and n_columns outputs. */
 static MAYBE_UNUSED double entry(json_t *array, const struct sl_parameter *p, uint32_t r, uint32_t c)
 {
     json_t *one = json_array_get(array, 0);
+    if (json_is_array(json_array_get(one, 0))) {
+        return stacked_entry(array, p, r, c);
+    }
     if (p->n_rows == 1 && json_is_array(one)) { /* of attention: [heads][columns of a head] */
         size_t n = json_array_size(one);
         assert_int_equal(json_array_size(array) * n, p->n_columns);
@@ -145,12 +172,18 @@ static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out
         from[e] = (sl_vertex)number(json_array_get(edges, e), 0);
         to[e] = (sl_vertex)number(json_array_get(edges, e), 1);
     }
-    json_t *listed = json_object_get(root, "edge_weights");
+    json_t *relations = json_object_get(root, "edge_relations");
+    json_t *listed = relations != NULL ? relations : json_object_get(root, "edge_weights");
     float *weights = need(n_edges, sizeof *weights);
     for (size_t e = 0; listed != NULL && e < n_edges; e++) {
         weights[e] = (float)number(listed, e);
     }
-    expect_ok(sl_graph_build_weighted(n, n_edges, from, to, listed == NULL ? NULL : weights, false, out));
+    if (relations != NULL) {
+        uint32_t n_relations = (uint32_t)json_integer_value(member(root, "relations"));
+        expect_ok(sl_graph_build_typed(n, n_edges, from, to, weights, n_relations, false, out));
+    } else {
+        expect_ok(sl_graph_build_weighted(n, n_edges, from, to, listed == NULL ? NULL : weights, false, out));
+    }
     free(weights);
     assert_int_equal(out->n_edges, n_edges);
     free(from);

@@ -85,6 +85,12 @@ static MAYBE_UNUSED int n_models(void)
     return n;
 }
 
+/* Whether the model needs a typed graph. */
+static MAYBE_UNUSED bool is_typed(int model)
+{
+    return sl_model_kind(model)->layer->sum->by_relation;
+}
+
 /* A number of parameter k, different for all parameters of a layer. */
 static MAYBE_UNUSED uint64_t key_of(const struct sl_layer *layer, int k)
 {

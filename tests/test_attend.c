@@ -14,12 +14,19 @@
 
 /* ---- rows of a hop ---- */
 
-/* A hop of a group, and what H and K are. */
+/* A hop of a group, and what H, K and R are. */
 struct at {
     const struct group *group;
     uint32_t hop;
     struct sl_heads heads;
 };
+
+/* R is the graph's. */
+static struct at at_hop(const struct group *group, uint32_t hop, struct sl_heads heads)
+{
+    heads.n_relations = group->partition->graph.n_relations;
+    return (struct at){group, hop, heads};
+}
 
 /* All that is computed in a hop. */
 struct state {
@@ -27,8 +34,8 @@ struct state {
     struct level z, lse, gz, sides; /* of destinations */
 };
 
-/* A vertex has the same numbers whatever the partition and its row: noise of `size`, and of score_size from column
- * `u` on. */
+/* A vertex has the same numbers whatever the partition and its row: noise of size 1, and of score_size from column `u`
+ * of a slab on. */
 static void fill_level(const struct at *at, uint64_t seed, struct level *level, uint32_t u, double score_size)
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
@@ -36,7 +43,7 @@ static void fill_level(const struct at *at, uint64_t seed, struct level *level, 
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             for (uint32_t j = 0; j < rows->n_columns; j++) {
                 double x = noise(seed, dataset_id(at->group, p, r) * 4096 + j);
-                row_at(rows, r)[j] = (sl_real)(j < u ? x : score_size * x);
+                row_at(rows, r)[j] = (sl_real)(j % sl_heads_slab(at->heads) < u ? x : score_size * x);
             }
         }
     }
@@ -46,13 +53,13 @@ static struct state *make_state(const struct at *at, uint32_t shift_in, uint32_t
 {
     struct state *s = need(1, sizeof *s);
     uint32_t n_columns = at->heads.n_columns;
-    uint32_t n_heads = at->heads.n_heads;
+    uint32_t n_scores = sl_heads_scores(at->heads);
     s->u = make_level(at->group, at->hop + 1, sl_heads_row(at->heads), shift_in);
     s->gu = make_level(at->group, at->hop + 1, sl_heads_row(at->heads), shift_in);
     s->z = make_level(at->group, at->hop, n_columns, shift_out);
     s->gz = make_level(at->group, at->hop, n_columns, shift_out);
-    s->lse = make_level(at->group, at->hop, n_heads, shift_out);
-    s->sides = make_level(at->group, at->hop, 4 * n_heads, shift_out);
+    s->lse = make_level(at->group, at->hop, n_scores, shift_out);
+    s->sides = make_level(at->group, at->hop, 4 * n_scores, shift_out);
     fill_level(at, SEED, &s->u, n_columns, score_size);
     fill_level(at, SEED + 1, &s->gz, n_columns, 1);
     return s;
@@ -115,7 +122,8 @@ static struct sl_attend_rows rows_of_chunk(const struct at *at, uint32_t p, uint
                                    .offsets = block->edge_offsets + row0,
                                    .sources = block->edge_sources,
                                    .x = &sources->x,
-                                   .self = row_at(&s->u.pe[p], row0)};
+                                   .self = row_at(&s->u.pe[p], row0),
+                                   .relations = block->edge_weights};
 }
 
 static void forward(const struct at *at, int beta, struct state *s)
@@ -137,7 +145,8 @@ static struct sl_attend_back back_of(const struct at *at, uint32_t p, const stru
                                    .offsets = block->back_offsets,
                                    .rows = block->back_rows,
                                    .gz = view_of(&s->gz.pe[p], NULL),
-                                   .sides = view_of(&s->sides.pe[p], NULL)};
+                                   .sides = view_of(&s->sides.pe[p], NULL),
+                                   .relations = block->back_weights};
 }
 
 /* What p sends back to each q. */
@@ -207,40 +216,53 @@ static void backward(const struct at *at, struct state *s)
 
 /* ---- the same in plain loops, by vertex ---- */
 
-/* The edges of a hop by dataset id, each destination's own among them, first and once. */
+/* The lists of a hop by dataset id. A destination has one, which begins with itself, or one for each relation. */
 struct plain {
     struct sl_heads heads;
-    uint32_t n_destinations;
+    uint32_t n_lists;
     uint32_t *destination;
+    uint32_t *relation;
     uint32_t *offsets;
     uint32_t *source;
 };
+
+/* The list of a destination and of relation r; without relations r is 0. */
+static void add_list(struct plain *g, const struct group *group, const struct group_block *block, uint32_t p,
+                     uint32_t d, uint32_t r)
+{
+    const uint32_t id = (uint32_t)dataset_id(group, p, d);
+    uint32_t n_edges = g->offsets[g->n_lists];
+    g->destination[g->n_lists] = id;
+    g->relation[g->n_lists++] = r;
+    if (g->heads.n_relations == 0) {
+        g->source[n_edges++] = id;
+    }
+    for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+        const uint32_t source = group->partition->dataset_ids[source_id(block, block->edge_sources[e])];
+        if (g->heads.n_relations == 0 ? source != id : block->edge_weights[e] == (float)r) {
+            g->source[n_edges++] = source;
+        }
+    }
+    g->offsets[g->n_lists] = n_edges;
+}
 
 static struct plain make_plain(const struct at *at)
 {
     struct plain g = {.heads = at->heads};
     uint32_t n_vertices = at->group->partition->graph.n_vertices;
+    uint32_t n_slabs = sl_heads_slabs(at->heads);
     uint32_t n = n_vertices;
-    uint32_t n_edges = 0;
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         n += at->group->pe[p].block[at->hop].n_edges;
     }
-    g.destination = need(n_vertices, sizeof *g.destination);
-    g.offsets = need((size_t)n_vertices + 1, sizeof *g.offsets);
+    g.destination = need((size_t)n_slabs * n_vertices, sizeof *g.destination);
+    g.relation = need((size_t)n_slabs * n_vertices, sizeof *g.relation);
+    g.offsets = need((size_t)n_slabs * n_vertices + 1, sizeof *g.offsets);
     g.source = need(n, sizeof *g.source);
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         const struct group_block *block = &at->group->pe[p].block[at->hop];
-        for (uint32_t d = 0; d < at->group->pe[p].n_rows[at->hop]; d++) {
-            uint32_t id = (uint32_t)dataset_id(at->group, p, d);
-            g.destination[g.n_destinations++] = id;
-            g.source[n_edges++] = id;
-            for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
-                uint32_t source = at->group->partition->dataset_ids[source_id(block, block->edge_sources[e])];
-                if (source != id) {
-                    g.source[n_edges++] = source;
-                }
-            }
-            g.offsets[g.n_destinations] = n_edges;
+        for (uint32_t i = 0; i < at->group->pe[p].n_rows[at->hop] * n_slabs; i++) {
+            add_list(&g, at->group, block, p, i / n_slabs, i % n_slabs);
         }
     }
     return g;
@@ -249,48 +271,58 @@ static struct plain make_plain(const struct at *at)
 static void free_plain(struct plain *g)
 {
     free(g->destination);
+    free(g->relation);
     free(g->offsets);
     free(g->source);
 }
 
-/* x of one edge and head. */
-static double x_of(const struct plain *g, const double *u, uint32_t d, uint32_t s, uint32_t k)
+/* The slab of vertex v that list i reads. */
+static size_t slab_at(const struct plain *g, uint32_t i, uint32_t v)
 {
-    size_t n_columns = sl_heads_row(g->heads);
-    return u[d * n_columns + g->heads.n_columns + g->heads.n_heads + k] + u[s * n_columns + g->heads.n_columns + k];
+    return (size_t)v * sl_heads_row(g->heads) + (size_t)g->relation[i] * sl_heads_slab(g->heads);
 }
 
-static double e_of(const struct plain *g, const double *u, uint32_t d, uint32_t s, uint32_t k)
+/* x of one edge, from s, and head. */
+static double x_of(const struct plain *g, const double *u, uint32_t i, uint32_t s, uint32_t k)
 {
-    double x = x_of(g, u, d, s, k);
+    const struct sl_heads heads = g->heads;
+    return u[slab_at(g, i, g->destination[i]) + heads.n_columns + heads.n_heads + k] +
+           u[slab_at(g, i, s) + heads.n_columns + k];
+}
+
+static double e_of(const struct plain *g, const double *u, uint32_t i, uint32_t s, uint32_t k)
+{
+    double x = x_of(g, u, i, s, k);
     return x > 0 ? x : 0.2 * x;
 }
 
+/* An empty list has 0. */
 static double reference_lse(const struct plain *g, const double *u, uint32_t i, uint32_t k)
 {
     double top = -INFINITY;
     double sum = 0;
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-        top = fmax(top, e_of(g, u, g->destination[i], g->source[e], k));
+        top = fmax(top, e_of(g, u, i, g->source[e], k));
     }
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-        sum += exp(e_of(g, u, g->destination[i], g->source[e], k) - top);
+        sum += exp(e_of(g, u, i, g->source[e], k) - top);
     }
-    return top + log(sum);
+    return sum > 0 ? top + log(sum) : 0;
 }
 
 /* z and lse of all destinations. */
 static void reference_forward(const struct plain *g, const double *u, double *z, double *lse)
 {
     uint32_t width = g->heads.n_columns / g->heads.n_heads;
-    for (uint32_t i = 0; i < g->n_destinations; i++) {
+    for (uint32_t i = 0; i < g->n_lists; i++) {
         uint32_t d = g->destination[i];
         for (uint32_t k = 0; k < g->heads.n_heads; k++) {
-            double own = lse[(size_t)d * g->heads.n_heads + k] = reference_lse(g, u, i, k);
+            double own = reference_lse(g, u, i, k);
+            lse[(size_t)d * sl_heads_scores(g->heads) + g->relation[i] * g->heads.n_heads + k] = own;
             for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-                double a = exp(e_of(g, u, d, g->source[e], k) - own);
+                double a = exp(e_of(g, u, i, g->source[e], k) - own);
                 for (uint32_t j = k * width; j < (k + 1) * width; j++) {
-                    z[(size_t)d * g->heads.n_columns + j] += a * u[(size_t)g->source[e] * sl_heads_row(g->heads) + j];
+                    z[(size_t)d * g->heads.n_columns + j] += a * u[slab_at(g, i, g->source[e]) + j];
                 }
             }
         }
@@ -298,38 +330,37 @@ static void reference_forward(const struct plain *g, const double *u, double *z,
 }
 
 /* Of one edge and head: a, and da. */
-static void reference_edge(const struct plain *g, const double *u, const double *gz, uint32_t d, uint32_t s, uint32_t k,
+static void reference_edge(const struct plain *g, const double *u, const double *gz, uint32_t i, uint32_t s, uint32_t k,
                            double lse, double out[2])
 {
     uint32_t width = g->heads.n_columns / g->heads.n_heads;
-    out[0] = exp(e_of(g, u, d, s, k) - lse);
+    out[0] = exp(e_of(g, u, i, s, k) - lse);
     out[1] = 0;
     for (uint32_t j = k * width; j < (k + 1) * width; j++) {
-        out[1] += gz[(size_t)d * g->heads.n_columns + j] * u[(size_t)s * sl_heads_row(g->heads) + j];
+        out[1] += gz[(size_t)g->destination[i] * g->heads.n_columns + j] * u[slab_at(g, i, s) + j];
     }
 }
 
-/* gu += one destination's and head's gradients. */
+/* gu += one list's and head's gradients. */
 static void reference_back(const struct plain *g, const double *u, const double *gz, uint32_t i, uint32_t k, double *gu)
 {
     uint32_t width = g->heads.n_columns / g->heads.n_heads;
     uint32_t d = g->destination[i];
-    size_t n_columns = sl_heads_row(g->heads);
     double lse = reference_lse(g, u, i, k);
     double c = 0;
     double a[2];
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-        reference_edge(g, u, gz, d, g->source[e], k, lse, a);
+        reference_edge(g, u, gz, i, g->source[e], k, lse, a);
         c += a[0] * a[1];
     }
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
         uint32_t s = g->source[e];
-        reference_edge(g, u, gz, d, s, k, lse, a);
-        double gx = a[0] * (a[1] - c) * (x_of(g, u, d, s, k) > 0 ? 1 : 0.2);
-        gu[s * n_columns + g->heads.n_columns + k] += gx;
-        gu[d * n_columns + g->heads.n_columns + g->heads.n_heads + k] += gx;
+        reference_edge(g, u, gz, i, s, k, lse, a);
+        double gx = a[0] * (a[1] - c) * (x_of(g, u, i, s, k) > 0 ? 1 : 0.2);
+        gu[slab_at(g, i, s) + g->heads.n_columns + k] += gx;
+        gu[slab_at(g, i, d) + g->heads.n_columns + g->heads.n_heads + k] += gx;
         for (uint32_t j = k * width; j < (k + 1) * width; j++) {
-            gu[s * n_columns + j] += a[0] * gz[(size_t)d * g->heads.n_columns + j];
+            gu[slab_at(g, i, s) + j] += a[0] * gz[(size_t)d * g->heads.n_columns + j];
         }
     }
 }
@@ -337,7 +368,7 @@ static void reference_back(const struct plain *g, const double *u, const double 
 static double *reference_backward(const struct at *at, const struct plain *g, const double *u, const double *gz)
 {
     double *gu = need((size_t)at->group->partition->graph.n_vertices * sl_heads_row(g->heads), sizeof *gu);
-    for (uint32_t i = 0; i < g->n_destinations; i++) {
+    for (uint32_t i = 0; i < g->n_lists; i++) {
         for (uint32_t k = 0; k < g->heads.n_heads; k++) {
             reference_back(g, u, gz, i, k, gu);
         }
@@ -350,7 +381,7 @@ static double reference_loss(const struct at *at, const struct plain *g, const d
 {
     size_t n = at->group->partition->graph.n_vertices;
     double *z = need(n * g->heads.n_columns, sizeof *z);
-    double *lse = need(n * g->heads.n_heads, sizeof *lse);
+    double *lse = need(n * sl_heads_scores(g->heads), sizeof *lse);
     double loss = 0;
     reference_forward(g, u, z, lse);
     for (size_t i = 0; i < n * g->heads.n_columns; i++) {
@@ -385,16 +416,16 @@ static double tolerance_of(size_t length, double score_size)
 static void check_hop(const struct group *group, uint32_t hop, struct sl_heads heads, uint32_t shift_in,
                       uint32_t shift_out, size_t length, double score_size)
 {
-    struct at at = {group, hop, heads};
+    struct at at = at_hop(group, hop, heads);
     struct state *s = make_state(&at, shift_in, shift_out, score_size);
     struct plain g = make_plain(&at);
     size_t n = group->partition->graph.n_vertices;
     double *u = table_of(at.group, &s->u);
     double *gz = table_of(at.group, &s->gz);
     double *z = need(n * heads.n_columns, sizeof *z);
-    double *lse = need(n * heads.n_heads, sizeof *lse);
+    double *lse = need(n * sl_heads_scores(at.heads), sizeof *lse);
     double *gu = reference_backward(&at, &g, u, gz);
-    double close = tolerance_of(length, score_size);
+    double close = tolerance_of(length, score_size) * sl_heads_slabs(at.heads);
     double width = heads.n_columns / heads.n_heads;
     reference_forward(&g, u, z, lse);
     forward(&at, 0, s);
@@ -423,20 +454,26 @@ static void make_group(const struct sl_dataset *dataset, int split, uint32_t n_p
     group_sample(partition, 2, rules, SEED, 3, n_seeds, dataset->train.ids, group);
 }
 
+static const uint32_t relation_counts[] = {0, 1, 4};
+
 static void test_graphs(void **state)
 {
     (void)state;
     const uint32_t part_counts[] = {1, 4, 7};
-    for (int graph = 0; graph < N_GRAPHS; graph++) {
-        struct graph_shape shape = {.kind = graph, .n_vertices = 90, .directed = graph == GRAPH_POWER_LAW};
+    for (int graph = 0; graph < 3 * N_GRAPHS; graph++) {
+        struct graph_shape shape = {.kind = graph / 3,
+                                    .n_vertices = 90,
+                                    .directed = graph / 3 == GRAPH_POWER_LAW,
+                                    .self_loops = graph % 3 > 0,
+                                    .n_relations = relation_counts[graph % 3]};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int i = 0; i < 3; i++) {
             struct sl_partition partition;
             struct group group;
             make_group(&dataset, SPLIT_UNEVEN, part_counts[i], 20, &partition, &group);
-            check_hop(&group, 0, (struct sl_heads){6, 3}, 31, 31, 90, 1);
-            check_hop(&group, 1, (struct sl_heads){6, 2}, 3, 2, 90, 1);
+            check_hop(&group, 0, (struct sl_heads){6, 3, 0}, 31, 31, 90, 1);
+            check_hop(&group, 1, (struct sl_heads){6, 2, 0}, 3, 2, 90, 1);
             group_free(&group);
             sl_partition_free(&partition);
         }
@@ -444,13 +481,14 @@ static void test_graphs(void **state)
     }
 }
 
-static const struct sl_heads some_heads[] = {{1, 1}, {7, 1}, {40, 5}, {64, 64}, {64, 8}, {33, 11}, {96, 3}, {256, 4}};
+static const struct sl_heads some_heads[] = {{1, 1, 0},  {7, 1, 0},   {40, 5, 0}, {64, 64, 0},
+                                             {64, 8, 0}, {33, 11, 0}, {96, 3, 0}, {256, 4, 0}};
 #define N_HEADS (sizeof some_heads / sizeof some_heads[0])
 
-static void test_heads_and_chunks(void **state)
+static void check_heads(uint32_t n_relations)
 {
-    (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -465,36 +503,48 @@ static void test_heads_and_chunks(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* Scores up to 160 either way, whose exponentials are no floats: one source has nearly all the weight. */
-static void test_large_scores(void **state)
+static void test_heads_and_chunks(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140};
+    check_heads(0);
+    check_heads(3);
+}
+
+static void check_large_scores(uint32_t n_relations)
+{
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
     make_group(&dataset, SPLIT_RANDOM, 3, 40, &partition, &group);
-    check_hop(&group, 1, (struct sl_heads){12, 4}, 31, 31, 140, 80);
-    check_hop(&group, 0, (struct sl_heads){12, 1}, 4, 3, 140, 80);
+    check_hop(&group, 1, (struct sl_heads){12, 4, 0}, 31, 31, 140, 80);
+    check_hop(&group, 0, (struct sl_heads){12, 1, 0}, 4, 3, 140, 80);
     group_free(&group);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
 }
 
-/* The loops' gradients are the slopes of their loss. Differences of a step of 1e-5 are off by 1e-10 of third
- * derivatives, by 1e-11 of rounding, and by more only where x is within the step of 0. */
-static void test_central_differences(void **state)
+/* Scores up to 160 either way, whose exponentials are no floats: one source has nearly all the weight. */
+static void test_large_scores(void **state)
 {
     (void)state;
+    check_large_scores(0);
+    check_large_scores(2);
+}
+
+static void check_central_differences(uint32_t n_relations)
+{
     const double step = 1e-5;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 40, .hub_degree = 20, .directed = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 40, .hub_degree = 20, .directed = true, .n_relations = n_relations};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
     make_group(&dataset, SPLIT_NONE, 1, 15, &partition, &group);
-    struct at at = {&group, 1, {6, 2}};
+    struct at at = at_hop(&group, 1, (struct sl_heads){6, 2, 0});
     struct state *s = make_state(&at, 31, 31, 1);
     struct plain g = make_plain(&at);
     double *u = table_of(at.group, &s->u);
@@ -519,6 +569,15 @@ static void test_central_differences(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* The loops' gradients are the slopes of their loss. Differences of a step of 1e-5 are off by 1e-10 of third
+ * derivatives, by 1e-11 of rounding, and by more only where x is within the step of 0. */
+static void test_central_differences(void **state)
+{
+    (void)state;
+    check_central_differences(0);
+    check_central_differences(3);
+}
+
 /* Tolerance 0: to the bit. */
 static void expect_levels(const char *label, const struct at *at, const struct level *got, const struct level *wanted,
                           double tolerance)
@@ -533,17 +592,16 @@ static void expect_levels(const char *label, const struct at *at, const struct l
     }
 }
 
-/* The chunks are invisible, to the bit: one and many give the same sums. */
-static void test_chunks_are_invisible(void **state)
+static void check_chunks(uint32_t n_relations)
 {
-    (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .n_relations = n_relations};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
     make_group(&dataset, SPLIT_RANDOM, 4, 40, &partition, &group);
-    struct at at = {&group, 1, {9, 3}};
+    struct at at = at_hop(&group, 1, (struct sl_heads){9, 3, 0});
     struct state *s[2];
     for (int i = 0; i < 2; i++) {
         s[i] = make_state(&at, i == 0 ? 31 : 3, i == 0 ? 31 : 2, 1);
@@ -561,6 +619,14 @@ static void test_chunks_are_invisible(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* The chunks are invisible, to the bit: one and many give the same sums. */
+static void test_chunks_are_invisible(void **state)
+{
+    (void)state;
+    check_chunks(0);
+    check_chunks(3);
+}
+
 /* A destination that has no edge, or but one from itself, is what it was: z = u, and nothing depends on its scores. */
 static void check_alone(const struct at *at, const struct state *s, sl_vertex id)
 {
@@ -575,12 +641,13 @@ static void check_alone(const struct at *at, const struct state *s, sl_vertex id
     }
 }
 
-/* 13,000 in-neighbours, in one part and in four. Sums run along the list's order, so that the parts do not change a
- * bit. */
-static void test_many_neighbours(void **state)
+static void check_many_neighbours(uint32_t n_relations)
 {
-    (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 14000, .hub_degree = 13000, .directed = true};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 14000,
+                                .hub_degree = 13000,
+                                .directed = true,
+                                .n_relations = n_relations};
     struct sl_dataset dataset;
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
@@ -591,13 +658,15 @@ static void test_many_neighbours(void **state)
         struct group group;
         make_split_of(&dataset, SPLIT_RANDOM, i == 0 ? 1 : 4, &partition);
         group_sample(&partition, 1, &full, SEED, 0, 4, seeds, &group);
-        check_hop(&group, 0, (struct sl_heads){4, 2}, 31, 31, 13000, 1);
-        struct at at = {&group, 0, {4, 2}};
+        check_hop(&group, 0, (struct sl_heads){4, 2, 0}, 31, 31, 13000, 1);
+        struct at at = at_hop(&group, 0, (struct sl_heads){4, 2, 0});
         struct state *s = make_state(&at, 31, 31, 1);
         forward(&at, 0, s);
         backward(&at, s);
-        check_alone(&at, s, 13999); /* no neighbours */
-        check_alone(&at, s, 13998); /* itself */
+        if (n_relations == 0) {
+            check_alone(&at, s, 13999); /* no neighbours */
+            check_alone(&at, s, 13998); /* itself */
+        }
         double *z = table_of(at.group, &s->z);
         hub[i] = z[7000 * 4];
         free(z);
@@ -607,6 +676,15 @@ static void test_many_neighbours(void **state)
     }
     assert_true(hub[0] == hub[1]);
     sl_dataset_free(&dataset);
+}
+
+/* 13,000 in-neighbours, in one part and in four. Sums run along the list's order, so that the parts do not change a
+ * bit. */
+static void test_many_neighbours(void **state)
+{
+    (void)state;
+    check_many_neighbours(0);
+    check_many_neighbours(2);
 }
 
 /* No destination at all, no source, and destinations without an edge. */
@@ -619,8 +697,8 @@ static void test_empty_blocks(void **state)
     sl_real u[3 * 6];
     sl_real z[3 * 4];
     sl_real lse[3];
-    struct sl_attend_rows rows = {.heads = {4, 1}, .offsets = offsets, .x = &none, .self = u};
-    struct sl_attend_back block = {.heads = {4, 1}, .offsets = offsets};
+    struct sl_attend_rows rows = {.heads = {4, 1, 0}, .offsets = offsets, .x = &none, .self = u};
+    struct sl_attend_back block = {.heads = {4, 1, 0}, .offsets = offsets};
     fill(18, SEED, u);
     fill(12, SEED + 1, z);
     sl_attend_forward_cpu(SL_DTYPE_REAL, &rows, 0, z, lse);
@@ -637,6 +715,14 @@ static void test_empty_blocks(void **state)
         sl_real x = u[d * 6 + 4] + u[d * 6 + 5];
         assert_true(lse[d] == sl_attend_score(x));
         expect_same("z", 4, sizeof *z, z + 4 * d, u + 6 * d);
+    }
+    /* With relations, nothing to attend to: z is cleared or stays. */
+    rows.heads.n_relations = 1;
+    sl_attend_forward_cpu(SL_DTYPE_REAL, &rows, 1, z, lse);
+    expect_same("z of before", 4, sizeof *z, z + 8, u + 12);
+    sl_attend_forward_cpu(SL_DTYPE_REAL, &rows, 0, z, lse);
+    for (uint32_t d = 0; d < 3; d++) {
+        assert_true(lse[d] == 0 && z[4 * d] == 0 && z[4 * d + 3] == 0);
     }
 }
 
@@ -715,6 +801,10 @@ static struct handles *wrap_hop(const struct at *at, const struct state *s)
             .back_offsets = wrap_vector(h, block->back_offsets, block->n_sources + 1),
             .back_rows = wrap_vector(h, block->back_rows, block->n_edges),
             .inverse = wrap_vector(h, block->inverse, group->n_parts + 1 + block->inverse[group->n_parts])};
+        if (at->heads.n_relations > 0) {
+            pe->block.edge_weights = wrap_vector(h, block->edge_weights, block->n_edges);
+            pe->block.back_weights = wrap_vector(h, block->back_weights, block->n_edges);
+        }
         pe->first = block->request;
         wrap_packed(h, at, p, pe->u);
         wrap_packed(h, at, p, pe->gu);
@@ -836,7 +926,7 @@ static void submit_hop(const struct at *at, int beta, struct state *s)
 static void check_submissions(const struct group *group, uint32_t hop, struct sl_heads heads, uint32_t shift_in,
                               uint32_t shift_out, size_t length)
 {
-    struct at at = {group, hop, heads};
+    struct at at = at_hop(group, hop, heads);
     struct state *s[2];
 #ifdef SL_CUDA
     double close = tolerance_of(length, 1);
@@ -861,10 +951,10 @@ static void check_submissions(const struct group *group, uint32_t hop, struct sl
     free_state(&at, s[1]);
 }
 
-static void test_submissions(void **state)
+static void check_all_submissions(uint32_t n_relations)
 {
-    (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         struct sl_dataset dataset;
         struct sl_partition partition;
@@ -872,13 +962,13 @@ static void test_submissions(void **state)
         make_dataset(&shape, &dataset);
         fixture_start(worker_counts[w]);
         make_group(&dataset, SPLIT_METIS, 4, 20, &partition, &group);
-        check_submissions(&group, 0, (struct sl_heads){6, 2}, 31, 31, 140);
-        check_submissions(&group, 1, (struct sl_heads){9, 3}, 4, 3, 140);
+        check_submissions(&group, 0, (struct sl_heads){6, 2, 0}, 31, 31, 140);
+        check_submissions(&group, 1, (struct sl_heads){9, 3, 0}, 4, 3, 140);
         group_free(&group);
         sl_partition_free(&partition);
         make_group(&dataset, SPLIT_UNEVEN, 7, 3, &partition, &group); /* PEs without rows */
-        check_submissions(&group, 0, (struct sl_heads){6, 1}, 2, 1, 140);
-        check_submissions(&group, 1, (struct sl_heads){6, 6}, 31, 3, 140);
+        check_submissions(&group, 0, (struct sl_heads){6, 1, 0}, 2, 1, 140);
+        check_submissions(&group, 1, (struct sl_heads){6, 6, 0}, 31, 3, 140);
         group_free(&group);
         sl_partition_free(&partition);
         sl_dataset_free(&dataset);
@@ -886,11 +976,17 @@ static void test_submissions(void **state)
     }
 }
 
-/* All kinds of heads, and more owners than a launch serves. */
-static void test_submissions_of_heads(void **state)
+static void test_submissions(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 120, .hub_degree = 60};
+    check_all_submissions(0);
+    check_all_submissions(3);
+}
+
+static void check_submissions_of_heads(uint32_t n_relations)
+{
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 120, .hub_degree = 60, .n_relations = n_relations};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -903,20 +999,29 @@ static void test_submissions_of_heads(void **state)
     group_free(&group);
     sl_partition_free(&partition);
     make_group(&dataset, SPLIT_RANDOM, MAX_PARTS, 10, &partition, &group);
-    check_submissions(&group, 1, (struct sl_heads){4, 2}, 31, 31, 60);
+    check_submissions(&group, 1, (struct sl_heads){4, 2, 0}, 31, 31, 60);
     group_free(&group);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
     fixture_stop();
 }
 
+/* All kinds of heads, and more owners than a launch serves. */
+static void test_submissions_of_heads(void **state)
+{
+    (void)state;
+    check_submissions_of_heads(0);
+    check_submissions_of_heads(2);
+}
+
 /* Lists that a block goes through together, and short ones beside them: the hub, whose neighbours most of the other
  * destinations are, so that as a source it has many. */
-static void check_hub(uint32_t hub_degree, uint32_t parts, struct sl_heads heads)
+static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations, struct sl_heads heads)
 {
     enum { SEEDS = 400 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree, .n_relations = n_relations};
     sl_vertex seeds[SEEDS];
     struct sl_dataset dataset;
     struct sl_partition partition;
@@ -937,9 +1042,11 @@ static void test_submissions_many_neighbours(void **state)
 {
     (void)state;
     fixture_start(1);
-    check_hub(13000, 1, (struct sl_heads){10, 1});
-    check_hub(1500, 2, (struct sl_heads){40, 2});
-    check_hub(1500, 3, (struct sl_heads){3, 3});
+    check_hub(13000, 1, 0, (struct sl_heads){10, 1, 0});
+    check_hub(1500, 2, 0, (struct sl_heads){40, 2, 0});
+    check_hub(1500, 3, 0, (struct sl_heads){3, 3, 0});
+    check_hub(13000, 1, 2, (struct sl_heads){10, 1, 0});
+    check_hub(1500, 3, 3, (struct sl_heads){3, 3, 0});
     fixture_stop();
 }
 
@@ -957,7 +1064,7 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
         everyone[v] = partition.dataset_ids[v]; /* frontiers in order of new ids: row i is id first + i */
     }
     group_sample(&partition, 1, &full, SEED, 0, n, everyone, &group);
-    struct at at = {&group, 0, {6, 2}};
+    struct at at = at_hop(&group, 0, (struct sl_heads){6, 2, 0});
     struct state *s[2];
     for (int i = 0; i < 2; i++) {
         s[i] = make_state(&at, shift, shift, 1);
@@ -976,8 +1083,12 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
                                       .n_parts = n_parts,
                                       .part = p};
         const struct sl_rows *z = &h->rows[Z][p];
+        if (at.heads.n_relations > 0) {
+            part.relations = wrap_vector(h, of.weights, (uint32_t)(of.offsets[n_part] - of.offsets[0]));
+        }
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            expect_ok(sl_attend_full_submit(&head, &part, c << z->split.shift, 100, 2, h->rows[U], beta, z->chunk[c]));
+            expect_ok(sl_attend_full_submit(&head, &part, c << z->split.shift, 100, sl_heads_scores(at.heads),
+                                            h->rows[U], beta, z->chunk[c]));
         }
     }
     unwrap(h);
@@ -998,10 +1109,14 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
 static void test_full(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 280, .directed = true};
-    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+    for (size_t w = 0; w < 2 * N_WORKER_COUNTS; w++) {
+        const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                          .n_vertices = 300,
+                                          .hub_degree = 280,
+                                          .directed = true,
+                                          .n_relations = w % 2 == 1 ? 3 : 0};
         struct sl_dataset dataset;
-        fixture_start(worker_counts[w]);
+        fixture_start(worker_counts[w / 2]);
         make_dataset(&shape, &dataset);
         check_full(&dataset, SPLIT_NONE, 1, 31, 0);
         check_full(&dataset, SPLIT_RANDOM, 3, 4, 0);
@@ -1055,7 +1170,7 @@ static void test_outputs_are_written(void **state)
         .n_owners = 1, .first = offsets, .rows = &u, .inverse = h[INVERSE], .packed = &none};
     struct sl_attend_gradients gradients = {&gz, &sides};
     struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .n_own = 4, .n_peers = 1, .sent = &none};
-    struct sl_attend_part part = {h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0};
+    struct sl_attend_part part = {h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, NULL};
     for (int beta = 0; beta < 2; beta++) {
         hold(h[ROWS]);
         expect_ok(sl_attend_forward_submit(&head, &block, 0, 4, &all, beta, h[OUT], h[OUT_LSE]));
@@ -1101,7 +1216,7 @@ static void test_refusals(void **state)
     struct sl_source_handles all = {.n_owners = 1, .first = first, .rows = &u, .inverse = v, .packed = &none};
     struct sl_attend_gradients gradients = {&gz, &sides};
     struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .n_peers = 1, .sent = &none};
-    struct sl_attend_part part = {v, v, v, 1, 0};
+    struct sl_attend_part part = {v, v, v, 1, 0, NULL};
     assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[SIDE]), SL_EINVAL);
     expect_message(sl_message(), "width 8", "4 heads");
     assert_int_equal(sl_attend_forward_submit(&head, &block, 3, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
@@ -1149,7 +1264,7 @@ static void test_failure_drains(void **state)
     struct group group;
     make_dataset(&shape, &dataset);
     make_group(&dataset, SPLIT_RANDOM, 2, 5, &partition, &group);
-    struct at at = {&group, 0, {6, 2}};
+    struct at at = {&group, 0, {6, 2, 0}};
     struct state *s = make_state(&at, 31, 31, 1);
     sl_real *before = poisoned(1);
     fixture_start(3);

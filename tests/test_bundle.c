@@ -324,7 +324,7 @@ static void test_steps(void **state)
         settings.group_size = spreads[i % 4].group_size;
         settings.chunks = spreads[i % 4].chunks;
         settings.model = i % n_models();
-        shape.n_relations = settings.model == SL_MODEL_RGCN ? 3 : 0;
+        shape.n_relations = is_typed(settings.model) ? 3 : 0;
         make_dataset(&shape, &d);
         settings.heads = settings.model == SL_MODEL_GAT ? 4 : settings.heads;
         settings.norm = settings.model == SL_MODEL_RESGCN ? SL_NORM_NONE : i % 3;

@@ -61,33 +61,36 @@ static void test_identity_adjoint(void **state)
 
 /* ---- attention ---- */
 
-/* F, H, K: no row, one, one head, heads of one column, wide heads, more rows than are added up at a time, a head
- * more than a tile of columns. */
-static const uint32_t shapes[][3] = {{0, 6, 2},   {1, 1, 1},   {1, 8, 4},    {5, 12, 3},  {17, 8, 8},
-                                     {65, 40, 1}, {70, 66, 2}, {300, 36, 4}, {9, 600, 2}, {1300, 6, 3}};
+/* F, H, K, R: no row, one, one head, heads of one column, wide heads, more rows than are added up at a time, a head
+ * more than a tile of columns; one relation and several. */
+static const uint32_t shapes[][4] = {{0, 6, 2, 1},   {1, 1, 1, 1},   {1, 8, 4, 1},    {5, 12, 3, 1},  {17, 8, 8, 1},
+                                     {65, 40, 1, 1}, {70, 66, 2, 1}, {300, 36, 4, 1}, {9, 600, 2, 1}, {1300, 6, 3, 1},
+                                     {65, 12, 3, 5}, {1, 4, 4, 2},   {0, 6, 2, 3},    {300, 34, 1, 7}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
 
 /* Parameters, the derived matrix, and all gradients. */
 struct case_ {
     struct sl_derive_attention a;
     size_t n_w, n_out;
+    uint32_t n_vector; /* entries of src */
     sl_real *w, *src, *dst, *out, *gout, *gw, *gsrc, *gdst;
 };
 
-static struct case_ *make_case(uint32_t n_rows, uint32_t n_columns, uint32_t n_heads)
+static struct case_ *make_case(uint32_t n_rows, uint32_t n_columns, uint32_t n_heads, uint32_t n_slabs)
 {
     struct case_ *c = need(1, sizeof *c);
-    c->n_w = (size_t)n_rows * n_columns;
-    c->n_out = (size_t)n_rows * (n_columns + 2 * n_heads);
+    c->n_w = (size_t)n_rows * n_slabs * n_columns;
+    c->n_out = (size_t)n_rows * n_slabs * (n_columns + 2 * n_heads);
+    c->n_vector = n_slabs * n_columns;
     c->w = noisy(c->n_w, 1);
-    c->src = noisy(n_columns, 2);
-    c->dst = noisy(n_columns, 3);
+    c->src = noisy(c->n_vector, 2);
+    c->dst = noisy(c->n_vector, 3);
     c->gout = noisy(c->n_out, 4);
     c->out = poisoned(c->n_out);
     c->gw = poisoned(c->n_w);
-    c->gsrc = poisoned(n_columns);
-    c->gdst = poisoned(n_columns);
-    c->a = (struct sl_derive_attention){n_rows, n_columns, n_heads, c->w, c->src, c->dst};
+    c->gsrc = poisoned(c->n_vector);
+    c->gdst = poisoned(c->n_vector);
+    c->a = (struct sl_derive_attention){n_rows, n_columns, n_heads, n_slabs, c->w, c->src, c->dst};
     return c;
 }
 
@@ -109,13 +112,14 @@ static void run_case(struct case_ *c)
 static void check_forward(const struct case_ *c)
 {
     uint32_t h = c->a.n_columns, heads = c->a.n_heads, width = h / heads;
-    for (uint32_t f = 0; f < c->a.n_rows; f++) {
-        const sl_real *out = c->out + (size_t)f * (h + 2 * heads);
-        const sl_real *w = c->w + (size_t)f * h;
+    for (uint32_t i = 0; i < c->a.n_rows * c->a.n_slabs; i++) {
+        const uint32_t slab = i % c->a.n_slabs * h;
+        const sl_real *out = c->out + (size_t)i * (h + 2 * heads);
+        const sl_real *w = c->w + (size_t)i * h;
         expect_same("W", h, sizeof *out, out, w);
         for (uint32_t k = 0; k < heads; k++) {
-            double src = inner(width, w + k * width, c->src + k * width);
-            double dst = inner(width, w + k * width, c->dst + k * width);
+            double src = inner(width, w + k * width, c->src + slab + k * width);
+            double dst = inner(width, w + k * width, c->dst + slab + k * width);
             expect_near_at("W A_src", k, (double)out[h + k], src, rounding(width, 1));
             expect_near_at("W A_dst", k, (double)out[h + heads + k], dst, rounding(width, 1));
         }
@@ -125,22 +129,23 @@ static void check_forward(const struct case_ *c)
 static void check_backward(const struct case_ *c)
 {
     uint32_t h = c->a.n_columns, heads = c->a.n_heads, width = h / heads;
-    double *gsrc = need(h, sizeof *gsrc);
-    double *gdst = need(h, sizeof *gdst);
-    for (uint32_t f = 0; f < c->a.n_rows; f++) {
-        const sl_real *g = c->gout + (size_t)f * (h + 2 * heads);
+    double *gsrc = need(c->n_vector, sizeof *gsrc);
+    double *gdst = need(c->n_vector, sizeof *gdst);
+    for (uint32_t row = 0; row < c->a.n_rows * c->a.n_slabs; row++) {
+        const sl_real *g = c->gout + (size_t)row * (h + 2 * heads);
         for (uint32_t i = 0; i < h; i++) {
-            size_t at = (size_t)f * h + i;
+            size_t at = (size_t)row * h + i;
+            size_t v = (size_t)(row % c->a.n_slabs) * h + i;
             double g_src = (double)g[h + i / width];
             double g_dst = (double)g[h + heads + i / width];
-            double gw = (double)g[i] + g_src * (double)c->src[i] + g_dst * (double)c->dst[i];
+            double gw = (double)g[i] + g_src * (double)c->src[v] + g_dst * (double)c->dst[v];
             expect_near_at("GW", at, (double)c->gw[at], gw, 8 * EPSILON);
-            gsrc[i] += g_src * (double)c->w[at];
-            gdst[i] += g_dst * (double)c->w[at];
+            gsrc[v] += g_src * (double)c->w[at];
+            gdst[v] += g_dst * (double)c->w[at];
         }
     }
-    expect_rows("GSRC", h, c->gsrc, gsrc, rounding(c->a.n_rows, 1));
-    expect_rows("GDST", h, c->gdst, gdst, rounding(c->a.n_rows, 1));
+    expect_rows("GSRC", c->n_vector, c->gsrc, gsrc, rounding(c->a.n_rows, 1));
+    expect_rows("GDST", c->n_vector, c->gdst, gdst, rounding(c->a.n_rows, 1));
     free(gsrc);
     free(gdst);
 }
@@ -149,7 +154,7 @@ static void test_attention(void **state)
 {
     (void)state;
     for (size_t s = 0; s < N_SHAPES; s++) {
-        struct case_ *c = make_case(shapes[s][0], shapes[s][1], shapes[s][2]);
+        struct case_ *c = make_case(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3]);
         run_case(c);
         check_forward(c);
         check_backward(c);
@@ -162,16 +167,17 @@ static void test_attention(void **state)
 static void test_attention_adjoint(void **state)
 {
     (void)state;
-    enum { F = 71, H = 24, K = 3 };
-    struct case_ *c = make_case(F, H, K);
+    enum { F = 71, H = 24, K = 3, R = 2 };
+    struct case_ *c = make_case(F, H, K, R);
     double scores = 0;
     run_case(c);
-    for (uint32_t f = 0; f < F; f++) {
-        scores += inner(2 * K, c->out + f * (H + 2 * K) + H, c->gout + f * (H + 2 * K) + H);
+    for (uint32_t i = 0; i < F * R; i++) {
+        scores += inner(2 * K, c->out + i * (H + 2 * K) + H, c->gout + i * (H + 2 * K) + H);
     }
-    double tolerance = rounding(F * H, 3);
+    double tolerance = rounding(F * R * H, 3);
     expect_near("<W, GW>", inner(c->n_w, c->w, c->gw), inner(c->n_out, c->out, c->gout), tolerance);
-    expect_near("<src, GSRC> + <dst, GDST>", inner(H, c->src, c->gsrc) + inner(H, c->dst, c->gdst), scores, tolerance);
+    expect_near("<src, GSRC> + <dst, GDST>", inner(c->n_vector, c->src, c->gsrc) + inner(c->n_vector, c->dst, c->gdst),
+                scores, tolerance);
     free_case(c);
 }
 
@@ -199,11 +205,11 @@ static void check_differences(struct case_ *c, const char *label, size_t n, sl_r
 static void test_central_differences(void **state)
 {
     (void)state;
-    struct case_ *c = make_case(6, 8, 2);
+    struct case_ *c = make_case(6, 8, 2, 3);
     run_case(c);
     check_differences(c, "GW", c->n_w, c->w, c->gw);
-    check_differences(c, "GSRC", 8, c->src, c->gsrc);
-    check_differences(c, "GDST", 8, c->dst, c->gdst);
+    check_differences(c, "GSRC", c->n_vector, c->src, c->gsrc);
+    check_differences(c, "GDST", c->n_vector, c->dst, c->gdst);
     free_case(c);
 }
 #endif
@@ -215,8 +221,8 @@ static void expect_same_answer(const struct case_ *got, const struct case_ *want
     uint32_t n = wanted->a.n_columns;
     expect_agreement("OUT", wanted->n_out, got->out, wanted->out, rounding(n / wanted->a.n_heads, 1));
     expect_same("GW", wanted->n_w, sizeof *got->gw, got->gw, wanted->gw);
-    expect_agreement("GSRC", n, got->gsrc, wanted->gsrc, 2 * EPSILON * (1 + sqrt(wanted->a.n_rows)));
-    expect_agreement("GDST", n, got->gdst, wanted->gdst, 2 * EPSILON * (1 + sqrt(wanted->a.n_rows)));
+    expect_agreement("GSRC", wanted->n_vector, got->gsrc, wanted->gsrc, 2 * EPSILON * (1 + sqrt(wanted->a.n_rows)));
+    expect_agreement("GDST", wanted->n_vector, got->gdst, wanted->gdst, 2 * EPSILON * (1 + sqrt(wanted->a.n_rows)));
 }
 
 #ifdef SL_CUDA
@@ -235,12 +241,12 @@ static void check_identity_launcher(uint32_t n)
     free(wanted);
 }
 
-static void check_attention_launchers(uint32_t n_rows, uint32_t n_columns, uint32_t n_heads)
+static void check_attention_launchers(const uint32_t shape[4])
 {
-    struct case_ *wanted = make_case(n_rows, n_columns, n_heads);
-    struct case_ *got = make_case(n_rows, n_columns, n_heads);
+    struct case_ *wanted = make_case(shape[0], shape[1], shape[2], shape[3]);
+    struct case_ *got = make_case(shape[0], shape[1], shape[2], shape[3]);
     size_t w_bytes = wanted->n_w * sizeof(sl_real), out_bytes = wanted->n_out * sizeof(sl_real);
-    size_t row_bytes = n_columns * sizeof(sl_real);
+    size_t row_bytes = wanted->n_vector * sizeof(sl_real);
     struct sl_derive_attention a = got->a;
     sl_real *gout = on_device(got->gout, out_bytes), *out = device_room(out_bytes), *gw = device_room(w_bytes);
     sl_real *gsrc = device_room(row_bytes), *gdst = device_room(row_bytes);
@@ -271,7 +277,7 @@ static void test_launchers(void **state)
     check_identity_launcher(1);
     check_identity_launcher(37);
     for (size_t s = 0; s < N_SHAPES; s++) {
-        check_attention_launchers(shapes[s][0], shapes[s][1], shapes[s][2]);
+        check_attention_launchers(shapes[s]);
     }
 }
 #endif
@@ -311,8 +317,8 @@ struct handles {
 
 static struct handles register_all(const struct case_ *c)
 {
-    uint32_t n = c->a.n_columns;
-    uint32_t n_out = n + 2 * c->a.n_heads;
+    uint32_t n = c->n_vector;
+    uint32_t n_out = n + 2 * c->a.n_heads * c->a.n_slabs;
     return (struct handles){
         .w = rows_of(c->w, c->a.n_rows, n),
         .src = rows_of(c->src, 1, n),
@@ -330,12 +336,12 @@ static void unregister_all(const struct handles *h)
     unregister(sizeof *h / sizeof h->w, &h->w);
 }
 
-static void check_attention_submissions(void)
+static void check_attention_submissions(uint32_t n_slabs)
 {
-    struct case_ *got = make_case(F, H, K);
-    struct case_ *wanted = make_case(F, H, K);
+    struct case_ *got = make_case(F, H, K, n_slabs);
+    struct case_ *wanted = make_case(F, H, K, n_slabs);
     struct handles h = register_all(got);
-    struct sl_derive_attention_layer layer = {K, h.w, h.src, h.dst};
+    struct sl_derive_attention_layer layer = {K, n_slabs, h.w, h.src, h.dst};
     expect_ok(sl_derive_attention_submit(&head, &layer, h.out));
     expect_ok(sl_derive_attention_backward_submit(&head, &layer, h.gout, h.gw, h.gsrc, h.gdst));
     unregister_all(&h);
@@ -351,7 +357,8 @@ static void test_submissions(void **state)
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
         check_identity_submissions();
-        check_attention_submissions();
+        check_attention_submissions(1);
+        check_attention_submissions(4);
         expect_no_failure();
         fixture_stop();
     }
@@ -360,10 +367,10 @@ static void test_submissions(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    struct case_ *c = make_case(F, H, K);
+    struct case_ *c = make_case(F, H, K, 1);
     fixture_start(1);
     struct handles h = register_all(c);
-    struct sl_derive_attention_layer layer = {K, h.w, h.src, h.dst};
+    struct sl_derive_attention_layer layer = {K, 1, h.w, h.src, h.dst};
     assert_int_equal(sl_derive_identity_submit(&head, 1, 1, h.w, h.gw), SL_EINVAL);
     expect_message(sl_message(), "sl_derive_identity", "[20 x 12]");
     assert_int_equal(sl_derive_identity_backward_submit(&head, 1, h.w, h.gw), SL_EINVAL);
@@ -385,6 +392,10 @@ static void test_refusals(void **state)
         assert_int_equal(sl_derive_attention_submit(&head, &layer, h.out), SL_EINVAL);
         expect_message(sl_message(), layer.n_heads == 0 ? "0 heads" : "5 heads", "12 columns");
     }
+    layer.n_heads = K;
+    layer.n_slabs = 5;
+    assert_int_equal(sl_derive_attention_submit(&head, &layer, h.out), SL_EINVAL);
+    expect_message(sl_message(), "5 relations", "12 columns");
     unregister_all(&h);
     fixture_stop();
     free_case(c);
@@ -393,10 +404,10 @@ static void test_refusals(void **state)
 static void test_failure_drains(void **state)
 {
     (void)state;
-    struct case_ *c = make_case(F, F, 4);
+    struct case_ *c = make_case(F, F, 4, 1);
     fixture_start(1);
     struct handles h = register_all(c);
-    struct sl_derive_attention_layer layer = {4, h.w, h.src, h.dst};
+    struct sl_derive_attention_layer layer = {4, 1, h.w, h.src, h.dst};
     fixture_fail();
     expect_ok(sl_derive_attention_submit(&head, &layer, h.out));
     expect_ok(sl_derive_attention_backward_submit(&head, &layer, h.gout, h.gw, h.gsrc, h.gdst));

@@ -338,6 +338,7 @@ static const struct {
                   "features=random:4"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 group-size=1 sampler=labor labor-iterations=2"},
     {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgcn bases=2 input-layer dataset=%typed"},
+    {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgat heads=2 dataset=%typed"},
     {true, SMALL "chunks=4 stages=2 ways=2 model=resgcn dropout=0.3"},
     {true, SMALL "chunks=4 stages=1 ways=1 model=gcnii recompute epochs=2 history-every=1"},
 };

@@ -9,6 +9,7 @@
 
 #include "partition/features.h"
 #include "support/convert.h"
+#include "support/parallel.h"
 
 enum { ROWS = 7, COLUMNS = 300 };
 
@@ -74,8 +75,8 @@ static void agrees(void **state)
             } else {
                 assert_int_equal(narrow.dense.dtype, dtypes[d]);
             }
-            assert_ok(sl_features_normalize_rows(&narrow));
-            assert_ok(sl_features_normalize_rows(&wide));
+            assert_ok(sl_features_normalize(&narrow, SL_NORMALIZE_ROW));
+            assert_ok(sl_features_normalize(&wide, SL_NORMALIZE_ROW));
             if (every == 20) {
                 assert_same_csr(&narrow, &wide);
             } else {
@@ -98,11 +99,48 @@ static void borrowed(void **state)
     struct sl_features features = {.n_rows = ROWS, .n_columns = 2};
     features.dense = sl_column_take(SL_DTYPE_F32, ROWS, 2, table);
     features.dense.hold = SL_HOLD_BORROWED;
-    assert_survives_no_memory(sl_features_normalize_rows(&features));
+    assert_survives_no_memory(sl_features_normalize(&features, SL_NORMALIZE_ROW));
     assert_true(sl_features_floats(&features) != table && features.dense.hold == SL_HOLD_OWNED);
     assert_memory_equal(table, before, sizeof table);
     assert_true(fabsf(sl_features_floats(&features)[2] - 0.4f) < 1e-6f);
     sl_features_free(&features);
+}
+
+/* Mean 0 and deviation 1 in each column but a constant one, dense or CSR, the same bits with any number of threads. */
+static void columns(void **state)
+{
+    struct sl_features dense, csr, narrow;
+    (void)state;
+    make(SL_DTYPE_I8, 20, &narrow, &dense);
+    sl_features_free(&narrow);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        ((float *)dense.dense.data)[r * COLUMNS + 1] = 1;
+    }
+    csr = dense;
+    csr.dense.data = copy_of(dense.dense.data, sl_column_bytes(&dense.dense));
+    assert_ok(sl_features_settle(&csr));
+    assert_non_null(csr.offsets);
+    sl_parallel_limit(1);
+    assert_survives_no_memory(sl_features_normalize(&csr, SL_NORMALIZE_COLUMN));
+    sl_parallel_limit(0);
+    assert_ok(sl_features_normalize(&dense, SL_NORMALIZE_COLUMN));
+    assert_memory_equal(csr.dense.data, dense.dense.data, sl_column_bytes(&dense.dense));
+    const float *x = dense.dense.data;
+    int n_constant = 0;
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        double sum = 0, squares = 0;
+        for (uint32_t r = 0; r < ROWS; r++) {
+            sum += x[r * COLUMNS + c];
+            squares += (double)x[r * COLUMNS + c] * x[r * COLUMNS + c];
+        }
+        assert_true(fabs(sum) < 1e-5);
+        assert_true(squares == 0 || fabs(squares / ROWS - 1) < 1e-5);
+        n_constant += squares == 0;
+    }
+    assert_in_range(n_constant, 1, COLUMNS - 1);
+    assert_true(x[1] == 0);
+    sl_features_free(&dense);
+    sl_features_free(&csr);
 }
 
 /* The first entry that is not finite, by any thread. */
@@ -126,7 +164,7 @@ static int nothing_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees), cmocka_unit_test(borrowed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees), cmocka_unit_test(borrowed), cmocka_unit_test(columns),
                                        cmocka_unit_test(infinite)};
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

@@ -13,7 +13,7 @@ static const struct graph_shape dense_shape = {
 static const struct graph_shape sparse_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 601, .n_columns = 40, .n_classes = 4, .sparse = true, .seed = 22};
 static struct sl_dataset dense_set, sparse_set;
-static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn */
+static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn and rgat */
 
 #define STEP 1
 #define MIN_GRADIENT 1e-3 /* which the tolerances are small beside */
@@ -95,20 +95,20 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     static const uint32_t fanout[] = {3, 4, 5};
     expect_ok(sl_settings_init(out));
     out->model = model;
-    out->heads = model == SL_MODEL_GAT ? v->heads : out->heads;
+    out->heads = model == SL_MODEL_GAT || model == SL_MODEL_RGAT ? v->heads : out->heads;
     out->alpha = model == SL_MODEL_GCNII ? 0.3 : out->alpha;
     out->learn_epsilon = model == SL_MODEL_GIN;
     out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
     out->layers = 3;
     out->hidden = v->hidden;
     out->sampler = v->sampler & 0xff;
-    bool rounds = model != SL_MODEL_GAT && model != SL_MODEL_RGCN;
+    bool rounds = model != SL_MODEL_GAT && !is_typed(model);
     out->labor_iterations = rounds ? (uint32_t)v->sampler >> 8 : 0;
     out->norm = takes(model, v->norm, false) ? v->norm : SL_NORM_NONE;
     out->residual = v->residual && takes(model, SL_NORM_NONE, true);
     out->kappa = v->dependent ? 8 : 1;
     out->layer_dependency = v->dependent;
-    out->input_layer = model == SL_MODEL_RGCN && (v->hidden == 44 || (v->hidden == 12 && v->norm == SL_NORM_LAYER));
+    out->input_layer = is_typed(model) && (v->hidden == 44 || (v->hidden == 12 && v->norm == SL_NORM_LAYER));
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
@@ -259,7 +259,7 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
 
 static const struct sl_dataset *dataset_of(int model, bool sparse)
 {
-    if (model == SL_MODEL_RGCN) {
+    if (is_typed(model)) {
         return sparse ? &typed_sparse_set : &typed_dense_set;
     }
     return sparse ? &sparse_set : &dense_set;
@@ -344,6 +344,12 @@ static void test_rgcn(void **state)
     check_model(SL_MODEL_RGCN);
 }
 
+static void test_rgat(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_RGAT);
+}
+
 /* A third of the vertices have more in-neighbours than any fanout. */
 static void expect_sampled(const struct sl_graph *graph)
 {
@@ -387,7 +393,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage),   cmocka_unit_test(test_gcn),
                                        cmocka_unit_test(test_gat),    cmocka_unit_test(test_gcnii),
                                        cmocka_unit_test(test_resgcn), cmocka_unit_test(test_gin),
-                                       cmocka_unit_test(test_rgcn)};
+                                       cmocka_unit_test(test_rgcn),   cmocka_unit_test(test_rgat)};
     assert_int_equal(sizeof tests / sizeof tests[0], n_models());
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

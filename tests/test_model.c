@@ -278,6 +278,14 @@ static const struct {
       "layers.1.loop_weight [8,3] layers.1.linear_r.W [1,8,3] layers.1.h_bias [3] ",
       "convs.0.root [5,8] convs.0.weight [1,5,8] convs.0.bias [8] "
       "convs.1.root [8,3] convs.1.weight [1,8,3] convs.1.bias [3] "}},
+    {SL_MODEL_RGAT,
+     SL_NORM_NONE,
+     {"layers.0.loop_weight [5,8] layers.0.h_bias [8] layers.0.linear_r.W [1,5,8] "
+      "layers.0.attn_l [1,2,4] layers.0.attn_r [1,2,4] "
+      "layers.1.loop_weight [8,3] layers.1.h_bias [3] layers.1.linear_r.W [1,8,3] "
+      "layers.1.attn_l [1,1,3] layers.1.attn_r [1,1,3] ",
+      "convs.0.root [5,8] convs.0.bias [8] convs.0.weight [1,5,8] convs.0.att_src [1,2,4] convs.0.att_dst [1,2,4] "
+      "convs.1.root [8,3] convs.1.bias [3] convs.1.weight [1,8,3] convs.1.att_src [1,1,3] convs.1.att_dst [1,1,3] "}},
 };
 
 #define N_EXPECTED (sizeof expected / sizeof *expected)

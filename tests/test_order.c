@@ -64,7 +64,7 @@ static void test_what_is_sent_goes_first(void **state)
         settings.batch_size = 30;
         settings.partition = SL_PARTITION_RANDOM;
         memset(&seen, 0, sizeof seen);
-        shape.n_relations = model == SL_MODEL_RGCN ? 3 : 0;
+        shape.n_relations = is_typed(model) ? 3 : 0;
         make_dataset(&shape, &dataset);
         run_steps(&dataset, &settings, 1, &got);
         if (seen.n_back < 2 || seen.n_sent <= seen.n_back || seen.n_slow > 0 || seen.n_late > 0) {

@@ -21,7 +21,7 @@
 #define N_STEPS 5
 #define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7 */
 
-static struct sl_dataset dense_set, sparse_set;
+static struct sl_dataset dense_set, sparse_set, typed_set;
 
 /* ---- numbers ---- */
 
@@ -246,9 +246,9 @@ static struct attention *make_attention(void)
         const sl_real *sides_chunk = out->sides;
         struct sl_view view = {&chunk, 31, NULL};
         struct sl_sources x = {1, first, &view, NULL};
-        struct sl_attend_rows at = {{WIDTH, HEADS}, SUMS, a->edges.offsets, a->edges.sources, &x, chunk};
-        struct sl_attend_back back = {
-            {WIDTH, HEADS}, a->edges.back_offsets, a->edges.back_rows, {&gz_chunk, 31, NULL}, {&sides_chunk, 31, NULL}};
+        struct sl_attend_rows at = {{WIDTH, HEADS, 0}, SUMS, a->edges.offsets, a->edges.sources, &x, chunk, NULL};
+        struct sl_attend_back back = {{WIDTH, HEADS, 0},     a->edges.back_offsets,    a->edges.back_rows,
+                                      {&gz_chunk, 31, NULL}, {&sides_chunk, 31, NULL}, NULL};
         if (k == 0) {
             attend(&at, &back, inverse, wide, a->gz, out);
         } else {
@@ -324,7 +324,7 @@ static void test_attention_on_device(void **state)
     need_device();
     struct attention *a = make_attention();
     const struct attended *wanted = &a->rounded;
-    const struct sl_heads heads = {WIDTH, HEADS};
+    const struct sl_heads heads = {WIDTH, HEADS, 0};
     const uint32_t n = ROWS;
     const uint32_t zero = 0;
     struct edges *there = on_device(&a->edges, sizeof a->edges);
@@ -341,12 +341,13 @@ static void test_attention_on_device(void **state)
                                   .rows = {.n_chunks = 1, .shift = 31, .chunk = {u_there}},
                                   .first = {0, ROWS},
                                   .dtype = SL_DTYPE_BF16};
-    struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there};
+    struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there, NULL};
     struct sl_attend_device_back block = {heads,
                                           there->back_offsets,
                                           there->back_rows,
                                           {.n_chunks = 1, .shift = 31, .chunk = {gz_there}},
-                                          {.n_chunks = 1, .shift = 31, .chunk = {sides}}};
+                                          {.n_chunks = 1, .shift = 31, .chunk = {sides}},
+                                          NULL};
     struct sl_attend_device_own own = {ROWS, 0, 1, 0, inverse};
     expect_launched(sl_attend_forward_cuda(NULL, &rows, 0, z, lse));
     expect_launched(sl_attend_sides_cuda(NULL, &rows, gz_there, lse, sides));
@@ -795,6 +796,8 @@ static const struct variant variants[] = {
     {"gat, sparse", SL_MODEL_GAT, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true},
     {"resgcn, sparse", SL_MODEL_RESGCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true},
     {"gin, widening", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
+    {"rgcn", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
+    {"rgat", SL_MODEL_RGAT, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, true, false},
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
 
@@ -829,11 +832,19 @@ static void settings_of(const struct variant *v, int precision, uint32_t pes, st
     out->partition = methods[pes % 3];
 }
 
+static const struct sl_dataset *set_of(const struct variant *v)
+{
+    if (is_typed(v->model)) {
+        return &typed_set;
+    }
+    return v->sparse ? &sparse_set : &dense_set;
+}
+
 static void run_variant(const struct variant *v, int precision, uint32_t pes, struct outcome *out)
 {
     struct sl_settings settings;
     settings_of(v, precision, pes, &settings);
-    run_steps(v->sparse ? &sparse_set : &dense_set, &settings, N_STEPS, out);
+    run_steps(set_of(v), &settings, N_STEPS, out);
     sl_settings_free(&settings);
 }
 
@@ -946,7 +957,7 @@ static void evaluate(const struct variant *v, int precision, sl_real *scores, sl
     struct world w;
     settings_of(v, precision, 3, &settings);
     settings.batch_size = 90;
-    world_open(v->sparse ? &sparse_set : &dense_set, &settings, 1, &w);
+    world_open(set_of(v), &settings, 1, &w);
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &wanted, &unused));
     world_close(&w);
     sl_settings_free(&settings);
@@ -971,7 +982,7 @@ static void test_evaluation(void **state)
     (void)state;
     needs_bf16();
     for (size_t i = 3 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
-        const struct sl_dataset *set = variants[i].sparse ? &sparse_set : &dense_set;
+        const struct sl_dataset *set = set_of(&variants[i]);
         size_t n_scores = (size_t)set->graph.n_vertices * set->targets.n_classes;
         size_t n_hidden = (size_t)set->graph.n_vertices * variants[i].hidden;
         sl_real *scores[2];
@@ -1048,6 +1059,9 @@ static int up(void **state)
         .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
     make_dataset(&dense_shape, &dense_set);
     make_dataset(&sparse_shape, &sparse_set);
+    struct graph_shape typed = dense_shape;
+    typed.n_relations = 3;
+    make_dataset(&typed, &typed_set);
     return group_up(state);
 }
 
@@ -1056,6 +1070,7 @@ static int down(void **state)
     forget_partitions();
     sl_dataset_free(&dense_set);
     sl_dataset_free(&sparse_set);
+    sl_dataset_free(&typed_set);
     return group_down(state);
 }
 

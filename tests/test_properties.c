@@ -21,7 +21,7 @@ static const struct graph_shape dense_shape = {
 static const struct graph_shape sparse_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
 static struct sl_dataset dense_set, sparse_set;
-static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn */
+static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn and rgat */
 
 /* ---- what is run ---- */
 
@@ -146,7 +146,7 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
 
 static const struct sl_dataset *dataset_of(const struct variant *v)
 {
-    if (v->model == SL_MODEL_RGCN) {
+    if (is_typed(v->model)) {
         return v->sparse ? &typed_sparse_set : &typed_dense_set;
     }
     return v->sparse ? &sparse_set : &dense_set;

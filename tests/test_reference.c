@@ -108,6 +108,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
     json_t *norm = json_object_get(options, "norm");
     double depth = 0;
     double heads;
+    double bases = 0;
     expect_ok(sl_settings_init(out));
     heads = out->heads;
     expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
@@ -120,6 +121,8 @@ static void settings_of(json_t *root, struct sl_settings *out)
     }
     option_of(options, "heads", &heads);
     out->heads = (uint32_t)heads;
+    option_of(options, "bases", &bases);
+    out->bases = (uint32_t)bases;
     option_of(options, "alpha", &out->alpha);
     option_of(options, "lam", &out->lambda);
     out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
@@ -311,6 +314,22 @@ static void test_gat_layer_norm(void **state)
     check_file("gat3_layernorm");
 }
 
+/* tests/reference/typed.py. In float to 1e-5 of a tensor's largest entry. */
+static void test_typed(void **state)
+{
+    const double usual = allowed[LOSS];
+    (void)state;
+    for (int k = 0; k < N_FIGURES; k++) {
+        allowed[k] = k == VALUES ? usual : fmin(usual, 1e-5);
+    }
+    check_file("typed_rgcn");
+    check_file("typed_bases");
+    check_file("typed_rgat");
+    for (int k = 0; k < N_FIGURES; k++) {
+        allowed[k] = usual;
+    }
+}
+
 static void test_bf16(void **state)
 {
     (void)state;
@@ -349,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_gat),
         cmocka_unit_test(test_gat_layer_norm),
         cmocka_unit_test(test_edge_weights),
+        cmocka_unit_test(test_typed),
         cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
         cmocka_unit_test(test_measure),
     };

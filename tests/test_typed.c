@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Whole steps on typed graphs: the loss of rgcn against plain loops, with one relation the bits of sage, and losses that
- * do not depend on the partition. Typed graphs themselves: their lists, and what is refused. */
+ * Whole steps on typed graphs: the losses of rgcn and rgat against plain loops, rgcn with one relation has the bits of
+ * sage, and losses that do not depend on the partition. Typed graphs themselves: their lists, and what is refused. */
 #include "tests/run_fixture.h"
 
 #include "partition/load.h"
@@ -86,7 +86,7 @@ static void test_partitions(void **state)
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
     const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 1e-5;
     (void)state;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 8; k++) {
         struct sl_dataset dataset;
         struct outcome wanted = {0};
         make_dataset(k % 2 == 1 ? &sparse_shape : &dense_shape, &dataset);
@@ -94,13 +94,13 @@ static void test_partitions(void **state)
         for (size_t i = 0; i < sizeof pes / sizeof *pes; i++) {
             struct sl_settings settings;
             struct outcome got;
-            settings_of(SL_MODEL_RGCN, 16, &settings);
+            settings_of(k < 4 ? SL_MODEL_RGCN : SL_MODEL_RGAT, 16, &settings);
             settings.pes = pes[i][0];
             settings.group_size = pes[i][1];
             settings.batch_size = SEEDS / settings.pes;
             settings.chunks = 1 + (uint32_t)i % 3;
             settings.partition = methods[i % 3];
-            settings.input_layer = k >= 2;
+            settings.input_layer = k % 4 >= 2;
             settings.bases = k == 1 || k == 2 ? 2 : 0;
             run_steps(&dataset, &settings, 5, i == 0 ? &wanted : &got);
             for (uint32_t s = 0; i > 0 && s < 5; s++) {
@@ -120,40 +120,105 @@ static void test_partitions(void **state)
 
 /* ---- plain loops ---- */
 
+/* The parameters of rgat after those of sage. */
+enum { WEIGHT = SL_SAGE_PARAMETERS, SOURCE, TARGET };
+
 /* The matrix of relation r, entry (i, j), as the layer's memory has it. */
 static double weight(const struct sl_layer *layer, uint32_t r, uint32_t i, uint32_t j)
 {
-    const struct sl_parameter *w = &layer->parameter[SL_SAGE_NEIGH];
+    const struct sl_parameter *w = &layer->parameter[layer->kind == &sl_rgat ? WEIGHT : SL_SAGE_NEIGH];
     const size_t entry = layer->training.project_first ? (size_t)i * w->n_columns + (size_t)r * layer->n_out + j
                                                        : ((size_t)r * layer->n_in + i) * w->n_columns + j;
     return (double)w->value[entry];
 }
 
-/* z of one vertex. in: [N x n_in]; mean: room for n_in numbers. */
+/* z += the mean over the in-neighbours of v by relation r, times the matrix of r. */
+static void add_mean(const struct sl_layer *layer, const struct sl_graph *graph, sl_vertex v, uint32_t r,
+                     const double *in, double *z)
+{
+    const float *relations = sl_graph_weights(graph);
+    double *mean = need(layer->n_in, sizeof *mean);
+    uint32_t n = 0;
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        n += relations[e] == (float)r;
+        for (uint32_t i = 0; relations[e] == (float)r && i < layer->n_in; i++) {
+            mean[i] += in[(size_t)graph->sources[e] * layer->n_in + i];
+        }
+    }
+    for (uint32_t j = 0; n > 0 && j < layer->n_out; j++) {
+        for (uint32_t i = 0; i < layer->n_in; i++) {
+            z[j] += mean[i] / n * weight(layer, r, i, j);
+        }
+    }
+    free(mean);
+}
+
+/* Column j of the row of v times the matrix of relation r. */
+static double product(const struct sl_layer *layer, sl_vertex v, uint32_t r, uint32_t j, const double *in)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < layer->n_in; i++) {
+        sum += in[(size_t)v * layer->n_in + i] * weight(layer, r, i, j);
+    }
+    return sum;
+}
+
+/* The product of v's row of relation r and an attention vector, over columns j0 .. j0 + width - 1 of one head. */
+static double score(const struct sl_layer *layer, int vector, sl_vertex v, uint32_t r, const uint32_t columns[2],
+                    const double *in)
+{
+    double sum = 0;
+    for (uint32_t j = columns[0]; j < columns[1]; j++) {
+        sum += product(layer, v, r, j, in) * (double)layer->parameter[vector].value[r * layer->n_out + j];
+    }
+    return sum;
+}
+
+/* z += the attention over the in-neighbours of v by relation r. */
+static void add_attention(const struct sl_layer *layer, const struct sl_graph *graph, sl_vertex v, uint32_t r,
+                          const double *in, double *z)
+{
+    const float *relations = sl_graph_weights(graph);
+    const uint32_t n_heads = layer->n_heads / layer->n_relations;
+    const uint32_t width = layer->n_out / n_heads;
+    double *out = need(layer->n_out, sizeof *out);
+    for (uint32_t k = 0; k < n_heads; k++) {
+        const uint32_t columns[] = {k * width, (k + 1) * width};
+        const double own = score(layer, TARGET, v, r, columns, in);
+        double all = 0;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (relations[e] == (float)r) {
+                const double x = own + score(layer, SOURCE, graph->sources[e], r, columns, in);
+                const double a = exp(x > 0 ? x : 0.2 * x);
+                all += a;
+                for (uint32_t j = columns[0]; j < columns[1]; j++) {
+                    out[j] += a * product(layer, graph->sources[e], r, j, in);
+                }
+            }
+        }
+        for (uint32_t j = columns[0]; all > 0 && j < columns[1]; j++) {
+            z[j] += out[j] / all;
+        }
+    }
+    free(out);
+}
+
+/* z of one vertex. in: [N x n_in]. */
 static void one_vertex(const struct sl_layer *layer, const struct sl_graph *graph, sl_vertex v, const double *in,
-                       double *mean, double *z)
+                       double *z)
 {
     const sl_real *self = layer->parameter[SL_SAGE_SELF].value;
-    const float *relations = sl_graph_weights(graph);
     for (uint32_t j = 0; j < layer->n_out; j++) {
         z[j] = (double)layer->parameter[SL_SAGE_BIAS].value[j];
         for (uint32_t i = 0; i < layer->n_in; i++) {
             z[j] += in[(size_t)v * layer->n_in + i] * (double)self[(size_t)i * layer->n_out + j];
         }
     }
-    for (uint32_t r = 0; r < N_RELATIONS; r++) {
-        uint32_t n = 0;
-        memset(mean, 0, layer->n_in * sizeof *mean);
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            n += relations[e] == (float)r;
-            for (uint32_t i = 0; relations[e] == (float)r && i < layer->n_in; i++) {
-                mean[i] += in[(size_t)graph->sources[e] * layer->n_in + i];
-            }
-        }
-        for (uint32_t j = 0; n > 0 && j < layer->n_out; j++) {
-            for (uint32_t i = 0; i < layer->n_in; i++) {
-                z[j] += mean[i] / n * weight(layer, r, i, j);
-            }
+    for (uint32_t r = 0; r < layer->n_relations; r++) {
+        if (layer->kind == &sl_rgat) {
+            add_attention(layer, graph, v, r, in, z);
+        } else {
+            add_mean(layer, graph, v, r, in, z);
         }
     }
 }
@@ -162,14 +227,12 @@ static void one_vertex(const struct sl_layer *layer, const struct sl_graph *grap
 static double *layer_of(const struct sl_layer *layer, const struct sl_graph *graph, const double *in)
 {
     double *out = need((size_t)graph->n_vertices * layer->n_out, sizeof *out);
-    double *mean = need(layer->n_in, sizeof *mean);
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
-        one_vertex(layer, graph, v, in, mean, out + (size_t)v * layer->n_out);
+        one_vertex(layer, graph, v, in, out + (size_t)v * layer->n_out);
     }
     for (size_t i = 0; layer->hidden && i < (size_t)graph->n_vertices * layer->n_out; i++) {
         out[i] = out[i] > 0 ? out[i] : 0;
     }
-    free(mean);
     return out;
 }
 
@@ -211,18 +274,22 @@ static double plain_loss(const struct sl_dataset *dataset, const struct sl_model
     return loss / dataset->train.n;
 }
 
-/* All in-edges, all training vertices in one step; a first layer that sums first and one that multiplies first. */
+/* All in-edges, all training vertices in one step; a first layer that sums first and one that multiplies first; rgat,
+ * also with one relation. */
 static void test_plain_loops(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 7; i++) {
+        struct graph_shape shape = i % 2 == 0 ? dense_shape : sparse_shape;
         struct sl_dataset dataset;
         struct sl_settings settings;
         struct outcome got;
         struct world w;
-        make_dataset(i % 2 == 0 ? &dense_shape : &sparse_shape, &dataset);
+        shape.n_relations = i == 6 ? 1 : N_RELATIONS;
+        make_dataset(&shape, &dataset);
         machine_up(NULL, 2);
-        settings_of(SL_MODEL_RGCN, i < 2 ? 16 : 5, &settings);
+        settings_of(i < 4 ? SL_MODEL_RGCN : SL_MODEL_RGAT, i < 2 || i >= 4 ? 16 : 5, &settings);
+        settings.heads = i > 4 ? 4 : settings.heads;
         settings.sampler = SL_SAMPLER_FULL;
         settings.dropout = 0;
         settings.batch_size = dataset.train.n;

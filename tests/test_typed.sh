@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# Typed datasets and --model rgcn: partitions change no loss, binary copies, saved models and resumed runs keep every bit, several ranks
-# have the bits of one, IMDB trains to its score, and what cannot be is refused in one line.
+# Typed datasets, --model rgcn and rgat: partitions change no loss, binary copies, saved models and resumed runs keep every bit, several
+# ranks have the bits of one, IMDB trains to its score, and what cannot be is refused in one line.
 
 set -u
 # shellcheck source=tests/lib.sh
@@ -30,7 +30,9 @@ typed()
 }
 typed small
 
-rgcn=(--model rgcn --layers 2 --hidden 16 --fanout 4,4 --seed 5)
+shape=(--layers 2 --hidden 16 --fanout 4,4 --seed 5)
+rgcn=(--model rgcn "${shape[@]}")
+rgat=(--model rgat --heads 4 "${shape[@]}")
 
 # losses DATASET OPTION...: the losses and scores of a run, each with all its digits.
 losses()
@@ -55,10 +57,13 @@ close_to()
 }
 
 # The partition is invisible.
-for pes in 1 2 3 4 8; do
-    losses ./small "${rgcn[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) >b
-    ((pes > 1)) || cp b a
-    close_to "$pes PEs"
+for model in rgcn rgat; do
+    declare -n options=$model
+    for pes in 1 2 3 4 8; do
+        losses ./small "${options[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) >b
+        ((pes > 1)) || cp b a
+        close_to "$model, $pes PEs"
+    done
 done
 
 # A binary copy has the same graph. A table that changes makes it anew.
@@ -72,19 +77,29 @@ losses ./changed "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 
 cmp -s a b && complain "a changed relation: expected other losses than from the binary copy"
 
 # A resumed run; a saved model.
-run=("${rgcn[@]}" --cache none --input-layer --pes 2 --batch-size 12)
-losses ./small "${run[@]}" --epochs 4 | tail -n 3 >a
-losses ./small "${run[@]}" --epochs 2 --checkpoint kept >/dev/null
-losses ./small "${run[@]}" --epochs 4 --checkpoint kept --resume --cpus 1 | tail -n 3 >b
-same "resumed"
-run=("${rgcn[@]}" --cache none --pes 2 --batch-size 12)
-for names in dgl pyg; do
-    losses ./small "${run[@]}" --epochs 2 --save $names.safetensors --save-names $names --predict a.npy >/dev/null
-    "$coop_sage" --dataset ./small "${run[@]}" --epochs 0 --quiet --load $names.safetensors --predict b.npy >stdout 2>stderr ||
-        complain "load: $(cat stderr)"
-    paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
-        awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "saved with the names of $names: other predictions"
+for model in rgcn rgat; do
+    declare -n options=$model
+    run=("${options[@]}" --cache none --input-layer --pes 2 --batch-size 12)
+    losses ./small "${run[@]}" --epochs 4 | tail -n 3 >a
+    losses ./small "${run[@]}" --epochs 2 --checkpoint kept-$model >/dev/null
+    losses ./small "${run[@]}" --epochs 4 --checkpoint kept-$model --resume --cpus 1 | tail -n 3 >b
+    same "$model, resumed"
 done
+for model in rgat rgcn; do
+    declare -n options=$model
+    run=("${options[@]}" --cache none --pes 2 --batch-size 12)
+    for names in dgl pyg; do
+        losses ./small "${run[@]}" --epochs 2 --save $names.safetensors --save-names $names --predict a.npy >/dev/null
+        "$coop_sage" --dataset ./small "${run[@]}" --epochs 0 --quiet --load $names.safetensors --predict b.npy >stdout 2>stderr ||
+            complain "load: $(cat stderr)"
+        paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
+            awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "$model saved with the names of $names: other predictions"
+    done
+    [[ $model != rgat ]] || cp pyg.safetensors rgat.safetensors
+done
+grep -aq '"convs.0.weight":{"dtype":"F32","shape":\[6,41,16\]' rgat.safetensors || complain "rgat: expected weight [6, 41, 16]"
+grep -aq '"convs.0.att_src":{"dtype":"F32","shape":\[6,4,4\]' rgat.safetensors || complain "rgat: expected att_src [6, 4, 4]"
+grep -aq '"convs.1.att_dst":{"dtype":"F32","shape":\[6,1,3\]' rgat.safetensors || complain "rgat: expected att_dst [6, 1, 3]"
 grep -aq '"convs.1.weight":{"dtype":"F32","shape":\[6,16,3\]' pyg.safetensors || complain "pyg: expected weight [6, 16, 3]"
 grep -aq '"convs.0.weight":{"dtype":"F32","shape":\[6,41,16\]' pyg.safetensors || complain "pyg: expected weight [6, 41, 16]"
 grep -aq '"convs.0.root":{"dtype":"F32","shape":\[41,16\]' pyg.safetensors || complain "pyg: expected root [41, 16]"
@@ -137,12 +152,18 @@ refused 'triplet-type-list.csv:65536: .*65535' --dataset ./many
 generate plain --vertices 100 --edges 400 --features 4 --classes 3
 refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
 refused '^coop_sage: --edge-weights: expected none with --model rgcn' --dataset ./small --edge-weights factor
+refused '^coop_sage: --edge-weights: expected none with --model rgat' --dataset ./small --model rgat --edge-weights factor
+refused '^coop_sage: --labor-iterations: expected 0 with --model rgat' --dataset ./small --model rgat --sampler labor --labor-iterations 1
+refused '^coop_sage: --heads: found 3, expected a divisor of --hidden' --dataset ./small --model rgat --heads 3 --hidden 16
+refused '^coop_sage: --bases: expected --model rgcn' --dataset ./small --model rgat --bases 2
 refused '^coop_sage: --input-layer: expected none with --model gcnii' --dataset ./small --model gcnii --input-layer
 refused 'expected a file split/.*/train.csv.gz \(or .csv\), found none' --dataset ./small --objective link
 "$pipe_gnn" --dataset ./small --cache none --epochs 1 --quiet >stdout 2>stderr && complain "pipe_gnn: expected a refusal"
 grep -q "'small': found a typed dataset, which pipe_gnn does not take; use coop_sage" stderr || complain "pipe_gnn: $(cat stderr)"
-"$pipe_gnn" --dataset ./small --cache none --model rgcn >stdout 2>stderr && complain "pipe_gnn rgcn: expected a refusal"
-grep -q 'pipe_gnn: --model: found rgcn, expected another one' stderr || complain "pipe_gnn rgcn: $(cat stderr)"
+for model in rgcn rgat; do
+    "$pipe_gnn" --dataset ./small --cache none --model $model >stdout 2>stderr && complain "pipe_gnn $model: expected a refusal"
+    grep -q "pipe_gnn: --model: found $model, expected another one" stderr || complain "pipe_gnn $model: $(cat stderr)"
+done
 "$starling_data" convert ./small --cache none --out again >stdout 2>stderr && complain "convert: expected a refusal"
 grep -q 'found a typed dataset, which can be converted to a binary copy only' stderr || complain "convert: $(cat stderr)"
 
@@ -159,9 +180,12 @@ fi
 ((failed == 0)) || exit 1
 
 need_mpi
-run=(--dataset ./small "${rgcn[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
-"$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "one rank: $(cat stderr)"
-mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
-    complain "two ranks: $(cat stderr)"
-diff <(figures one.json) <(figures two.json) >stdout || complain "two ranks: $(head -n 4 stdout)"
+for model in rgcn rgat; do
+    declare -n options=$model
+    run=(--dataset ./small "${options[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
+    "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "$model, one rank: $(cat stderr)"
+    mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
+        complain "$model, two ranks: $(cat stderr)"
+    diff <(figures one.json) <(figures two.json) >stdout || complain "$model, two ranks: $(head -n 4 stdout)"
+done
 exit $failed

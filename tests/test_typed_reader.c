@@ -165,11 +165,47 @@ static void links_survive_no_memory(void **state)
     sl_dataset_free(&d);
 }
 
+/* raw/nodetype-has-feat and -label must say what is there. */
+static void compares_marks(void **state)
+{
+    static const struct {
+        const char *file, *text, *words; /* NULL: taken */
+    } cases[] = {
+        {"feat", "item,user,shop\nTrue,False,True\n", NULL},
+        {"label", "item,user,shop\r\nTrue,False,False\r\n", NULL},
+        {"feat", "user\nTrue\n", "type 'user' has True, expected a file raw/node-feat/user/node-feat.csv.gz"},
+        {"label", "shop\nTrue\n", "type 'shop' has True, expected a file raw/node-label/shop/node-label.csv.gz"},
+        {"feat", "item,shop\nTrue,False\n", "type 'shop' has False, expected no file, found one in raw/node-feat/shop"},
+        {"feat", "item,house\nTrue,True\n", "found type 'house'"},
+        {"feat", "item\nyes\n", "expected True or False, found 'yes'"},
+        {"feat", "item,shop\nTrue\n", "found fewer"},
+        {"feat", "item\n", "found fewer"},
+        {"feat", "item\nTrue,False\n", "found more"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct sl_dataset_options options = options_of("none");
+        struct sl_dataset d;
+        char name[160];
+        snprintf(name, sizeof name, "small/raw/nodetype-has-%s.csv", cases[i].file);
+        put_text(name, cases[i].text);
+        if (cases[i].words != NULL) {
+            assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].words);
+        } else {
+            assert_ok(sl_dataset_load(&options, &d));
+            expect_dataset(&d);
+            sl_dataset_free(&d);
+        }
+        remove(in_folder(name));
+    }
+}
+
 static void survives_no_memory(void **state)
 {
     (void)state;
     const struct sl_dataset_options options = options_of("none");
     struct sl_dataset d;
+    put_text("small/raw/nodetype-has-feat.csv", "item,shop\nTrue,True\n");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     sl_dataset_free(&d);
 }
@@ -186,6 +222,7 @@ int main(void)
                                        cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(reads_links, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(links_survive_no_memory, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(compares_marks, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(survives_no_memory, put_all, remove_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

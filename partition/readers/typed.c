@@ -7,6 +7,7 @@
  *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
  *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
  *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
+ *   raw/nodetype-has-feat.csv.gz, nodetype-has-label.csv.gz  a line of type names, a line of True and False; optional
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
  *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
  *
@@ -274,6 +275,57 @@ done:
     return st;
 }
 
+/* A type has the table, node-feat or node-label, that its mark says it has. */
+static enum sl_status check_mark(const char *path, const char *name, const char *mark, const char *table, bool found)
+{
+    bool wanted = strcmp(mark, "True") == 0;
+    if (!wanted && strcmp(mark, "False") != 0) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
+    }
+    if (wanted && !found) {
+        return sl_fail(SL_EFILE, "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv), found none",
+                       path, name, table, name, table);
+    }
+    if (!wanted && found) {
+        return sl_fail(SL_EFILE, "%s: type '%s' has False, expected no file, found one in raw/%s/%s", path, name, table,
+                       name);
+    }
+    return SL_OK;
+}
+
+/* Compare what a file of marks says with the tables there are; nothing to compare without the file. */
+static enum sl_status check_marks(const char *folder, const char *stem, const char *table, const struct typed *typed)
+{
+    char *path;
+    struct table marks = {0};
+    enum sl_status st = find_table(folder, stem, &path);
+    if (st != SL_OK || path == NULL) {
+        return st;
+    }
+    SL_TRY(st, read_table(path, 2, &marks), done);
+    char *names = marks.line[0];
+    char *values = marks.line[1];
+    while (st == SL_OK && names != NULL && values != NULL) {
+        uint32_t t;
+        const char *name = strsep(&names, ",");
+        const char *value = strsep(&values, ",");
+        if (!type_of(typed, name, &t)) {
+            st = sl_fail(SL_EFILE, "%s:1: found type '%.60s', expected a type of raw/num-node-dict", path, name);
+        } else {
+            bool is_labels = strcmp(table, "node-label") == 0;
+            const char *found = is_labels ? typed->types[t].labels : typed->types[t].features;
+            st = check_mark(path, name, value, table, found != NULL);
+        }
+    }
+    if (st == SL_OK && (names != NULL || values != NULL)) {
+        st = sl_fail(SL_EFILE, "%s: expected as many marks as types, found %s", path, names != NULL ? "fewer" : "more");
+    }
+done:
+    free_table(&marks);
+    sl_free(path);
+    return st;
+}
+
 /* The folder of a path to raw/FILE. */
 static enum sl_status folder_of(const char *path, char **out)
 {
@@ -294,6 +346,8 @@ static enum sl_status open_typed(const struct sl_raw_files *files, struct typed 
     for (uint32_t t = 0; t < out->n_types; t++) {
         SL_TRY(st, find_columns(folder, &out->types[t]), fail);
     }
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-feat", "node-feat", out), fail);
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-label", "node-label", out), fail);
     sl_free(folder);
     return SL_OK;
 fail:

@@ -8,9 +8,10 @@
  *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
  *   forward   U = h W' travels; z = b + attention of U
  *   backward  the gradients of U travel back; gh = gU W'^T */
+#include "runtime/model/gat.h"
+
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/pass.h"
 #include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
@@ -18,29 +19,47 @@ enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };
 
 /* ---- W' ---- */
 
-static struct sl_derive_attention_layer derived_layer(const struct sl_layer_pass *lp, const struct sl_parameter *p)
+static struct sl_derive_attention_layer derived_layer(const struct sl_layer_pass *lp, const struct sl_attention *at)
 {
-    return (struct sl_derive_attention_layer){.n_heads = lp->layer->n_heads,
-                                              .w = p[WEIGHT].value_handle,
-                                              .src = p[SOURCE].value_handle,
-                                              .dst = p[TARGET].value_handle};
+    const uint32_t n_slabs = sl_layer_slabs(lp->layer);
+    return (struct sl_derive_attention_layer){.n_heads = lp->layer->n_heads / n_slabs,
+                                              .n_slabs = n_slabs,
+                                              .w = at->weight->value_handle,
+                                              .src = at->source->value_handle,
+                                              .dst = at->target->value_handle};
+}
+
+enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica, const struct sl_attention *at)
+{
+    struct sl_derive_attention_layer layer = derived_layer(lp, at);
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    return sl_derive_attention_submit(&head, &layer, at->derived->value_handle);
+}
+
+enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica, const struct sl_attention *at)
+{
+    struct sl_derive_attention_layer layer = derived_layer(lp, at);
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    return sl_derive_attention_backward_submit(&head, &layer, at->derived->gradient_handle, at->weight->gradient_handle,
+                                               at->source->gradient_handle, at->target->gradient_handle);
+}
+
+static struct sl_attention attention_of(const struct sl_layer_pass *lp, uint32_t replica)
+{
+    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
+    return (struct sl_attention){&p[WEIGHT], &p[SOURCE], &p[TARGET], &p[DERIVED]};
 }
 
 static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
-    struct sl_derive_attention_layer layer = derived_layer(lp, p);
-    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_attention_submit(&head, &layer, p[DERIVED].value_handle);
+    struct sl_attention at = attention_of(lp, replica);
+    return sl_attention_derive(lp, replica, &at);
 }
 
 static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
-    struct sl_derive_attention_layer layer = derived_layer(lp, p);
-    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_attention_backward_submit(&head, &layer, p[DERIVED].gradient_handle, p[WEIGHT].gradient_handle,
-                                               p[SOURCE].gradient_handle, p[TARGET].gradient_handle);
+    struct sl_attention at = attention_of(lp, replica);
+    return sl_attention_derive_back(lp, replica, &at);
 }
 
 /* ---- forward, backward ---- */
@@ -83,7 +102,7 @@ done:
     return st;
 }
 
-static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
+void sl_attention_rows(const struct sl_layer *layer, struct sl_layer_order *order)
 {
     const uint32_t level = layer->level;
     const uint32_t n = layer->n_heads;
@@ -92,12 +111,12 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
 }
 
-/* The last layer has one head. */
-static void shape(const struct sl_settings *settings, struct sl_layer *layer)
+void sl_attention_shape(const struct sl_settings *settings, struct sl_layer *layer)
 {
-    layer->n_heads = layer->last ? 1 : settings->heads;
+    const uint32_t n_slabs = sl_layer_slabs(layer);
+    layer->n_heads = n_slabs * (layer->last ? 1 : settings->heads);
     layer->training = layer->evaluation =
-        (struct sl_layer_order){.project_first = true, .travels = layer->n_out + 2 * layer->n_heads};
+        (struct sl_layer_order){.project_first = true, .travels = n_slabs * layer->n_out + 2 * layer->n_heads};
 }
 
 /* Names and shapes as in GATConv of both libraries. */
@@ -116,8 +135,8 @@ const struct sl_layer_kind sl_gat = {
     .derived = DERIVED,
     .sum = &sl_sum_attention,
     .reads_narrow = true,
-    .shape = shape,
-    .rows = rows,
+    .shape = sl_attention_shape,
+    .rows = sl_attention_rows,
     .forward = forward,
     .backward = backward,
     .derive = derive,

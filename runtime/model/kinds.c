@@ -16,6 +16,7 @@ const struct sl_model_kind *sl_model_kind(int model)
         [SL_MODEL_GIN] = {"gin", &sl_gin, NULL, NULL},
         [SL_MODEL_RESGCN] = {"resgcn", &sl_resgcn, &sl_linear_in, &sl_normed_out},
         [SL_MODEL_RGCN] = {"rgcn", &sl_rgcn, NULL, NULL},
+        [SL_MODEL_RGAT] = {"rgat", &sl_rgat, NULL, NULL},
     };
     return &kinds[model];
 }

@@ -39,6 +39,7 @@ extern const struct sl_layer_kind sl_gcnii;      /* Chen et al. 2020 */
 extern const struct sl_layer_kind sl_gin;        /* Xu et al. 2019 */
 extern const struct sl_layer_kind sl_rgcn;       /* Schlichtkrull et al. 2018 */
 extern const struct sl_layer_kind sl_rgcn_bases; /* the same with --bases */
+extern const struct sl_layer_kind sl_rgat;       /* sl_gat for each relation */
 extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.

@@ -135,14 +135,15 @@ enum sl_parameter_shape {
     SL_SHAPE_SCALAR,
     /* 1 x 1, zero. Trained if the layer learns epsilon. */
     SL_SHAPE_NUMBER,
-    /* 1 x n_out, heads side by side, Xavier uniform by head. */
+    /* 1 x n_out, heads side by side, Xavier uniform by head. If the layer sums by relation: such a vector for each
+     * relation, side by side. */
     SL_SHAPE_HEADS,
-    /* Not trained. n_in x n_out; if the layer projects first: n_in x width of the travelling rows. If the layer sums by
-     * relation: as SL_SHAPE_RELATIONS. */
+    /* Not trained. If the layer projects first: n_in x width of the travelling rows. Otherwise n_in x n_out, as
+     * SL_SHAPE_RELATIONS if the layer sums by relation. */
     SL_SHAPE_DERIVED
 };
 
-/* A parameter in files. Heads have a leading axis of length one in files. */
+/* A parameter in files. Heads have a leading axis in files: the relations, or one. */
 struct sl_parameter_name {
     /* # stands for the layer's number. */
     const char *text;
@@ -260,7 +261,7 @@ struct sl_layer {
     double identity;
     /* GIN's epsilon is trained. */
     bool learns_epsilon;
-    /* Attention heads. */
+    /* Attention heads, of all relations together. */
     uint32_t n_heads;
     /* Relations of the graph; 1 if it is not typed. */
     uint32_t n_relations;

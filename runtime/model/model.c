@@ -65,7 +65,7 @@ static void initialise_matrices(const struct sl_draw *draw, uint32_t n_in, uint3
     }
 }
 
-/* An attention vector, n_heads heads side by side: Xavier uniform of a [head width x 1] matrix. */
+/* Attention vectors, n_heads heads side by side: Xavier uniform of a [head width x 1] matrix. */
 static void initialise_heads(const struct sl_draw *draw, uint32_t n_heads, struct sl_parameter *p)
 {
     double bound = sqrt(2.0) * sqrt(6.0 / (p->n_columns / n_heads + 1.0));
@@ -205,11 +205,11 @@ static void shape_stack(const struct sl_layer *layer, uint32_t n, struct sl_para
 
 static void shape_derived(const struct sl_layer *layer, struct sl_parameter *p)
 {
-    if (layer->kind->sum->by_relation) {
-        shape_stack(layer, layer->n_relations, p);
+    p->n_rows = layer->n_in;
+    if (layer->training.project_first) {
+        p->n_columns = layer->training.travels;
     } else {
-        p->n_rows = layer->n_in;
-        p->n_columns = layer->training.project_first ? layer->training.travels : layer->n_out;
+        p->n_rows *= sl_layer_slabs(layer);
     }
 }
 
@@ -228,6 +228,7 @@ static void shape_parameters(struct sl_layer *layer)
             p->n_rows = layer->n_relations;
             p->n_columns = layer->n_bases;
             break;
+        case SL_SHAPE_HEADS: p->n_columns *= sl_layer_slabs(layer); break;
         case SL_SHAPE_RELATION_ROWS: p->n_rows = layer->n_relations; break;
         case SL_SHAPE_SCALAR:
         case SL_SHAPE_NUMBER: p->n_columns = 1; break;
@@ -326,9 +327,9 @@ struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
     uint32_t n_rows, n_columns; /* in memory */
-    /* In the file. FRAMED_HEADS have a leading axis of length one. RELATIONS are n_matrices matrices. */
+    /* In the file. FRAMED_HEADS have a leading axis: n_frames vectors. RELATIONS are n_matrices matrices. */
     enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS, RELATIONS } layout;
-    uint32_t n_heads;
+    uint32_t n_heads, n_frames;
     uint32_t n_matrices;
     bool side_by_side; /* RELATIONS in memory; else one above the other, as in the file */
 };
@@ -391,6 +392,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
         out[j].layout = layout_of(kind, names, state);
         out[j].n_heads = model->layer[i].n_heads;
+        out[j].n_frames = sl_layer_slabs(&model->layer[i]);
         out[j].n_matrices = kind->shape == SL_SHAPE_BASES ? model->layer[i].n_bases : model->layer[i].n_relations;
         out[j].side_by_side = model->layer[i].training.project_first;
         name_item(model, &out[j], kind->name[names].text, model->layer[i].number, states[j]);
@@ -460,12 +462,12 @@ static void restack(const struct item *item, bool apart, const sl_real *in, sl_r
 
 /* ---- files ---- */
 
-/* Prepend an axis of length one. */
-static struct sl_tensor framed(struct sl_tensor t)
+/* Split the first axis into n_frames of equal length. */
+static struct sl_tensor framed(struct sl_tensor t, uint32_t n_frames)
 {
     t.shape[2] = t.shape[1];
-    t.shape[1] = t.shape[0];
-    t.shape[0] = 1;
+    t.shape[1] = t.shape[0] / n_frames;
+    t.shape[0] = n_frames;
     t.n_dims = 3;
     return t;
 }
@@ -476,7 +478,7 @@ static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
     if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
         struct sl_tensor heads =
             sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_heads, item->n_columns / item->n_heads, data);
-        return item->layout == HEADS ? heads : framed(heads);
+        return item->layout == HEADS ? heads : framed(heads, item->n_frames);
     }
     if (item->layout == RELATIONS) {
         struct sl_tensor t = sl_tensor_make(item->name, SL_DTYPE_REAL, item->n_matrices, 0, data);
@@ -551,7 +553,7 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
 }
 
 /* Adapt the items to the file: take the alternative in `others` if the file has only this name, and HEADS if it lacks
- * the axis of one. */
+ * the first axis. */
 static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
 {
     for (uint32_t i = 0; i < n; i++) {

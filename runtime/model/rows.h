@@ -8,6 +8,7 @@
 #define SL_RUNTIME_MODEL_ROWS_H
 
 #include "runtime/model/layer.h"
+#include "runtime/model/sums.h"
 
 /* Fill order->row, product, travelling and returning. All other members of the layer and of the order are set. */
 void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *order);
@@ -26,6 +27,12 @@ void sl_declare_convolution(const struct sl_layer *layer, struct sl_layer_order 
 static inline bool sl_layer_aggregates(const struct sl_layer *layer)
 {
     return layer->kind->sum != NULL;
+}
+
+/* The number of matrices that the layer has side by side or one above the other: one, or one for each relation. */
+static inline uint32_t sl_layer_slabs(const struct sl_layer *layer)
+{
+    return sl_layer_aggregates(layer) && layer->kind->sum->by_relation ? layer->n_relations : 1;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The passes of a layer z = h_self W_self + sum(h) W + b, for any sum: GraphSAGE's (sage.c) and R-GCN's (rgcn.c).
+ * The passes of a layer z = h_self W_self + sum(h) W + b, for any sum: those of GraphSAGE (sage.c), R-GCN (rgcn.c) and
+ * R-GAT (rgat.c).
  */
 #ifndef SL_RUNTIME_MODEL_SAGE_H
 #define SL_RUNTIME_MODEL_SAGE_H

@@ -85,6 +85,7 @@ extern const struct sl_sum_kind sl_sum_symmetric; /* the graph convolution's wei
 extern const struct sl_sum_kind sl_sum_plain;     /* the sum, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_attention; /* codelets/attend.h */
 extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, codelets/relate.h */
+extern const struct sl_sum_kind sl_sum_attention_by_relation;
 
 /* For the tables of sums by codelets/aggregate.h. */
 enum sl_status sl_aggregate_block(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,

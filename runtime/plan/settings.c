@@ -19,11 +19,11 @@
 #include "support/nearest.h"
 
 /* The choices below are written in the order of these enums. */
-_Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
+_Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1 && SL_NORMALIZE_COLUMN == 2, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
 _Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
 _Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
-_Static_assert(SL_MODEL_RGCN == 6, "--model");
+_Static_assert(SL_MODEL_RGCN == 6 && SL_MODEL_RGAT == 7, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_EDGE_WEIGHTS_NONE == 0 && SL_EDGE_WEIGHTS_PROBABILITY == 1, "--edge-weights");
@@ -54,7 +54,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 #define FIELD(name) offsetof(struct sl_settings, name)
 
 /* --model and --layers have a row for each program, as their help differs. */
-#define MODELS "sage,gcn,gat,gcnii,resgcn,gin,rgcn"
+#define MODELS "sage,gcn,gat,gcnii,resgcn,gin,rgcn,rgat"
 #define MODEL_SYNONYMS "graphsage=sage,gcn2=gcnii,deepgcn=resgcn"
 #define MODEL_PEERS "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"
 #define LAYERS_PEERS "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"
@@ -105,9 +105,9 @@ static const struct sl_option options[] = {
      .help = "Keep the edges of the file. By default the reverse of each edge is added",
      .of_data = true},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
-     .choices = "none,row", .initial = "none",
+     .choices = "none,row,column", .initial = "none",
      .help = "Scale features. row: divide each vertex's features by their sum, if it is above 1 (as PyG's "
-             "NormalizeFeatures)",
+             "NormalizeFeatures). column: subtract each column's mean and divide by its standard deviation",
      .of_data = true},
     {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
@@ -119,11 +119,11 @@ static const struct sl_option options[] = {
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
              "after layer norm. gin: graph isomorphism network, a sum and two products. rgcn: a mean and a weight "
-             "matrix for each relation of a typed dataset. The sampled sums of gcn, gcnii, resgcn and gin estimate "
+             "matrix for each relation of a typed dataset. rgat: attention for each relation. The sampled sums of gcn, gcnii, resgcn and gin estimate "
              "the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn: "
-              "means by relation",
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn, "
+              "rgat: means, attention by relation",
      .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = MODELS, .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
@@ -135,8 +135,9 @@ static const struct sl_option options[] = {
      .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
-     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat",
+     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat "
+             "and rgat only)",
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat,rgat",
      .peers = "num-heads,n-heads,nheads,num-attention-heads,attention-heads"},
     {.name = "bases", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(bases), .initial = "0",
      .max = SL_MAX_RELATIONS, .argument = "N", .unit = "matrices",
@@ -735,10 +736,10 @@ static enum sl_status check_fanout(struct sl_settings *s)
 
 static enum sl_status check_model(const struct sl_settings *s)
 {
-    bool gat = s->model == SL_MODEL_GAT;
+    bool attends = s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT;
     bool gcnii = s->model == SL_MODEL_GCNII;
     bool resgcn = s->model == SL_MODEL_RESGCN;
-    if (gat && s->hidden % s->heads != 0) {
+    if (attends && s->hidden % s->heads != 0) {
         return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,
                        s->hidden);
     }
@@ -757,12 +758,20 @@ static enum sl_status check_model(const struct sl_settings *s)
     return SL_OK;
 }
 
+/* The model's sums read the relations of edges. */
+static bool by_relation(const struct sl_settings *s)
+{
+    return s->model == SL_MODEL_RGCN || s->model == SL_MODEL_RGAT;
+}
+
 static enum sl_status check_edge_weights(const struct sl_settings *s)
 {
     bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
-    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && s->model == SL_MODEL_RGCN) {
-        return sl_fail(SL_EINVAL, "--edge-weights: expected none with --model rgcn: the edges of a typed dataset have "
-                                  "no weights");
+    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && by_relation(s)) {
+        return sl_fail(SL_EINVAL,
+                       "--edge-weights: expected none with --model %s: the edges of a typed dataset have "
+                       "no weights",
+                       s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
     }
     if (s->edge_weights == SL_EDGE_WEIGHTS_FACTOR && s->model == SL_MODEL_GAT) {
         return sl_fail(SL_EINVAL, "--edge-weights: found factor with --model gat, expected probability or none: "
@@ -785,8 +794,9 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
 
 static enum sl_status check_iterations(const struct sl_settings *s)
 {
-    if (s->labor_iterations > 0 && s->model == SL_MODEL_GAT) {
-        return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model gat: attention has weights of its own");
+    if (s->labor_iterations > 0 && (s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT)) {
+        return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model %s: attention has weights of its own",
+                       s->model == SL_MODEL_GAT ? "gat" : "rgat");
     }
     if (s->labor_iterations > 0 && s->model == SL_MODEL_RGCN) {
         return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model rgcn: its means are by relation");
@@ -985,8 +995,9 @@ static enum sl_status check_pipe(struct sl_settings *s)
         return st;
     }
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
-    if (s->model == SL_MODEL_RGCN) {
-        return sl_fail(SL_EINVAL, "--model: found rgcn, expected another one: pipe_gnn has no relations of edges");
+    if (by_relation(s)) {
+        return sl_fail(SL_EINVAL, "--model: found %s, expected another one: pipe_gnn has no relations of edges",
+                       s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
     }
     if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
         return sl_fail(SL_EINVAL,

@@ -26,7 +26,8 @@ enum sl_model_name {
     SL_MODEL_GCNII,
     SL_MODEL_RESGCN,
     SL_MODEL_GIN,
-    SL_MODEL_RGCN
+    SL_MODEL_RGCN,
+    SL_MODEL_RGAT
 };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };

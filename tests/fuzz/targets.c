@@ -7,6 +7,7 @@
 #endif
 #include "tests/fuzz/fuzz.h"
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@
 
 #define N 6 /* vertices that the readers are told of */
 #define KEY 7
+#define MOST_FILES 8 /* of one input */
 #define CHECKPOINT_NAME "checkpoint.safetensors"
 #define ARRAYS_NAME "arrays.safetensors"
 
@@ -64,29 +66,30 @@ static void need(int good)
 /* The i-th file in memory, with these bytes; its path. */
 static const char *file_of(int i, const uint8_t *data, size_t n)
 {
-    static int files[2] = {-1, -1};
-    static char paths[2][40];
-    if (files[i] < 0) {
+    static int files[MOST_FILES]; /* 0: not yet */
+    static char paths[MOST_FILES][40];
+    if (files[i] == 0) {
         files[i] = memfd_create("fuzz", MFD_CLOEXEC);
         need(fchmod(files[i], 0600) == 0); /* others' caches are not read */
         snprintf(paths[i], sizeof paths[i], "/proc/%ld/fd/%d", (long)getpid(), files[i]);
     }
-    need(files[i] >= 0 && pwrite(files[i], data, n, 0) == (ssize_t)n && ftruncate(files[i], (off_t)n) == 0);
+    need(pwrite(files[i], data, n, 0) == (ssize_t)n && ftruncate(files[i], (off_t)n) == 0);
     return paths[i];
 }
 
 static char links[64]; /* a folder of links to files in memory */
 
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *level)
+{
+    (void)info;
+    (void)kind;
+    (void)level;
+    return remove(path);
+}
+
 static void remove_links(void)
 {
-    static const char *const names[] = {CHECKPOINT_NAME, "tasks.rec", "trace.rec",
-                                        ARRAYS_NAME,     "edges.csv", "nodes.csv"};
-    char path[128];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", links, names[i]);
-        unlink(path);
-    }
-    rmdir(links);
+    nftw(links, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* A folder in which that name is this file. */
@@ -99,18 +102,20 @@ static const char *folder_with(const char *name, const char *file)
         atexit(remove_links);
     }
     snprintf(path, sizeof path, "%s/%s", links, name);
-    need(access(path, F_OK) == 0 || symlink(file, path) == 0);
+    need(access(path, F_OK) == 0 || (sl_folder_make_parents(path) == SL_OK && symlink(file, path) == 0));
     return links;
 }
 
-/* Two files, one behind the other with a NUL between them; the second is empty where there is none. */
-static void two_files(const uint8_t *data, size_t n, const char *paths_out[2])
+/* Files one behind the other, with a NUL between them; those are empty for which nothing is left. The last has the rest. */
+static void split_files(const uint8_t *data, size_t n, int n_files, const char **paths_out)
 {
-    const uint8_t *end = n > 0 ? memchr(data, 0, n) : NULL;
-    size_t first = end != NULL ? (size_t)(end - data) : n;
-    size_t rest = end != NULL ? n - first - 1 : 0;
-    paths_out[0] = file_of(0, data, first);
-    paths_out[1] = file_of(1, data + n - rest, rest);
+    for (int i = 0; i < n_files; i++) {
+        const uint8_t *end = n > 0 && i + 1 < n_files ? memchr(data, 0, n) : NULL;
+        size_t size = end != NULL ? (size_t)(end - data) : n;
+        paths_out[i] = file_of(i, data, size);
+        data += size + (end != NULL);
+        n -= size + (end != NULL);
+    }
 }
 
 static void put_seed(const char *folder, const char *name, const void *data, size_t n)
@@ -474,7 +479,7 @@ static void seed_arrays(const char *folder)
 static void run_table(const uint8_t *data, size_t n)
 {
     const char *paths[2];
-    two_files(data, n, paths);
+    split_files(data, n, 2, paths);
     folder_with("nodes.csv", paths[1]);
     run_reader(&sl_reader_table, folder_with("edges.csv", paths[0]));
 }
@@ -487,6 +492,45 @@ static void seed_table(const char *folder)
         "\xef\xbb\xbfsource\ttarget\n7\t12\n\0node_id\ty\tsplit\tf\n12\t0.5\ttest\t3\n7\tnan\t\t1";
     put_seed(folder, "plain", plain, sizeof plain - 1);
     put_seed(folder, "tabs", tabs, sizeof tabs - 1);
+}
+
+/* The tables of a typed dataset; the name of a relation that is in the links is `b___r___a`, another relation has no edges. */
+static void run_typed(const uint8_t *data, size_t n)
+{
+    static const char *const names[] = {"raw/num-node-dict.csv",
+                                        "raw/triplet-type-list.csv",
+                                        "raw/relations/b___r___a/edge.csv",
+                                        "raw/node-feat/a/node-feat.csv",
+                                        "raw/node-label/a/node-label.csv",
+                                        "raw/nodetype-has-feat.csv",
+                                        "split/s/a/train.csv",
+                                        "split/s/a/test.csv"};
+    const char *paths[MOST_FILES];
+    char path[128];
+    split_files(data, n, MOST_FILES, paths);
+    for (int i = 0; i < MOST_FILES; i++) {
+        snprintf(path, sizeof path, "typed/%s", names[i]);
+        folder_with(path, paths[i]);
+    }
+    snprintf(path, sizeof path, "%s/typed", folder_with("typed/split/s/a/valid.csv", paths[MOST_FILES - 1]));
+    run_reader(&sl_reader_typed, path);
+}
+
+static void seed_typed(const char *folder)
+{
+    static const char all[] = "a,b\n3,2\0b,r,a\n\0"
+                              "0,1\n1,2\n0,0\n\0"
+                              "1,2.5\n0,0\n-1,3\n\0"
+                              "0\n1\n1\n\0"
+                              "a,b\nTrue,False\n\0"
+                              "0\n2\n";
+    static const char sets[] = "b,a\r\n2,3\r\n\0b,r,a\n\0"
+                               "1,2\n\0"
+                               "1\n2\n3\n\0"
+                               "0,1\nnan,1\n1,0\n\0\0"
+                               "0\n\0";
+    put_seed(folder, "all", all, sizeof all - 1);
+    put_seed(folder, "sets", sets, sizeof sets - 1);
 }
 
 static void run_checkpoint(const uint8_t *data, size_t n)
@@ -561,7 +605,7 @@ static void run_trace(const uint8_t *data, size_t n)
 {
     struct sl_trace_data trace;
     const char *paths[2];
-    two_files(data, n, paths);
+    split_files(data, n, 2, paths);
     folder_with("tasks.rec", paths[0]);
     enum sl_status st = sl_trace_read(folder_with("trace.rec", paths[1]), &trace);
     judge(st);
@@ -607,7 +651,7 @@ static void run_projection(const uint8_t *data, size_t n)
                                               .inside = {.latency_s = 1e-6, .bytes_per_s = 1e10},
                                               .between = {.latency_s = 1e-5, .message_s = 1e-6, .bytes_per_s = 1e9}};
     const char *paths[2];
-    two_files(data, n, paths);
+    split_files(data, n, 2, paths);
     projection.n_runs = n > 0 && memchr(data, 0, n) != NULL ? 2 : 1;
     enum sl_status st = sl_measured_read(paths, projection.n_runs, projection.run);
     judge(st);
@@ -628,7 +672,7 @@ static void run_plot(const uint8_t *data, size_t n)
     uint32_t n_runs = 1;
     FILE *nowhere = fopen("/dev/null", "w");
     need(nowhere != NULL);
-    two_files(data, n, paths);
+    split_files(data, n, 2, paths);
     if (n > 0 && memchr(data, 0, n) != NULL) {
         n_runs = 2;
     }
@@ -774,6 +818,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"mtx", run_mtx, seed_mtx},
     {"arrays", run_arrays, seed_arrays},
     {"table", run_table, seed_table},
+    {"typed", run_typed, seed_typed},
     {"checkpoint", run_checkpoint, seed_safetensors},
     {"cache", run_cache, seed_cache},
     {"trace", run_trace, seed_trace},

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Write typed_*.json beside this file: rgcn, rgcn with bases and rgat on a small graph with relations, and PyTorch's
+figures in double. Needs torch; the tests do not.
+
+The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed."""
+import json
+import os
+import random
+
+import torch
+from torch.nn.functional import cross_entropy, leaky_relu
+
+N, WIDTHS, RELATIONS, BASES, HEADS = 24, (5, 8, 3), 4, 2, 2
+LR, DECAY = 0.05, 0.01
+
+
+def make_edges(r):
+    """Each vertex has up to 3 in-edges of a relation; a fifth of the vertices has none. Some edges are self loops."""
+    edges = {(r.randrange(N), v, k) for v in range(N) if v % 5 for k in range(RELATIONS) for _ in range(r.randrange(4))}
+    return sorted(edges | {(7, 7, 1), (8, 8, 0)})
+
+
+def mean(y, source, target):
+    ones = torch.zeros(N).index_add(0, target, torch.ones(len(target)))
+    return torch.zeros(N, y.shape[1]).index_add(0, target, y[source]) / ones.clamp(min=1)[:, None]
+
+
+def attention(u, a_source, a_target, source, target):
+    """u: [N, heads, width]; a softmax over each target's edges."""
+    x = leaky_relu((u * a_source).sum(-1)[source] + (u * a_target).sum(-1)[target], 0.2)
+    e = (x - x.max()).exp()
+    total = torch.zeros(N, u.shape[1]).index_add(0, target, e)
+    return torch.zeros_like(u).index_add(0, target, (e / total[target])[..., None] * u[source]).flatten(1)
+
+
+def layer(model, p, i, h, edges):
+    z = h @ p[f"{i}.w_self"] + p[f"{i}.bias"]
+    if model == "bases":
+        w = torch.einsum("rb,bio->rio", p[f"{i}.components"], p[f"{i}.bases"])
+    else:
+        w = p[f"{i}.w_relations" if model == "rgat" else f"{i}.w_neigh"]
+    for k in range(RELATIONS):
+        source, target = edges[edges[:, 2] == k, :2].T
+        if model == "rgat":
+            a_source, a_target = p[f"{i}.attn_src"][k], p[f"{i}.attn_dst"][k]
+            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, source, target)
+        else:
+            z = z + mean(h @ w[k], source, target)
+    return z
+
+
+def parameters_of(model, g):
+    p = {}
+    for i, (n_in, n_out) in enumerate(zip(WIDTHS, WIDTHS[1:])):
+        heads = HEADS if i == 0 else 1
+        shapes = {"w_self": (n_in, n_out), "bias": (n_out,)}
+        if model == "rgcn":
+            shapes["w_neigh"] = (RELATIONS, n_in, n_out)
+        elif model == "bases":
+            shapes.update(bases=(BASES, n_in, n_out), components=(RELATIONS, BASES))
+        else:
+            shapes["w_relations"] = (RELATIONS, n_in, n_out)
+            shapes["attn_src"] = shapes["attn_dst"] = (RELATIONS, heads, n_out // heads)
+        p.update({f"{i}.{k}": (torch.randn(s, generator=g) * 0.6).requires_grad_() for k, s in shapes.items()})
+    return p
+
+
+def listed(tensors):
+    """In the files a matrix is [out][in]; stacks of matrices and of vectors are as here."""
+    return {k: (v.detach().T if v.dim() == 2 else v.detach()).tolist() for k, v in tensors.items()}
+
+
+def check_layer(model, p, h, edges):
+    try:
+        from torch_geometric.nn import GATConv, RGCNConv
+    except ImportError:
+        return
+    where, kinds = edges[:, :2].T, edges[:, 2]
+    if model != "rgat":
+        conv = RGCNConv(WIDTHS[0], WIDTHS[1], RELATIONS, num_bases=BASES if model == "bases" else None)
+        state = {"root": p["0.w_self"], "bias": p["0.bias"], "weight": p["0.bases" if model == "bases" else "0.w_neigh"]}
+        if model == "bases":
+            state["comp"] = p["0.components"]
+        conv.load_state_dict(state)
+        z = conv(h, where, kinds)
+    else:
+        z = h @ p["0.w_self"] + p["0.bias"]
+        for k in range(RELATIONS):
+            conv = GATConv(WIDTHS[0], WIDTHS[1] // HEADS, heads=HEADS, add_self_loops=False, bias=False)
+            conv.load_state_dict({"lin.weight": p["0.w_relations"][k].T, "att_src": p["0.attn_src"][k:k + 1],
+                                  "att_dst": p["0.attn_dst"][k:k + 1]})
+            z = z + conv(h, where[:, kinds == k])
+    assert torch.allclose(z, layer(model, p, 0, h, edges), atol=1e-12)
+
+
+def run(model, x, labels, train, edges):
+    p = parameters_of(model, torch.Generator().manual_seed(3))
+    case = {"parameters": listed(p), "losses": []}
+    adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
+    after = {}
+    check_layer(model, p, x, edges)
+    for step in range(3):
+        z = layer(model, p, 1, layer(model, p, 0, x, edges).relu(), edges)
+        loss = cross_entropy(z[train], labels[train])
+        adam.zero_grad()
+        loss.backward()
+        if step == 0:
+            case.update(logits=z.tolist(), gradients=listed({k: v.grad for k, v in p.items()}))
+        case["losses"].append(loss.item())
+        adam.step()
+        after[step + 1] = listed(p)
+    case["adam"] = {"lr": LR, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay_l2": DECAY,
+                    "after_1_step": after[1], "after_3_steps": after[3]}
+    return case
+
+
+torch.set_default_dtype(torch.float64)
+r = random.Random(11)
+edges = make_edges(r)
+x = torch.randn(N, WIDTHS[0], generator=torch.Generator().manual_seed(2))
+labels = [r.randrange(WIDTHS[-1]) for _ in range(N)]
+train = sorted(r.sample(range(N), 14))
+for model in ("rgcn", "bases", "rgat"):
+    options = {"widths": WIDTHS, "heads": HEADS} if model == "rgat" else {"widths": WIDTHS}
+    if model == "bases":
+        options["bases"] = BASES
+    content = {"model": "rgat" if model == "rgat" else "rgcn", "vertices": N, "relations": RELATIONS,
+               "edges_src_dst": [e[:2] for e in edges], "edge_relations": [e[2] for e in edges], "features": x.tolist(),
+               "labels": labels, "train": train, "options": options,
+               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(edges))}
+    name = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"typed_{model}.json")
+    with open(name, "w", encoding="utf-8") as f:
+        json.dump(content, f, indent=0)
+        f.write("\n")
