@@ -106,7 +106,7 @@ static enum sl_status check_relations(const struct sl_link_split *split, const c
 {
     static const enum sl_link_list lists[] = {SL_LINKS_VALID, SL_LINKS_TEST};
     const struct sl_links *train = &split->list[SL_LINKS_TRAIN];
-    bool *trained;
+    bool *trained = NULL;
     enum sl_status st = sl_alloc_zero((size_t)split->n_relations + 1, sizeof *trained, "relations", &trained);
     for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
         trained[train->relation[i]] = true;

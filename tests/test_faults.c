@@ -334,7 +334,8 @@ static const struct {
     {false, SMALL HOT_DEGREE "fanout=3,3 batch-size=8 pes=2 model=gcnii sampler=labor"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=4 group-size=2 model=gcn sync=dissemination dataset=%sparse"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 model=gin learn-epsilon objective=regression"},
-    {false, SMALL "fanout=3,3 batch-size=8 pes=2 objective=link negatives=2 dataset=%links features=random:4"},
+    {false, SMALL "fanout=3,3 batch-size=8 pes=2 objective=link negatives=2 decoder=mlp dataset=%links "
+                  "features=random:4"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 group-size=1 sampler=labor labor-iterations=2"},
     {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgcn bases=2 input-layer dataset=%typed"},
     {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgat heads=2 dataset=%typed"},

@@ -185,6 +185,10 @@ cp numbers wanted
 link few "${few[@]}" --pes 4 --batch-size 30 --partition random --chunks 2
 near "typed links of four PEs"
 link few "${few[@]}" --pes 2 --batch-size 60 --save model.safetensors
+cp numbers wanted
+link few "${few[@]}" --pes 2 --batch-size 60 --epochs 2 --checkpoint typed-state
+link few "${few[@]}" --pes 2 --batch-size 60 --checkpoint typed-state --resume
+same "a resumed run on typed links"
 printf '3,2,5\n5,2,3\n3,1,5\n' >pairs.csv
 scores=(--features random:8 --model rgcn --decoder distmult --epochs 0 --load model.safetensors --pes 3 --predict scores.npy)
 link few "${scores[@]}" --pairs pairs.csv

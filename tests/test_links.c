@@ -1068,6 +1068,7 @@ static void test_divisions(void **state)
         {"model", "rgcn", "fanout", "4,3", "decoder", "distmult", "bases", "2", NULL},
         {"model", "sage", "fanout", "3,3", "decoder", "distmult", "link-loss", "softmax", NULL},
         {"model", "rgcn", "fanout", "3", "decoder", "mlp", NULL},
+        {"model", "rgat", "fanout", "3,3", "heads", "2", "decoder", "distmult", NULL},
         {"model", "rgcn", "sampler", "full", "layers", "2", NULL},
     };
     struct sl_dataset dataset;

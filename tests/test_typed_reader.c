@@ -119,6 +119,52 @@ static void shares_columns(void **state)
     sl_dataset_free(&d);
 }
 
+/* The users' purchases are links: 2,0 and 1,1 to train on, 0,0 and 2,1 to find. What the shop sells stays an edge. */
+static struct sl_dataset_options put_links(void)
+{
+    struct sl_dataset_options options = options_of("none");
+    put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n");
+    put_text("small/split/deals/valid.csv", "0,0,0\n");
+    put_text("small/split/deals/test.csv", "2,0,1\n");
+    put_text("small/split/deals/test_neg.csv", "1,0,0\n");
+    options.split = "deals";
+    options.need = SL_RAW_FOR_LINKS;
+    return options;
+}
+
+static void reads_links(void **state)
+{
+    const sl_vertex sources[] = {4, 5, 3, 5, 1, 0, 0, 1};
+    const float relations[] = {0, 1, 0, 1, 2, 2, 3, 3};
+    const struct sl_dataset_options options = put_links();
+    struct sl_dataset d;
+    (void)state;
+    assert_int_equal(sl_dataset_load(&options, &d), SL_OK);
+    const struct sl_links *links = d.links.list;
+    assert_int_equal(d.graph.n_edges, 8);
+    assert_memory_equal(d.graph.sources, sources, sizeof sources);
+    assert_memory_equal(sl_graph_weights(&d.graph), relations, sizeof relations);
+    assert_true(links[SL_LINKS_TRAIN].n == 2 && links[SL_LINKS_TRAIN].from[1] == 3 && links[SL_LINKS_TRAIN].to[1] == 1);
+    assert_true(links[SL_LINKS_VALID].n == 1 && links[SL_LINKS_VALID].from[0] == 2 && links[SL_LINKS_VALID].to[0] == 0);
+    assert_true(links[SL_LINKS_TEST].from[0] == 4 && links[SL_LINKS_TEST_NEGATIVE].from[0] == 3);
+    assert_int_equal(d.links.n_relations, 2);
+    assert_true(d.links.ends[0].first[0] == 2 && d.links.ends[0].n[0] == 3);
+    assert_true(d.links.ends[0].first[1] == 0 && d.links.ends[0].n[1] == 2);
+    sl_dataset_free(&d);
+    put_text("small/split/deals/test.csv", "2,1,1\n");
+    assert_int_equal(sl_dataset_load(&options, &d), SL_EFILE);
+    assert_non_null(strstr(sl_message(), "expected a head of relation 1, an id below 1, found 2"));
+}
+
+static void links_survive_no_memory(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = put_links();
+    struct sl_dataset d;
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+}
+
 /* raw/nodetype-has-feat and -label must say what is there. */
 static void compares_marks(void **state)
 {
@@ -174,6 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(reads, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(copies, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_links, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(links_survive_no_memory, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(compares_marks, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(survives_no_memory, put_all, remove_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);

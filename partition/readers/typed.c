@@ -587,7 +587,7 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
 static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
 {
     bool *trained = NULL;
-    float *relations = raw->weights.data;
+    float *relations;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
     for (uint32_t i = 0; i < train->n; i++) {
@@ -597,8 +597,9 @@ static enum sl_status put_links(const struct typed *typed, const struct sl_links
     const uint64_t n_all = raw->n_edges + train->n;
     SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
     SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);
-    raw->weights = (struct sl_column){0};
-    SL_TRY(st, sl_realloc(&relations, n_all, sizeof *relations, "relations of edges"), done);
+    SL_TRY(st, sl_alloc(n_all, sizeof *relations, "relations of edges", &relations), done);
+    memcpy(relations, raw->weights.data, raw->n_edges * sizeof *relations);
+    sl_column_free(&raw->weights);
     raw->weights = sl_column_take(SL_DTYPE_F32, n_all, 1, relations);
     for (uint32_t i = 0; i < train->n; i++, raw->n_edges++) {
         raw->from[raw->n_edges] = train->from[i];
