@@ -84,4 +84,6 @@ measure humloc ap=25.5 --dataset humloc --batch-size 128 --layers 2 --hidden 256
     --weight-decay 1e-4 --dropout 0.5 --input-dropout 0.5 --eval-every 5 --normalize-features column
 measure imdb f1_micro=61.3 --model rgcn --dataset imdb --input-layer --batch-size 64 --layers 2 --hidden 64 --fanout 10,10 --epochs 60 \
     --lr 0.005 --best-by f1_micro --dropout 0.5 --normalize-features row
+measure imdb-rgat f1_micro=61.3 --model rgat --dataset imdb --input-layer --batch-size 64 --layers 2 --hidden 64 --fanout 10,10 --epochs 60 \
+    --lr 0.005 --best-by f1_micro --dropout 0.5 --normalize-features row
 exit $failed
