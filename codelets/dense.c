@@ -172,6 +172,67 @@ static inline sl_real mask_factor(struct entry_mask *mask, uint32_t column)
     return mask->bits[column % 8] >= mask->threshold ? mask->scale : 0;
 }
 
+/* 64 bytes of entries, in one register or several. A product takes SPAN such vectors of a row at once. */
+typedef sl_real vector __attribute__((vector_size(64), aligned(sizeof(sl_real)), may_alias));
+#define LANES (64 / sizeof(sl_real))
+#define SPAN 4
+#define BLOCK ((uint32_t)(SPAN * LANES))
+#define AHEAD 8     /* rows prefetched ahead */
+#define LONG_RUN 16 /* columns side by side that are worth keeping a row back for */
+
+struct row_range {
+    uint64_t begin, end;
+};
+
+SL_INLINE struct row_range range_of(const struct sl_sparse_rows *x, uint32_t i)
+{
+    const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+    return (struct row_range){range[0], range[1]};
+}
+
+/* Fetch the row of `matrix` that the first entry of a row to come selects. */
+SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t n_rows, uint32_t n_out,
+                           const sl_real *matrix)
+{
+    if (i + 2 * AHEAD < n_rows) {
+        __builtin_prefetch(x->columns + range_of(x, i + 2 * AHEAD).begin);
+    }
+    if (i + AHEAD < n_rows) {
+        const struct row_range range = range_of(x, i + AHEAD);
+        if (range.begin < range.end) {
+            sl_row_fetch(matrix + (size_t)x->columns[range.begin] * n_out, n_out * sizeof *matrix);
+        }
+    }
+}
+
+/* z += x W of one row without dropout. A block of z stays in registers. */
+SL_INLINE void multiply_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *w,
+                            sl_real *z)
+{
+    uint32_t c = 0;
+    for (; c + BLOCK <= n_out; c += BLOCK) {
+        vector *to = (vector *)(z + c);
+        vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
+        for (uint64_t e = range.begin; e < range.end; e++) {
+            const sl_real value = (sl_real)x->values[e];
+            const vector *row = (const vector *)(w + (size_t)x->columns[e] * n_out + c);
+            if (value != 0) {
+                for (int k = 0; k < SPAN; k++) {
+                    sum[k] += value * row[k];
+                }
+            }
+        }
+        for (int k = 0; k < SPAN; k++) {
+            to[k] = sum[k];
+        }
+    }
+    for (uint64_t e = range.begin; c < n_out && e < range.end; e++) {
+        if (x->values[e] != 0) {
+            add_scaled(n_out - c, (sl_real)x->values[e], w + (size_t)x->columns[e] * n_out + c, z + c);
+        }
+    }
+}
+
 SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
                                            const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
@@ -180,9 +241,14 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
         sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
-        const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+        const struct row_range range = range_of(x, i);
+        fetch_ahead(x, i, n_rows, n_out, w);
         mask_start(x, i, &mask);
-        for (uint64_t e = range[0]; e < range[1]; e++) {
+        if (mask.threshold == 0) {
+            multiply_row(x, range, n_out, w, z_out + (size_t)i * n_out);
+            continue;
+        }
+        for (uint64_t e = range.begin; e < range.end; e++) {
             sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
             if (value != 0) {
                 add_scaled(n_out, value, w + (size_t)x->columns[e] * n_out, z_out + (size_t)i * n_out);
@@ -191,24 +257,104 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
     }
 }
 
+/* Rows with entries in the same columns, all of column .. column + n - 1. A row of GW is read and written once for all
+ * of them. */
+struct alike {
+    uint32_t column, n;
+    uint32_t n_rows;
+    const float *values[AHEAD];
+    const sl_real *gz[AHEAD];
+};
+
+SL_INLINE void add_alike(uint32_t n_out, struct alike *alike, sl_real *gw)
+{
+    for (uint32_t j = 0; alike->n_rows > 0 && j < alike->n; j++) {
+        sl_real *row = gw + (size_t)(alike->column + j) * n_out;
+        uint32_t c = 0;
+        for (; c + BLOCK <= n_out; c += BLOCK) {
+            vector *to = (vector *)(row + c);
+            vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
+            for (uint32_t i = 0; i < alike->n_rows; i++) {
+                const sl_real value = (sl_real)alike->values[i][j];
+                const vector *gz = (const vector *)(alike->gz[i] + c);
+                if (value != 0) {
+                    for (int k = 0; k < SPAN; k++) {
+                        sum[k] += value * gz[k];
+                    }
+                }
+            }
+            for (int k = 0; k < SPAN; k++) {
+                to[k] = sum[k];
+            }
+        }
+        for (uint32_t i = 0; c < n_out && i < alike->n_rows; i++) {
+            if (alike->values[i][j] != 0) {
+                add_scaled(n_out - c, (sl_real)alike->values[i][j], alike->gz[i] + c, row + c);
+            }
+        }
+    }
+    alike->n_rows = 0;
+}
+
+/* GW += the term of one row without dropout, now or with the next rows that are like it. An entry of GW keeps the
+ * order of its terms. */
+SL_INLINE void add_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *gz,
+                       struct alike *alike, sl_real *gw)
+{
+    const uint32_t n = (uint32_t)(range.end - range.begin);
+    if (n == 0) {
+        return;
+    }
+    const uint32_t first = x->columns[range.begin];
+    const uint32_t last = x->columns[range.end - 1];
+    const bool is_run = n >= LONG_RUN && last - first == n - 1;
+    const bool is_alike = alike->n_rows > 0 && is_run && first == alike->column && n == alike->n;
+    const bool is_apart = alike->n_rows == 0 || last < alike->column || first >= alike->column + alike->n;
+    if (!is_alike && !(is_apart && !is_run)) {
+        add_alike(n_out, alike, gw);
+    }
+    if (is_run) {
+        alike->column = first;
+        alike->n = n;
+        alike->values[alike->n_rows] = x->values + range.begin;
+        alike->gz[alike->n_rows++] = gz;
+        if (alike->n_rows == AHEAD) {
+            add_alike(n_out, alike, gw);
+        }
+        return;
+    }
+    for (uint64_t e = range.begin; e < range.end; e++) {
+        if (x->values[e] != 0) {
+            add_scaled(n_out, (sl_real)x->values[e], gz, gw + (size_t)x->columns[e] * n_out);
+        }
+    }
+}
+
 SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in,
                                                    uint32_t n_out, const sl_real *gz, int beta, sl_real *gw_out,
                                                    sl_real *gb_out)
 {
+    struct alike alike = {.n_rows = 0};
     struct entry_mask mask;
     if (beta == 0) {
         sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
-        const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+        const struct row_range range = range_of(x, i);
+        fetch_ahead(x, i, n_rows, n_out, gw_out);
         mask_start(x, i, &mask);
-        for (uint64_t e = range[0]; e < range[1]; e++) {
+        if (mask.threshold == 0) {
+            add_row(x, range, n_out, gz + (size_t)i * n_out, &alike, gw_out);
+            continue;
+        }
+        for (uint64_t e = range.begin; e < range.end; e++) {
             sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
             if (value != 0) {
                 add_scaled(n_out, value, gz + (size_t)i * n_out, gw_out + (size_t)x->columns[e] * n_out);
             }
         }
     }
+    add_alike(n_out, &alike, gw_out);
     if (gb_out != NULL) {
         sl_bias_backward_cpu(n_rows, n_out, gz, beta, gb_out);
     }

@@ -318,9 +318,12 @@ static enum sl_status write_relation(const struct typed_text *t, uint32_t r, uin
 static void put_own_row(const struct typed_text *t, uint32_t v)
 {
     const struct sl_features *features = &t->raw->features;
-    uint64_t k = features->offsets[v];
+    const float *dense = sl_features_floats(features);
+    uint64_t k = dense == NULL ? features->offsets[v] : 0;
     for (uint32_t c = t->own; c < features->n_columns; c++) {
-        if (k < features->offsets[v + 1] && features->columns[k] == c) {
+        if (dense != NULL) {
+            put_float(t->text, dense[(size_t)v * features->n_columns + c]);
+        } else if (k < features->offsets[v + 1] && features->columns[k] == c) {
             put_float(t->text, features->values[k++]);
         } else {
             put_char(t->text, '0');
