@@ -349,8 +349,9 @@ static const struct sl_option_table commands[] = {
      .command = "generate",
      .summary = "Make a synthetic dataset",
      .description =
-         "NAME is arxiv-synthetic or products-synthetic. The options below change single properties of the graph. "
-         "Without NAME, the command makes a small graph.",
+         "NAME is arxiv-synthetic, products-synthetic or mag-synthetic. The options below change single properties of "
+         "the graph; of mag-synthetic, which has several types of vertices, the properties of its papers. Without "
+         "NAME, the command makes a small graph.",
      .arguments = "[NAME]",
      .max_arguments = 1,
      .options = generate_options,

@@ -8,9 +8,12 @@
 #include <starpu_cublas_v2.h>
 #endif
 
+#include <string.h>
+
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
+#include "codelets/reduce.h"
 #include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -360,6 +363,44 @@ SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *
     }
 }
 
+/* The next touched row from r on; n_in: none. Most eights of rows have none. */
+SL_INLINE uint32_t next_touched(const int8_t *touched, uint32_t r, uint32_t n_in)
+{
+    for (uint64_t eight = 0; r + 8 <= n_in; r += 8) {
+        memcpy(&eight, touched + r, sizeof eight);
+        if (eight != 0) {
+            break;
+        }
+    }
+    while (r < n_in && touched[r] == 0) {
+        r++;
+    }
+    return r;
+}
+
+void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw)
+{
+    for (uint32_t r = next_touched(touched, 0, n_in); r < n_in; r = next_touched(touched, r + 1, n_in)) {
+        memset(gw + (size_t)r * n_out, 0, n_out * sizeof *gw);
+        touched[r] = 0;
+    }
+}
+
+void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched)
+{
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const struct row_range range = range_of(x, i);
+        const uint64_t n = range.end - range.begin;
+        if (n > 0 && x->columns[range.end - 1] - x->columns[range.begin] == n - 1) {
+            memset(touched + x->columns[range.begin], 1, n);
+            continue;
+        }
+        for (uint64_t e = range.begin; e < range.end; e++) {
+            touched[x->columns[e]] = 1;
+        }
+    }
+}
+
 /* ---- arguments ---- */
 
 struct dense_args {
@@ -378,6 +419,8 @@ struct sparse_args {
     uint32_t max_row;
     int beta;
     int has_bias; /* or its gradient */
+    bool notes;   /* the last buffer has the touched rows */
+    bool fresh;   /* they have not been written */
 };
 
 /* ---- implementations ---- */
@@ -386,7 +429,7 @@ enum { FORWARD_X, FORWARD_W, FORWARD_Z, FORWARD_BIAS };
 enum { INPUT_GZ, INPUT_W, INPUT_GX };
 enum { WEIGHT_X, WEIGHT_GZ, WEIGHT_GW, WEIGHT_GB };
 enum { SPARSE_OFFSETS, SPARSE_COLUMNS, SPARSE_VALUES, SPARSE_FRONTIER, SPARSE_W, SPARSE_Z, SPARSE_BIAS, SPARSE_IDS };
-enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB };
+enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB, SPARSE_TOUCHED = SPARSE_IDS + 1 };
 
 /* The products of rows of a dtype. */
 struct products {
@@ -609,11 +652,43 @@ static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_ar
     return st;
 }
 
+/* The touched rows: the buffer behind the bias's gradient and the dataset ids, if there are such. */
+static void *touched_of(void *buffers[], const struct sparse_args *args)
+{
+    return buffers[SPARSE_GB + (args->has_bias != 0) + (args->dropout > 0)];
+}
+
+static enum sl_status backward_touched_cpu(const struct sparse_args *args, void *buffers[],
+                                           const struct sl_sparse_rows *x)
+{
+    void *gw = buffers[SPARSE_GW];
+    void *gz = buffers[SPARSE_GZ];
+    const uint32_t n_in = sl_buffer_rows(gw);
+    const uint32_t n_out = sl_buffer_columns(gw);
+    const uint32_t n_rows = sl_buffer_rows(gz);
+    int8_t *touched = sl_buffer_data(touched_of(buffers, args));
+    if (args->fresh) {
+        memset(touched, 0, n_in);
+        sl_bias_forward_cpu(n_in, n_out, NULL, sl_buffer_data(gw));
+    } else if (args->beta == 0) {
+        sl_dense_clear_touched_cpu(n_in, n_out, touched, sl_buffer_data(gw));
+    }
+    sl_dense_touch_cpu(x, n_rows, touched);
+    sl_dense_sparse_backward_weight_cpu(x, n_rows, n_in, n_out, sl_buffer_data(gz), 1, sl_buffer_data(gw), NULL);
+    if (args->has_bias) {
+        sl_bias_backward_cpu(n_rows, n_out, sl_buffer_data(gz), args->beta, sl_buffer_data(buffers[SPARSE_GB]));
+    }
+    return SL_OK;
+}
+
 static enum sl_status sparse_backward_weight_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct sparse_args *args = cl_arg;
     struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
+    if (args->notes) {
+        return backward_touched_cpu(args, buffers, &x);
+    }
     for (uint32_t k = 0; k < n_runs; k++) {
         struct weight_run run = weight_run(&args->head, buffers + SPARSE_GZ, args->has_bias, k);
         sl_dense_sparse_backward_weight_cpu(&x, run.rows.n_rows, sl_buffer_rows(buffers[SPARSE_GW]) / n_runs,
@@ -724,6 +799,9 @@ static enum sl_status sparse_backward_weight_cuda_task(void *buffers[], const vo
             sl_buffer_columns(buffers[SPARSE_GZ]), run.gz, args->beta, run.gw, run.gb);
         x.ids += run.rows.n_rows;
     }
+    if (st == SL_OK && args->notes) { /* all rows are written anew */
+        st = sl_note_all_cuda(stream, sl_buffer_rows(buffers[SPARSE_GW]), sl_buffer_data(touched_of(buffers, args)));
+    }
     return st;
 }
 #endif
@@ -776,7 +854,8 @@ static struct sl_operation sparse_backward_weight_op = {
              {"gz", STARPU_R},
              {"gw", STARPU_W | SL_OR_RW},
              {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL},
-             {"dataset ids", STARPU_R | SL_OPTIONAL}},
+             {"dataset ids", STARPU_R | SL_OPTIONAL},
+             {"touched rows", STARPU_W | SL_OR_RW | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -978,12 +1057,15 @@ failed:
     return st;
 }
 
-enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
-                                                      uint32_t row0, starpu_data_handle_t gz, int beta,
-                                                      starpu_data_handle_t gw, starpu_data_handle_t gb)
+/* gradient->touched: NULL, or as for sl_dense_sparse_backward_touched_submit. */
+static enum sl_status submit_sparse_backward(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
+                                             starpu_data_handle_t gz, int beta,
+                                             const struct sl_touched_gradient *gradient, starpu_data_handle_t gb)
 {
-    struct sparse_args args = {.head = *head, .beta = beta};
+    starpu_data_handle_t gw = gradient->gw;
+    struct sparse_args args = {.head = *head, .beta = beta, .notes = gradient->touched != NULL, .fresh = gradient->fresh};
     enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
+    enum starpu_data_access_mode kept = args.notes && !args.fresh ? STARPU_RW : mode;
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args), failed);
@@ -994,14 +1076,37 @@ enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args 
     sl_task_begin(&task, &sparse_backward_weight_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
-    sl_task_add(&task, SPARSE_GW, gw, mode);
+    sl_task_add(&task, SPARSE_GW, gw, kept);
     if (gb != NULL) {
         sl_task_add(&task, SPARSE_GB, gb, mode);
     }
     if (args.dropout > 0) {
         sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
+    if (args.notes) {
+        sl_task_add(&task, SPARSE_TOUCHED, gradient->touched, kept);
+    }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
+}
+
+enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
+                                                      uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                      starpu_data_handle_t gw, starpu_data_handle_t gb)
+{
+    const struct sl_touched_gradient gradient = {.gw = gw};
+    return submit_sparse_backward(head, x, row0, gz, beta, &gradient, gb);
+}
+
+enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args *head, const struct sl_sparse *x,
+                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                       const struct sl_touched_gradient *gradient,
+                                                       starpu_data_handle_t gb)
+{
+    if (sl_task_n_runs(head) != 1 || sl_handle_columns(gradient->touched) != sl_handle_rows(gradient->gw)) {
+        return sl_fail(SL_EINVAL, "sl_dense_sparse_backward: %u notes of touched rows, expected %u, and rows in one range",
+                       sl_handle_columns(gradient->touched), sl_handle_rows(gradient->gw));
+    }
+    return submit_sparse_backward(head, x, row0, gz, beta, gradient, gb);
 }

@@ -125,7 +125,7 @@ static void with_starpu(const struct sl_adam *adam, sl_real *g, sl_real *w, sl_r
 {
     starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(w, ROWS, COLUMNS), rows_of(m, ROWS, COLUMNS),
                                 rows_of(v, ROWS, COLUMNS)};
-    expect_ok(sl_optimize_submit(&head, adam, h[0], h[1], h[2], h[3]));
+    expect_ok(sl_optimize_submit(&head, adam, h[0], NULL, h[1], h[2], h[3]));
     UNREGISTER(h);
 }
 
@@ -170,7 +170,7 @@ static void check_rows(bool submitted)
         expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], h[1], h[2], h[3]));
         UNREGISTER(h);
     } else {
-        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, got[0], got[1], got[2]);
+        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, NULL, got[0], got[1], got[2]);
     }
     for (size_t r = 0; r < ROWS; r++) {
         const size_t first = r * COLUMNS;
@@ -213,7 +213,7 @@ static void test_rows_launcher(void **state)
         device[i] = on_device(host[i], N * sizeof *got);
     }
     expect_launched(sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], device[1], device[2], device[3]));
-    sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], host[1], host[2], host[3]);
+    sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], NULL, host[1], host[2], host[3]);
     for (int i = 0; i < 4; i++) {
         from_device(got, device[i], N * sizeof *got);
         expect_same("gradient, W, M, V by rows", N, sizeof *got, got, host[i]);
