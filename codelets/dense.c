@@ -1063,7 +1063,8 @@ static enum sl_status submit_sparse_backward(const struct sl_task_args *head, co
                                              const struct sl_touched_gradient *gradient, starpu_data_handle_t gb)
 {
     starpu_data_handle_t gw = gradient->gw;
-    struct sparse_args args = {.head = *head, .beta = beta, .notes = gradient->touched != NULL, .fresh = gradient->fresh};
+    struct sparse_args args = {
+        .head = *head, .beta = beta, .notes = gradient->touched != NULL, .fresh = gradient->fresh};
     enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
     enum starpu_data_access_mode kept = args.notes && !args.fresh ? STARPU_RW : mode;
     struct sl_task task;
@@ -1105,7 +1106,8 @@ enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args
                                                        starpu_data_handle_t gb)
 {
     if (sl_task_n_runs(head) != 1 || sl_handle_columns(gradient->touched) != sl_handle_rows(gradient->gw)) {
-        return sl_fail(SL_EINVAL, "sl_dense_sparse_backward: %u notes of touched rows, expected %u, and rows in one range",
+        return sl_fail(SL_EINVAL,
+                       "sl_dense_sparse_backward: %u notes of touched rows, expected %u, and rows in one range",
                        sl_handle_columns(gradient->touched), sl_handle_rows(gradient->gw));
     }
     return submit_sparse_backward(head, x, row0, gz, beta, gradient, gb);

@@ -31,8 +31,7 @@ SL_INLINE bool is_zero(uint32_t n, const sl_real *row)
 }
 
 SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
-                                    const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m,
-                                    sl_real *v)
+                                    const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v)
 {
     const struct sl_adam_step step = sl_adam_step(adam);
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -97,7 +96,11 @@ static struct sl_operation optimize_op = {
     SL_OPERATION(optimize_op, "sl_optimize", SL_STAGE_OPTIMISE),
     .cpu = optimize_cpu_task,
     SL_CUDA_FUNC(optimize_cuda_task),
-    .role = {{"gradient", STARPU_R}, {"w", STARPU_RW}, {"m", STARPU_RW}, {"v", STARPU_RW}, {"touched rows", STARPU_R | SL_OPTIONAL}},
+    .role = {{"gradient", STARPU_R},
+             {"w", STARPU_RW},
+             {"m", STARPU_RW},
+             {"v", STARPU_RW},
+             {"touched rows", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */

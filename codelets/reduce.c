@@ -226,9 +226,7 @@ static struct sl_operation reduce_touched_op = {
     SL_OPERATION(reduce_touched_op, "sl_reduce_touched", SL_STAGE_SYNC),
     .cpu = reduce_touched_cpu_task,
     SL_CUDA_FUNC(reduce_touched_cuda_task),
-    .role = {{"out", STARPU_W | SL_OR_RW},
-             {"touched rows", STARPU_W | SL_OR_RW},
-             {"partials", STARPU_R | SL_REPEATED}},
+    .role = {{"out", STARPU_W | SL_OR_RW}, {"touched rows", STARPU_W | SL_OR_RW}, {"partials", STARPU_R | SL_REPEATED}},
 };
 
 /* ---- submissions ---- */

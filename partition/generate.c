@@ -305,7 +305,8 @@ static uint32_t propose(const struct sl_world *world, const struct sl_home *home
         return sl_world_pick(world->popularity, home->topic_begin, home->topic_end, u);
     }
     if (kind < same) {
-        return sl_world_pick(world->popularity, world->class_first[home->class], world->class_first[home->class + 1], u);
+        return sl_world_pick(world->popularity, world->class_first[home->class], world->class_first[home->class + 1],
+                             u);
     }
     if (kind < same + (1 - same) * PARTNER_SHARE) {
         return pick_partner(world, home, sl_random_below(random[3], N_PARTNERS), u);
@@ -387,8 +388,8 @@ static void add_normals(const struct sl_draw *draw, uint32_t item, double signal
     }
 }
 
-static enum sl_status make_centres(const struct sl_recipe *recipe, enum sl_world_choice choice, uint32_t n, double signal,
-                                   float **out)
+static enum sl_status make_centres(const struct sl_recipe *recipe, enum sl_world_choice choice, uint32_t n,
+                                   double signal, float **out)
 {
     struct sl_draw draw = sl_world_draw(recipe, choice);
     uint32_t n_features = recipe->n_features;

@@ -219,8 +219,8 @@ static enum sl_status make_relation(const struct sides *sides, uint32_t r, sl_ve
                                 .to = to};
     const struct sl_writers writers = {relation.source->n, recipe->n_edges, (relation.destination->n + 1) / 2, activity,
                                        &relation};
-    enum sl_status st = sl_alloc((size_t)relation.source->n + 1, sizeof *relation.first_edge, "degrees",
-                                 &relation.first_edge);
+    enum sl_status st =
+        sl_alloc((size_t)relation.source->n + 1, sizeof *relation.first_edge, "degrees", &relation.first_edge);
     if (st == SL_OK) {
         sl_world_share_edges(&writers, relation.first_edge);
         sl_parallel_for(relation.source->n, GRAIN, make_edges, &relation);

@@ -2,9 +2,11 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The generator's recipes: stand-ins for real datasets, and the check of a recipe. */
+#include "partition/recipe.h"
+
 #include <string.h>
 
-#include "partition/generate.h"
+#include "support/real.h"
 
 const char sl_recipe_names[] = "arxiv-synthetic, products-synthetic, mag-synthetic";
 
@@ -47,9 +49,8 @@ static const struct sl_recipe recipes[] = {
      .type = "paper",
      .relation = "cites",
      .n_types = 3,
-     .other = {[AUTHOR] = {"author", 1134649},
-               [FIELD] = {"field_of_study", 59965},
-               [INSTITUTION] = {"institution", 8740}},
+     .other =
+         {[AUTHOR] = {"author", 1134649}, [FIELD] = {"field_of_study", 59965}, [INSTITUTION] = {"institution", 8740}},
      .n_relations = 3,
      .between = {{"affiliated_with", AUTHOR, INSTITUTION, 1043998, 0.25},
                  {"writes", AUTHOR, PAPER, 7145660, 0.6},

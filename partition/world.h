@@ -6,7 +6,8 @@
 #ifndef SL_PARTITION_WORLD_H
 #define SL_PARTITION_WORLD_H
 
-#include "partition/generate.h"
+#include "partition/raw.h"
+#include "partition/recipe.h"
 #include "support/random.h"
 
 /* The purpose of a random number; it is the counter's `step`. Types and relations add SL_WORLD_CHOICES times their

@@ -267,9 +267,7 @@ int main(void)
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submission),
-        cmocka_unit_test(test_touched),
-        cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_touched), cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ struct sl_transport_losses {
 
 struct sl_transport_kind {
     const char *name;
-    bool sums_touched; /* `sum` can read only the touched rows of partials */
+    bool sums_touched;                                           /* `sum` can read only the touched rows of partials */
     enum sl_status (*check)(const struct sl_settings *settings); /* NULL: accepts all settings */
     enum sl_status (*open)(struct sl_transport *transport);      /* NULL, also `close`: nothing to open */
     void (*close)(struct sl_transport *transport);

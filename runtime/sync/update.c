@@ -84,8 +84,8 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
             continue;
         }
         SL_TRY(st,
-               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle, parameter->moment1_handle,
-                      parameter->moment2_handle),
+               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
+                                  parameter->moment1_handle, parameter->moment2_handle),
                done);
     }
 done:

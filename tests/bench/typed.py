@@ -138,7 +138,7 @@ def dgl_peer(args):
 
         def epoch(steps):
             n = n_rows = n_edges = 0
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
             for sources, seeds, blocks in loader:
                 h = {t: torch.relu(vectors[t](i)) for t, i in sources.items() if t != target}
                 h[target] = torch.relu(model.input(x[sources[target]]))
@@ -154,7 +154,7 @@ def dgl_peer(args):
                 if n == steps:
                     break
             seconds = time.perf_counter() - start
-            return {"seconds": seconds / n, "rows": n_rows / n, "edges": n_edges / n, "loss": float(loss)}
+            return {"seconds": seconds / n, "cpu": (time.process_time() - cpu) / n, "rows": n_rows / n, "edges": n_edges / n, "loss": float(loss)}
 
         return epoch
 
@@ -193,7 +193,8 @@ def ours(args):
             epochs = [event for event in map(json.loads, file) if event.get("event") == "epoch"]
         last = epochs[-1]
         log("ours:", json.dumps(last))
-        return {"seconds": last["seconds"] / args.steps, "loss": last["train_loss"], "peak": usage.ru_maxrss / 1e6}
+        return {"seconds": last["seconds"] / args.steps, "rows": last["vertices"][-1] / args.steps,
+                "edges": sum(last["edges"]) / args.steps, "loss": last["train_loss"], "peak": usage.ru_maxrss / 1e6}
 
 
 def main():
@@ -225,10 +226,11 @@ def main():
             log(f"round {turn + 1}: {name}: {json.dumps(result)}")
     peer.stdin.close()
     peer.wait()
-    print("| | seconds a step | least, most | peak memory, GB |\n| --- | --- | --- | --- |")
+    print("| | seconds a step | least, most | vertices, edges a step | peak memory, GB |\n| --- | --- | --- | --- | --- |")
     for name, rounds in results.items():
         seconds = [r["seconds"] for r in rounds]
         print(f"| {name} | {statistics.median(seconds):.3f} | {min(seconds):.3f}, {max(seconds):.3f} |"
+              f" {rounds[0]['rows']:.0f}, {rounds[0]['edges']:.0f} |"
               f" {max(r['peak'] for r in rounds):.1f} |")
 
 
