@@ -81,7 +81,8 @@ static enum sl_status optimize_cuda_task(void *buffers[], const void *cl_arg, cu
     const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
     const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
     if (args->by_rows) {
-        return sl_optimize_rows_cuda(stream, &args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]),
+        const int8_t *touched = args->noted ? sl_buffer_data(buffers[TOUCHED]) : NULL;
+        return sl_optimize_rows_cuda(stream, &args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]), touched,
                                      sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]),
                                      sl_buffer_data(buffers[V]));
     }

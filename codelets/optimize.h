@@ -82,8 +82,8 @@ void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t 
 SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
                                             const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v);
 SL_EXTERN_C enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const struct sl_adam *adam, uint32_t n_rows,
-                                                 uint32_t n_columns, const sl_real *gradient, sl_real *w, sl_real *m,
-                                                 sl_real *v);
+                                                 uint32_t n_columns, const sl_real *gradient, const int8_t *touched,
+                                                 sl_real *w, sl_real *m, sl_real *v);
 #endif
 
 /* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread

@@ -253,7 +253,8 @@ static void test_rows_launcher(void **state)
     for (int i = 0; i < 4; i++) {
         device[i] = on_device(host[i], N * sizeof *got);
     }
-    expect_launched(sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], device[1], device[2], device[3]));
+    expect_launched(
+        sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], NULL, device[1], device[2], device[3]));
     sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], NULL, host[1], host[2], host[3]);
     for (int i = 0; i < 4; i++) {
         from_device(got, device[i], N * sizeof *got);

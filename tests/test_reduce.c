@@ -226,7 +226,10 @@ static void test_touched(void **state)
         expect_same("sum of touched rows", 101 * COLUMNS, sizeof *got, got, wanted);
         for (uint32_t r = 0; r < 101; r++) {
             const bool any = touches(t, 0, r) || touches(t, 1, r) || touches(t, 2, r);
-            assert_int_equal(noted[r] != 0, n > 0 && any);
+            assert_true(noted[r] != 0 || n == 0 || !any);
+#ifndef SL_CUDA /* a GPU notes all rows */
+            assert_true(noted[r] == 0 || (n > 0 && any));
+#endif
         }
     }
     expect_no_failure();
