@@ -193,7 +193,14 @@ SL_INLINE struct row_range range_of(const struct sl_sparse_rows *x, uint32_t i)
     return (struct row_range){range[0], range[1]};
 }
 
-/* Fetch the row of `matrix` that the first entry of a row to come selects. */
+/* The columns of the range are all from its first on. */
+SL_INLINE bool is_long_run(const struct sl_sparse_rows *x, struct row_range range)
+{
+    const uint64_t n = range.end - range.begin;
+    return n >= LONG_RUN && x->columns[range.end - 1] - x->columns[range.begin] == n - 1;
+}
+
+/* Fetch the values of a row to come, and the row of `matrix` that its first entry selects. */
 SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t n_rows, uint32_t n_out,
                            const sl_real *matrix)
 {
@@ -204,6 +211,7 @@ SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t 
         const struct row_range range = range_of(x, i + AHEAD);
         if (range.begin < range.end) {
             sl_row_fetch(matrix + (size_t)x->columns[range.begin] * n_out, n_out * sizeof *matrix);
+            sl_row_fetch(x->values + range.begin, (range.end - range.begin) * sizeof *x->values);
         }
     }
 }
@@ -212,13 +220,16 @@ SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t 
 SL_INLINE void multiply_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *w,
                             sl_real *z)
 {
+    const bool is_run = is_long_run(x, range);
+    const uint32_t first = is_run ? x->columns[range.begin] : 0;
     uint32_t c = 0;
     for (; c + BLOCK <= n_out; c += BLOCK) {
         vector *to = (vector *)(z + c);
         vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
         for (uint64_t e = range.begin; e < range.end; e++) {
             const sl_real value = (sl_real)x->values[e];
-            const vector *row = (const vector *)(w + (size_t)x->columns[e] * n_out + c);
+            const size_t column = is_run ? first + (e - range.begin) : x->columns[e]; /* no read of a run's columns */
+            const vector *row = (const vector *)(w + column * n_out + c);
             if (value != 0) {
                 for (int k = 0; k < SPAN; k++) {
                     sum[k] += value * row[k];
@@ -310,7 +321,7 @@ SL_INLINE void add_row(const struct sl_sparse_rows *x, struct row_range range, u
     }
     const uint32_t first = x->columns[range.begin];
     const uint32_t last = x->columns[range.end - 1];
-    const bool is_run = n >= LONG_RUN && last - first == n - 1;
+    const bool is_run = is_long_run(x, range);
     const bool is_alike = alike->n_rows > 0 && is_run && first == alike->column && n == alike->n;
     const bool is_apart = alike->n_rows == 0 || last < alike->column || first >= alike->column + alike->n;
     if (!is_alike && !(is_apart && !is_run)) {
