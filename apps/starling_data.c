@@ -156,7 +156,7 @@ static const struct sl_option generate_options[] = {
      .shown = "NAME's, else 10000",
      .min = 1,
      .argument = "N",
-     .help = "Vertices"},
+     .help = "Vertices; of a typed dataset, papers, and the rest in proportion"},
     {.name = "edges",
      .group = "graph",
      .kind = SL_OPTION_U64,
@@ -349,8 +349,9 @@ static const struct sl_option_table commands[] = {
      .command = "generate",
      .summary = "Make a synthetic dataset",
      .description =
-         "NAME is arxiv-synthetic or products-synthetic. The options below change single properties of the graph. "
-         "Without NAME, the command makes a small graph.",
+         "NAME is arxiv-synthetic, products-synthetic or mag-synthetic. The options below change single properties of "
+         "the graph; of mag-synthetic, which has several types of vertices, the properties of its papers. Without "
+         "NAME, the command makes a small graph.",
      .arguments = "[NAME]",
      .max_arguments = 1,
      .options = generate_options,
@@ -633,12 +634,6 @@ static const struct sl_recipe small = {.name = "synthetic",
                                        .n_valid = 2000,
                                        .n_test = 2000};
 
-/* The share part / whole of n vertices. */
-static uint32_t scale(uint32_t part, uint32_t whole, uint32_t n)
-{
-    return (uint32_t)((uint64_t)part * n / whole);
-}
-
 static bool is_given(const struct sl_option_table *table, const struct sl_option_parse *parse, const char *name)
 {
     return parse->sources[sl_option_find(table, name) - table->options] != SL_FROM_DEFAULT;
@@ -650,13 +645,7 @@ static void change_recipe(const struct settings *settings, const struct sl_optio
 {
     const struct sl_option_table *table = &commands[COMMAND_GENERATE];
     if (is_given(table, parse, "vertices")) {
-        uint32_t old = recipe->n_vertices;
-        uint32_t n = settings->vertices;
-        recipe->n_vertices = n;
-        recipe->n_edges = (uint64_t)((double)recipe->n_edges * n / old);
-        recipe->n_train = scale(recipe->n_train, old, n);
-        recipe->n_valid = scale(recipe->n_valid, old, n);
-        recipe->n_test = scale(recipe->n_test, old, n);
+        sl_recipe_scale(recipe, settings->vertices);
     }
     if (is_given(table, parse, "edges")) {
         recipe->n_edges = settings->edges;
@@ -684,7 +673,7 @@ static enum sl_status run_generate(const struct settings *settings, const struct
     change_recipe(settings, parse, &recipe);
     enum sl_status st = sl_generate(&recipe, &raw);
     if (st == SL_OK) {
-        st = sl_raw_write(&raw, settings->out);
+        st = sl_recipe_write(&recipe, &raw, settings->out);
         sl_raw_free(&raw);
     }
     return st;

@@ -8,9 +8,12 @@
 #include <starpu_cublas_v2.h>
 #endif
 
+#include <string.h>
+
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
+#include "codelets/reduce.h"
 #include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -172,6 +175,78 @@ static inline sl_real mask_factor(struct entry_mask *mask, uint32_t column)
     return mask->bits[column % 8] >= mask->threshold ? mask->scale : 0;
 }
 
+/* 64 bytes of entries, in one register or several. A product takes SPAN such vectors of a row at once. */
+typedef sl_real vector __attribute__((vector_size(64), aligned(sizeof(sl_real)), may_alias));
+#define LANES (64 / sizeof(sl_real))
+#define SPAN 4
+#define BLOCK ((uint32_t)(SPAN * LANES))
+#define AHEAD 8     /* rows prefetched ahead */
+#define LONG_RUN 16 /* columns side by side that are worth keeping a row back for */
+
+struct row_range {
+    uint64_t begin, end;
+};
+
+SL_INLINE struct row_range range_of(const struct sl_sparse_rows *x, uint32_t i)
+{
+    const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+    return (struct row_range){range[0], range[1]};
+}
+
+/* The columns of the range are all from its first on. */
+SL_INLINE bool is_long_run(const struct sl_sparse_rows *x, struct row_range range)
+{
+    const uint64_t n = range.end - range.begin;
+    return n >= LONG_RUN && x->columns[range.end - 1] - x->columns[range.begin] == n - 1;
+}
+
+/* Fetch the values of a row to come, and the row of `matrix` that its first entry selects. */
+SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t n_rows, uint32_t n_out,
+                           const sl_real *matrix)
+{
+    if (i + 2 * AHEAD < n_rows) {
+        __builtin_prefetch(x->columns + range_of(x, i + 2 * AHEAD).begin);
+    }
+    if (i + AHEAD < n_rows) {
+        const struct row_range range = range_of(x, i + AHEAD);
+        if (range.begin < range.end) {
+            sl_row_fetch(matrix + (size_t)x->columns[range.begin] * n_out, n_out * sizeof *matrix);
+            sl_row_fetch(x->values + range.begin, (range.end - range.begin) * sizeof *x->values);
+        }
+    }
+}
+
+/* z += x W of one row without dropout. A block of z stays in registers. */
+SL_INLINE void multiply_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *w,
+                            sl_real *z)
+{
+    const bool is_run = is_long_run(x, range);
+    const uint32_t first = is_run ? x->columns[range.begin] : 0;
+    uint32_t c = 0;
+    for (; c + BLOCK <= n_out; c += BLOCK) {
+        vector *to = (vector *)(z + c);
+        vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
+        for (uint64_t e = range.begin; e < range.end; e++) {
+            const sl_real value = (sl_real)x->values[e];
+            const size_t column = is_run ? first + (e - range.begin) : x->columns[e]; /* no read of a run's columns */
+            const vector *row = (const vector *)(w + column * n_out + c);
+            if (value != 0) {
+                for (int k = 0; k < SPAN; k++) {
+                    sum[k] += value * row[k];
+                }
+            }
+        }
+        for (int k = 0; k < SPAN; k++) {
+            to[k] = sum[k];
+        }
+    }
+    for (uint64_t e = range.begin; c < n_out && e < range.end; e++) {
+        if (x->values[e] != 0) {
+            add_scaled(n_out - c, (sl_real)x->values[e], w + (size_t)x->columns[e] * n_out + c, z + c);
+        }
+    }
+}
+
 SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
                                            const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
@@ -180,9 +255,14 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
         sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
-        const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+        const struct row_range range = range_of(x, i);
+        fetch_ahead(x, i, n_rows, n_out, w);
         mask_start(x, i, &mask);
-        for (uint64_t e = range[0]; e < range[1]; e++) {
+        if (mask.threshold == 0) {
+            multiply_row(x, range, n_out, w, z_out + (size_t)i * n_out);
+            continue;
+        }
+        for (uint64_t e = range.begin; e < range.end; e++) {
             sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
             if (value != 0) {
                 add_scaled(n_out, value, w + (size_t)x->columns[e] * n_out, z_out + (size_t)i * n_out);
@@ -191,26 +271,144 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
     }
 }
 
+/* Rows with entries in the same columns, all of column .. column + n - 1. A row of GW is read and written once for all
+ * of them. */
+struct alike {
+    uint32_t column, n;
+    uint32_t n_rows;
+    const float *values[AHEAD];
+    const sl_real *gz[AHEAD];
+};
+
+SL_INLINE void add_alike(uint32_t n_out, struct alike *alike, sl_real *gw)
+{
+    for (uint32_t j = 0; alike->n_rows > 0 && j < alike->n; j++) {
+        sl_real *row = gw + (size_t)(alike->column + j) * n_out;
+        uint32_t c = 0;
+        for (; c + BLOCK <= n_out; c += BLOCK) {
+            vector *to = (vector *)(row + c);
+            vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
+            for (uint32_t i = 0; i < alike->n_rows; i++) {
+                const sl_real value = (sl_real)alike->values[i][j];
+                const vector *gz = (const vector *)(alike->gz[i] + c);
+                if (value != 0) {
+                    for (int k = 0; k < SPAN; k++) {
+                        sum[k] += value * gz[k];
+                    }
+                }
+            }
+            for (int k = 0; k < SPAN; k++) {
+                to[k] = sum[k];
+            }
+        }
+        for (uint32_t i = 0; c < n_out && i < alike->n_rows; i++) {
+            if (alike->values[i][j] != 0) {
+                add_scaled(n_out - c, (sl_real)alike->values[i][j], alike->gz[i] + c, row + c);
+            }
+        }
+    }
+    alike->n_rows = 0;
+}
+
+/* GW += the term of one row without dropout, now or with the next rows that are like it. An entry of GW keeps the
+ * order of its terms. */
+SL_INLINE void add_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *gz,
+                       struct alike *alike, sl_real *gw)
+{
+    const uint32_t n = (uint32_t)(range.end - range.begin);
+    if (n == 0) {
+        return;
+    }
+    const uint32_t first = x->columns[range.begin];
+    const uint32_t last = x->columns[range.end - 1];
+    const bool is_run = is_long_run(x, range);
+    const bool is_alike = alike->n_rows > 0 && is_run && first == alike->column && n == alike->n;
+    const bool is_apart = alike->n_rows == 0 || last < alike->column || first >= alike->column + alike->n;
+    if (!is_alike && !(is_apart && !is_run)) {
+        add_alike(n_out, alike, gw);
+    }
+    if (is_run) {
+        alike->column = first;
+        alike->n = n;
+        alike->values[alike->n_rows] = x->values + range.begin;
+        alike->gz[alike->n_rows++] = gz;
+        if (alike->n_rows == AHEAD) {
+            add_alike(n_out, alike, gw);
+        }
+        return;
+    }
+    for (uint64_t e = range.begin; e < range.end; e++) {
+        if (x->values[e] != 0) {
+            add_scaled(n_out, (sl_real)x->values[e], gz, gw + (size_t)x->columns[e] * n_out);
+        }
+    }
+}
+
 SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in,
                                                    uint32_t n_out, const sl_real *gz, int beta, sl_real *gw_out,
                                                    sl_real *gb_out)
 {
+    struct alike alike = {.n_rows = 0};
     struct entry_mask mask;
     if (beta == 0) {
         sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
-        const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+        const struct row_range range = range_of(x, i);
+        fetch_ahead(x, i, n_rows, n_out, gw_out);
         mask_start(x, i, &mask);
-        for (uint64_t e = range[0]; e < range[1]; e++) {
+        if (mask.threshold == 0) {
+            add_row(x, range, n_out, gz + (size_t)i * n_out, &alike, gw_out);
+            continue;
+        }
+        for (uint64_t e = range.begin; e < range.end; e++) {
             sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
             if (value != 0) {
                 add_scaled(n_out, value, gz + (size_t)i * n_out, gw_out + (size_t)x->columns[e] * n_out);
             }
         }
     }
+    add_alike(n_out, &alike, gw_out);
     if (gb_out != NULL) {
         sl_bias_backward_cpu(n_rows, n_out, gz, beta, gb_out);
+    }
+}
+
+/* The next touched row from r on; n_in: none. Most eights of rows have none. */
+SL_INLINE uint32_t next_touched(const int8_t *touched, uint32_t r, uint32_t n_in)
+{
+    for (uint64_t eight = 0; r + 8 <= n_in; r += 8) {
+        memcpy(&eight, touched + r, sizeof eight);
+        if (eight != 0) {
+            break;
+        }
+    }
+    while (r < n_in && touched[r] == 0) {
+        r++;
+    }
+    return r;
+}
+
+void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw)
+{
+    for (uint32_t r = next_touched(touched, 0, n_in); r < n_in; r = next_touched(touched, r + 1, n_in)) {
+        memset(gw + (size_t)r * n_out, 0, n_out * sizeof *gw);
+        touched[r] = 0;
+    }
+}
+
+void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched)
+{
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const struct row_range range = range_of(x, i);
+        const uint64_t n = range.end - range.begin;
+        if (n > 0 && x->columns[range.end - 1] - x->columns[range.begin] == n - 1) {
+            memset(touched + x->columns[range.begin], 1, n);
+            continue;
+        }
+        for (uint64_t e = range.begin; e < range.end; e++) {
+            touched[x->columns[e]] = 1;
+        }
     }
 }
 
@@ -232,6 +430,8 @@ struct sparse_args {
     uint32_t max_row;
     int beta;
     int has_bias; /* or its gradient */
+    bool notes;   /* the last buffer has the touched rows */
+    bool fresh;   /* they have not been written */
 };
 
 /* ---- implementations ---- */
@@ -240,7 +440,7 @@ enum { FORWARD_X, FORWARD_W, FORWARD_Z, FORWARD_BIAS };
 enum { INPUT_GZ, INPUT_W, INPUT_GX };
 enum { WEIGHT_X, WEIGHT_GZ, WEIGHT_GW, WEIGHT_GB };
 enum { SPARSE_OFFSETS, SPARSE_COLUMNS, SPARSE_VALUES, SPARSE_FRONTIER, SPARSE_W, SPARSE_Z, SPARSE_BIAS, SPARSE_IDS };
-enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB };
+enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB, SPARSE_TOUCHED = SPARSE_IDS + 1 };
 
 /* The products of rows of a dtype. */
 struct products {
@@ -463,11 +663,43 @@ static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_ar
     return st;
 }
 
+/* The touched rows: the buffer behind the bias's gradient and the dataset ids, if there are such. */
+static void *touched_of(void *buffers[], const struct sparse_args *args)
+{
+    return buffers[SPARSE_GB + (args->has_bias != 0) + (args->dropout > 0)];
+}
+
+static enum sl_status backward_touched_cpu(const struct sparse_args *args, void *buffers[],
+                                           const struct sl_sparse_rows *x)
+{
+    void *gw = buffers[SPARSE_GW];
+    void *gz = buffers[SPARSE_GZ];
+    const uint32_t n_in = sl_buffer_rows(gw);
+    const uint32_t n_out = sl_buffer_columns(gw);
+    const uint32_t n_rows = sl_buffer_rows(gz);
+    int8_t *touched = sl_buffer_data(touched_of(buffers, args));
+    if (args->fresh) {
+        memset(touched, 0, n_in);
+        sl_bias_forward_cpu(n_in, n_out, NULL, sl_buffer_data(gw));
+    } else if (args->beta == 0) {
+        sl_dense_clear_touched_cpu(n_in, n_out, touched, sl_buffer_data(gw));
+    }
+    sl_dense_touch_cpu(x, n_rows, touched);
+    sl_dense_sparse_backward_weight_cpu(x, n_rows, n_in, n_out, sl_buffer_data(gz), 1, sl_buffer_data(gw), NULL);
+    if (args->has_bias) {
+        sl_bias_backward_cpu(n_rows, n_out, sl_buffer_data(gz), args->beta, sl_buffer_data(buffers[SPARSE_GB]));
+    }
+    return SL_OK;
+}
+
 static enum sl_status sparse_backward_weight_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct sparse_args *args = cl_arg;
     struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
+    if (args->notes) {
+        return backward_touched_cpu(args, buffers, &x);
+    }
     for (uint32_t k = 0; k < n_runs; k++) {
         struct weight_run run = weight_run(&args->head, buffers + SPARSE_GZ, args->has_bias, k);
         sl_dense_sparse_backward_weight_cpu(&x, run.rows.n_rows, sl_buffer_rows(buffers[SPARSE_GW]) / n_runs,
@@ -578,6 +810,9 @@ static enum sl_status sparse_backward_weight_cuda_task(void *buffers[], const vo
             sl_buffer_columns(buffers[SPARSE_GZ]), run.gz, args->beta, run.gw, run.gb);
         x.ids += run.rows.n_rows;
     }
+    if (st == SL_OK && args->notes) { /* all rows are written anew */
+        st = sl_note_all_cuda(stream, sl_buffer_rows(buffers[SPARSE_GW]), sl_buffer_data(touched_of(buffers, args)));
+    }
     return st;
 }
 #endif
@@ -630,7 +865,8 @@ static struct sl_operation sparse_backward_weight_op = {
              {"gz", STARPU_R},
              {"gw", STARPU_W | SL_OR_RW},
              {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL},
-             {"dataset ids", STARPU_R | SL_OPTIONAL}},
+             {"dataset ids", STARPU_R | SL_OPTIONAL},
+             {"touched rows", STARPU_W | SL_OR_RW | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -832,12 +1068,16 @@ failed:
     return st;
 }
 
-enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
-                                                      uint32_t row0, starpu_data_handle_t gz, int beta,
-                                                      starpu_data_handle_t gw, starpu_data_handle_t gb)
+/* gradient->touched: NULL, or as for sl_dense_sparse_backward_touched_submit. */
+static enum sl_status submit_sparse_backward(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
+                                             starpu_data_handle_t gz, int beta,
+                                             const struct sl_touched_gradient *gradient, starpu_data_handle_t gb)
 {
-    struct sparse_args args = {.head = *head, .beta = beta};
+    starpu_data_handle_t gw = gradient->gw;
+    struct sparse_args args = {
+        .head = *head, .beta = beta, .notes = gradient->touched != NULL, .fresh = gradient->fresh};
     enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
+    enum starpu_data_access_mode kept = args.notes && !args.fresh ? STARPU_RW : mode;
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args), failed);
@@ -848,14 +1088,38 @@ enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args 
     sl_task_begin(&task, &sparse_backward_weight_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
-    sl_task_add(&task, SPARSE_GW, gw, mode);
+    sl_task_add(&task, SPARSE_GW, gw, kept);
     if (gb != NULL) {
         sl_task_add(&task, SPARSE_GB, gb, mode);
     }
     if (args.dropout > 0) {
         sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
+    if (args.notes) {
+        sl_task_add(&task, SPARSE_TOUCHED, gradient->touched, kept);
+    }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
+}
+
+enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
+                                                      uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                      starpu_data_handle_t gw, starpu_data_handle_t gb)
+{
+    const struct sl_touched_gradient gradient = {.gw = gw};
+    return submit_sparse_backward(head, x, row0, gz, beta, &gradient, gb);
+}
+
+enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args *head, const struct sl_sparse *x,
+                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                       const struct sl_touched_gradient *gradient,
+                                                       starpu_data_handle_t gb)
+{
+    if (sl_task_n_runs(head) != 1 || sl_handle_columns(gradient->touched) != sl_handle_rows(gradient->gw)) {
+        return sl_fail(SL_EINVAL,
+                       "sl_dense_sparse_backward: %u notes of touched rows, expected %u, and rows in one range",
+                       sl_handle_columns(gradient->touched), sl_handle_rows(gradient->gw));
+    }
+    return submit_sparse_backward(head, x, row0, gz, beta, gradient, gb);
 }

@@ -26,9 +26,10 @@
 #include "tasks/rows.h"
 #include "tasks/task.h"
 
+#include <stdbool.h>
+
 #ifdef SL_CUDA
 #include <cublas_v2.h>
-#include <stdbool.h>
 #endif
 
 /* Handles of the CSR feature rows of the part that starts at id `first`. */
@@ -87,6 +88,12 @@ void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows
 /* beta 0: GW [n_in x n_out] is overwritten; beta 1: added to. The same for GB, unless gb_out is NULL. */
 void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                          const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out);
+
+/* Clear the rows of GW that are touched, and forget them. */
+void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw);
+
+/* Note the rows of GW that sparse rows touch: the columns of their entries. */
+void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched);
 
 #ifdef SL_CUDA
 /* ---- the same on the stream's device. Pointers are to device memory; the struct of a sparse kernel is the host's.
@@ -166,5 +173,18 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
                                                       starpu_data_handle_t gw, starpu_data_handle_t gb);
+
+/* A weight gradient with few rows other than zero. */
+struct sl_touched_gradient {
+    starpu_data_handle_t gw;      /* [F x H] */
+    starpu_data_handle_t touched; /* int8 [1 x F]: the rows that may be other than zero */
+    bool fresh;                   /* neither has been written */
+};
+
+/* The same gradient, and the rows it touches. If beta is 0, only the rows that were touched before are cleared. */
+enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args *head, const struct sl_sparse *x,
+                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                       const struct sl_touched_gradient *gradient,
+                                                       starpu_data_handle_t gb);
 
 #endif

@@ -31,12 +31,12 @@ SL_INLINE bool is_zero(uint32_t n, const sl_real *row)
 }
 
 SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
-                                    const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v)
+                                    const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v)
 {
     const struct sl_adam_step step = sl_adam_step(adam);
     for (uint32_t r = 0; r < n_rows; r++) {
         const size_t first = (size_t)r * n_columns;
-        if (is_zero(n_columns, gradient + first)) {
+        if ((touched != NULL && touched[r] == 0) || is_zero(n_columns, gradient + first)) {
             continue;
         }
         for (size_t i = first; i < first + n_columns; i++) {
@@ -51,11 +51,12 @@ struct optimize_args {
     struct sl_task_args head;
     struct sl_adam adam;
     bool by_rows;
+    bool noted; /* there is a buffer of touched rows */
 };
 
 /* ---- implementations ---- */
 
-enum { GRADIENT, W, M, V };
+enum { GRADIENT, W, M, V, TOUCHED };
 
 static enum sl_status optimize_cpu_task(void *buffers[], const void *cl_arg)
 {
@@ -63,7 +64,8 @@ static enum sl_status optimize_cpu_task(void *buffers[], const void *cl_arg)
     const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
     const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
     if (args->by_rows) {
-        sl_optimize_rows_cpu(&args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]),
+        const int8_t *touched = args->noted ? sl_buffer_data(buffers[TOUCHED]) : NULL;
+        sl_optimize_rows_cpu(&args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]), touched,
                              sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
         return SL_OK;
     }
@@ -79,7 +81,8 @@ static enum sl_status optimize_cuda_task(void *buffers[], const void *cl_arg, cu
     const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
     const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
     if (args->by_rows) {
-        return sl_optimize_rows_cuda(stream, &args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]),
+        const int8_t *touched = args->noted ? sl_buffer_data(buffers[TOUCHED]) : NULL;
+        return sl_optimize_rows_cuda(stream, &args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]), touched,
                                      sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]),
                                      sl_buffer_data(buffers[V]));
     }
@@ -94,7 +97,11 @@ static struct sl_operation optimize_op = {
     SL_OPERATION(optimize_op, "sl_optimize", SL_STAGE_OPTIMISE),
     .cpu = optimize_cpu_task,
     SL_CUDA_FUNC(optimize_cuda_task),
-    .role = {{"gradient", STARPU_R}, {"w", STARPU_RW}, {"m", STARPU_RW}, {"v", STARPU_RW}},
+    .role = {{"gradient", STARPU_R},
+             {"w", STARPU_RW},
+             {"m", STARPU_RW},
+             {"v", STARPU_RW},
+             {"touched rows", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -108,14 +115,19 @@ static enum sl_status check_same(const char *name, starpu_data_handle_t handle, 
                    sl_handle_columns(handle), sl_handle_rows(w), sl_handle_columns(w));
 }
 
-static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gradient, starpu_data_handle_t w,
-                             starpu_data_handle_t m, starpu_data_handle_t v)
+/* touched: NULL, or the rows of the gradient that may be other than zero. */
+static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gradient, starpu_data_handle_t touched,
+                             starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
 {
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, check_same("the gradient", gradient, w), failed);
     SL_TRY(st, check_same("the first moment", m, w), failed);
     SL_TRY(st, check_same("the second moment", v, w), failed);
+    if (args.noted && sl_handle_columns(touched) != sl_handle_rows(w)) {
+        return sl_fail(SL_EINVAL, "sl_optimize: %u notes of touched rows, expected %u", sl_handle_columns(touched),
+                       sl_handle_rows(w));
+    }
     if (args.adam.t == 0) {
         return sl_fail(SL_EINVAL, "sl_optimize: Adam's step counts from 1, found 0");
     }
@@ -125,6 +137,9 @@ static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gra
     sl_task_add(&task, W, w, STARPU_RW);
     sl_task_add(&task, M, m, STARPU_RW);
     sl_task_add(&task, V, v, STARPU_RW);
+    if (args.noted) {
+        sl_task_add(&task, TOUCHED, touched, STARPU_R);
+    }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -134,12 +149,13 @@ enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct 
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v)
 {
-    return submit((struct optimize_args){.head = *head, .adam = *adam}, gradient, w, m, v);
+    return submit((struct optimize_args){.head = *head, .adam = *adam}, gradient, NULL, w, m, v);
 }
 
 enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                       starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
-                                       starpu_data_handle_t v)
+                                       starpu_data_handle_t gradient, starpu_data_handle_t touched,
+                                       starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
 {
-    return submit((struct optimize_args){.head = *head, .adam = *adam, .by_rows = true}, gradient, w, m, v);
+    const struct optimize_args args = {.head = *head, .adam = *adam, .by_rows = true, .noted = touched != NULL};
+    return submit(args, gradient, touched, w, m, v);
 }

@@ -72,17 +72,18 @@ static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl
 void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w, sl_real *m,
                      sl_real *v);
 
-/* By rows: all matrices are [n_rows x n_columns]. */
+/* By rows: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient may be other than zero;
+ * NULL: not known. */
 void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns, const sl_real *gradient,
-                          sl_real *w, sl_real *m, sl_real *v);
+                          const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device. adam is in host memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
                                             const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v);
 SL_EXTERN_C enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const struct sl_adam *adam, uint32_t n_rows,
-                                                 uint32_t n_columns, const sl_real *gradient, sl_real *w, sl_real *m,
-                                                 sl_real *v);
+                                                 uint32_t n_columns, const sl_real *gradient, const int8_t *touched,
+                                                 sl_real *w, sl_real *m, sl_real *v);
 #endif
 
 /* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread
@@ -91,9 +92,9 @@ enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct 
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v);
 
-/* The same by rows. */
+/* The same by rows. touched: int8 [1 x rows] as above, or NULL. */
 enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                       starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
-                                       starpu_data_handle_t v);
+                                       starpu_data_handle_t gradient, starpu_data_handle_t touched,
+                                       starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v);
 
 #endif

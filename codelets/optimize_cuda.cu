@@ -16,10 +16,13 @@ static __global__ void update(struct sl_adam_step step, size_t n_entries, const 
 
 /* One warp per row. */
 static __global__ void update_rows(struct sl_adam_step step, uint32_t n_rows, uint32_t n_columns,
-                                   const sl_real *__restrict__ gradient, sl_real *__restrict__ w,
-                                   sl_real *__restrict__ m, sl_real *__restrict__ v)
+                                   const sl_real *__restrict__ gradient, const int8_t *__restrict__ touched,
+                                   sl_real *__restrict__ w, sl_real *__restrict__ m, sl_real *__restrict__ v)
 {
     for (uint64_t r = sl_warp(); r < n_rows; r += sl_n_warps()) {
+        if (touched != NULL && touched[r] == 0) {
+            continue;
+        }
         const size_t first = (size_t)r * n_columns;
         int found = 0;
         for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
@@ -35,10 +38,11 @@ static __global__ void update_rows(struct sl_adam_step step, uint32_t n_rows, ui
 }
 
 enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const struct sl_adam *adam, uint32_t n_rows,
-                                     uint32_t n_columns, const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v)
+                                     uint32_t n_columns, const sl_real *gradient, const int8_t *touched, sl_real *w,
+                                     sl_real *m, sl_real *v)
 {
     return sl_start("sl_optimize: rows", stream, sl_warp_blocks(n_rows), update_rows, sl_adam_step(adam), n_rows,
-                    n_columns, gradient, w, m, v);
+                    n_columns, gradient, touched, w, m, v);
 }
 
 enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,

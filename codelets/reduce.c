@@ -12,6 +12,7 @@
 #include "tasks/rows.h"
 
 #define BLOCK 1024 /* entries */
+#define ROWS 32    /* rows whose touches are looked at together */
 
 /* ---- kernels, CPU ---- */
 
@@ -33,11 +34,65 @@ SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const 
     }
 }
 
+/* Whether any partial touches one of rows r .. r + n - 1, or out has. */
+static bool any_touched(uint32_t n_partials, const struct sl_touched_rows *partials, const struct sl_touched_rows *out,
+                        uint32_t r, uint32_t n)
+{
+    int any = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        any |= out->touched[r + k];
+    }
+    for (uint32_t i = 0; i < n_partials; i++) {
+        for (uint32_t k = 0; k < n; k++) {
+            any |= partials[i].touched[r + k];
+        }
+    }
+    return any != 0;
+}
+
+/* Row r of the sum, with the bits of sl_reduce_cpu: rows that are not touched are zero. */
+static void sum_row(uint32_t n, const struct sl_touched_rows *partials, uint32_t r, const struct sl_touched_rows *out)
+{
+    const size_t first = (size_t)r * out->n_columns;
+    sl_real *to = out->row + first;
+    const bool was = out->touched[r];
+    out->touched[r] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (partials[i].touched[r] != 0) {
+            out->touched[r] = 1;
+        }
+    }
+    if (n > 0 && out->touched[r] != 0) {
+        memcpy(to, partials[0].row + first, out->n_columns * sizeof *to);
+        for (uint32_t i = 1; i < n; i++) {
+            add_block(out->n_columns, partials[i].row + first, to);
+        }
+    } else if (was) {
+        memset(to, 0, out->n_columns * sizeof *to);
+    }
+}
+
+void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out)
+{
+    for (uint32_t r = 0; r < out->n_rows; r += ROWS) {
+        const uint32_t n_rows = sl_min_u32(out->n_rows - r, ROWS);
+        for (uint32_t k = 0; any_touched(n, partials, out, r, n_rows) && k < n_rows; k++) {
+            sum_row(n, partials, r + k, out);
+        }
+    }
+}
+
 /* ---- arguments ---- */
 
 struct reduce_args {
     struct sl_task_args head;
     uint32_t n;
+};
+
+struct touched_args {
+    struct sl_task_args head;
+    uint32_t n;
+    bool fresh;
 };
 
 /* ---- implementations ---- */
@@ -89,7 +144,60 @@ static enum sl_status reduce_cpu_task(void *buffers[], const void *cl_arg)
     return SL_OK;
 }
 
+/* Buffers: out, its touched rows, then each partial and its touched rows. */
+enum { OUT_TOUCHED = 1, TOUCHED_PARTIALS };
+
+static struct sl_touched_rows touched_rows(void *matrix, void *touched)
+{
+    return (struct sl_touched_rows){sl_buffer_rows(matrix), sl_buffer_columns(matrix), sl_buffer_data(matrix),
+                                    sl_buffer_data(touched)};
+}
+
+static enum sl_status reduce_touched_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct touched_args *args = cl_arg;
+    const struct sl_touched_rows out = touched_rows(buffers[OUT], buffers[OUT_TOUCHED]);
+    struct sl_touched_rows *partials;
+    enum sl_status st = sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < args->n; i++) {
+        void *const *pair = buffers + TOUCHED_PARTIALS + 2 * i;
+        partials[i] = touched_rows(pair[0], pair[1]);
+    }
+    if (args->fresh) {
+        memset(out.row, 0, (size_t)out.n_rows * out.n_columns * sizeof *out.row);
+        memset(out.touched, 0, out.n_rows);
+    }
+    sl_reduce_touched_cpu(args->n, partials, &out);
+    sl_free(partials);
+    return SL_OK;
+}
+
 #ifdef SL_CUDA
+/* All rows are summed, and noted. */
+static enum sl_status reduce_touched_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct touched_args *args = cl_arg;
+    const uint32_t n_rows = sl_buffer_rows(buffers[OUT]);
+    const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[OUT]);
+    const sl_real **partials;
+    enum sl_status st = sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < args->n; i++) {
+        partials[i] = sl_buffer_data(buffers[TOUCHED_PARTIALS + 2 * i]);
+    }
+    st = sl_reduce_cuda(stream, args->n, n_entries, partials, sl_buffer_data(buffers[OUT]));
+    sl_free(partials);
+    if (st == SL_OK) {
+        st = sl_note_all_cuda(stream, n_rows, sl_buffer_data(buffers[OUT_TOUCHED]));
+    }
+    return st;
+}
+
 static enum sl_status reduce_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct reduce_args *args = cl_arg;
@@ -114,7 +222,44 @@ static struct sl_operation reduce_op = {
     .role = {{"out", STARPU_W}, {"partials", STARPU_R | SL_REPEATED}},
 };
 
+static struct sl_operation reduce_touched_op = {
+    SL_OPERATION(reduce_touched_op, "sl_reduce_touched", SL_STAGE_SYNC),
+    .cpu = reduce_touched_cpu_task,
+    SL_CUDA_FUNC(reduce_touched_cuda_task),
+    .role = {{"out", STARPU_W | SL_OR_RW}, {"touched rows", STARPU_W | SL_OR_RW}, {"partials", STARPU_R | SL_REPEATED}},
+};
+
 /* ---- submissions ---- */
+
+static bool fit(starpu_data_handle_t matrix, starpu_data_handle_t touched, starpu_data_handle_t out)
+{
+    return sl_handle_rows(matrix) == sl_handle_rows(out) && sl_handle_columns(matrix) == sl_handle_columns(out) &&
+           sl_handle_columns(touched) == sl_handle_rows(out);
+}
+
+enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const struct sl_touched_sum *sum)
+{
+    struct touched_args args = {.head = *head, .n = sum->n, .fresh = sum->fresh};
+    const enum starpu_data_access_mode mode = sum->fresh ? STARPU_W : STARPU_RW;
+    bool fits = fit(sum->out, sum->out_touched, sum->out);
+    struct sl_task task;
+    for (uint32_t i = 0; i < sum->n; i++) {
+        fits = fits && fit(sum->partials[i], sum->touched[i], sum->out);
+    }
+    if (!fits) {
+        return sl_fail(SL_EINVAL, "sl_reduce: expected partials and notes of touched rows for a sum of [%u x %u]",
+                       sl_handle_rows(sum->out), sl_handle_columns(sum->out));
+    }
+    args.head.work = (uint64_t)sl_handle_rows(sum->out) * (sum->n + 1);
+    sl_task_begin(&task, &reduce_touched_op);
+    sl_task_add(&task, OUT, sum->out, mode);
+    sl_task_add(&task, OUT_TOUCHED, sum->out_touched, mode);
+    for (uint32_t i = 0; i < sum->n; i++) {
+        sl_task_add(&task, TOUCHED_PARTIALS, sum->partials[i], STARPU_R);
+        sl_task_add(&task, TOUCHED_PARTIALS, sum->touched[i], STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
+}
 
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out)

@@ -11,25 +11,57 @@
 #ifndef SL_CODELETS_REDUCE_H
 #define SL_CODELETS_REDUCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "support/real.h"
 #include "support/status.h"
 #include "tasks/task.h"
 
+/* A matrix [n_rows x n_columns], and its touched rows. */
+struct sl_touched_rows {
+    uint32_t n_rows, n_columns;
+    sl_real *row;
+    int8_t *touched;
+};
+
 /* Sum n >= 1 partials of n_entries each into out. */
 void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
 
 #ifdef SL_CUDA
+/* Note n rows as touched: after an operation that writes all of them. SL_ECUDA. */
+static inline enum sl_status sl_note_all_cuda(cudaStream_t stream, uint32_t n, int8_t *touched)
+{
+    if (cudaMemsetAsync(touched, 1, n, stream) != cudaSuccess) {
+        return sl_fail(SL_ECUDA, "the notes of touched rows: %s", cudaGetErrorString(cudaGetLastError()));
+    }
+    return SL_OK;
+}
+
 /* The same bits on the stream's device. n may be 0: out is cleared. partials: host array of device addresses, read
  * before the call returns. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
                                           const sl_real *const *partials, sl_real *out);
 #endif
 
+/* The same, of matrices with few rows other than zero. touched[i], and of the sum: int8 for each row; a row that is not
+ * touched is zero. out's rows that were touched before and are not any more are cleared. */
+void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out);
+
 /* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0:
  * out is cleared. Local; one thread submits. SL_EINVAL: wrong shapes. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out);
+
+/* The sum of partials that note their touched rows: int8 [1 x rows], one for each partial and one for the sum. fresh: the
+ * sum's rows have not been written. Errors as above. */
+struct sl_touched_sum {
+    uint32_t n;
+    const starpu_data_handle_t *partials, *touched;
+    starpu_data_handle_t out, out_touched;
+    bool fresh;
+};
+enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const struct sl_touched_sum *sum);
 
 #endif

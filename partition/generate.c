@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "partition/features.h"
+#include "partition/world.h"
 #include "support/memory.h"
 #include "support/parallel.h"
 #include "support/random.h"
@@ -39,64 +40,12 @@
 #define CLASS_WORD_SHARE 0.22
 #define TOPIC_WORD_SHARE 0.08
 
-/* The purpose of a random number; it is the counter's `step`. */
-enum choice {
-    CHOICE_PLACE,
-    CHOICE_CLASS_ORDER,
-    CHOICE_STRAY,
-    CHOICE_POPULARITY,
-    CHOICE_ACTIVITY,
-    CHOICE_SPLIT,
-    CHOICE_EDGE,
-    CHOICE_FREE,
-    CHOICE_PARTNER,
-    CHOICE_CLASS_CENTRE,
-    CHOICE_TOPIC_CENTRE,
-    CHOICE_NOISE,
-    CHOICE_WORDS,
-    CHOICE_VOCABULARY
-};
-
-/* The places 0 .. N - 1, and the vertices, classes and topics there. */
-struct world {
-    const struct sl_recipe *recipe;
-    uint32_t *class_first; /* C + 1: first place of each class */
-    uint32_t *topic_first; /* C + 1: number of topics before each class */
-    sl_vertex *vertices;   /* N: place -> vertex */
-    uint32_t *places;      /* N: vertex -> place */
-    bool *stray;           /* N, by vertex: it lives in another class than its label's */
-    double *popularity;    /* N + 1: sum over the places before */
-    uint64_t *first_edge;  /* N + 1: number of edges of the vertices before */
-    float *class_centres;  /* C x F */
-    float *topic_centres;  /* topics x F */
-    double same_class;     /* probability that the generator means an edge to stay in its home class */
-};
-
 /* ---- Random numbers ---------------------------------------------------------------------------------------------- */
-
-static struct sl_draw draw_for(const struct sl_recipe *recipe, enum choice choice)
-{
-    return (struct sl_draw){.seed = recipe->seed, .step = choice, .purpose = SL_FOR_GENERATOR};
-}
-
-/* A uniform number in (0, 1) from 32 bits. */
-static inline double unit(uint32_t bits)
-{
-    return (bits + 0.5) * 0x1p-32;
-}
-
-static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint32_t item, uint32_t index)
-{
-    struct sl_draw draw = draw_for(recipe, choice);
-    uint32_t r[4];
-    sl_random4(&draw, item, index, r);
-    return unit(r[0]);
-}
 
 /* A number of 0 .. n - 1 with density about 1 / (1 + x). */
 static uint32_t zipf(uint32_t bits, uint32_t n)
 {
-    double x = exp(unit(bits) * log(1.0 + n)) - 1;
+    double x = exp(sl_world_unit(bits) * log(1.0 + n)) - 1;
     return x < n ? (uint32_t)x : n - 1;
 }
 
@@ -115,10 +64,9 @@ static int compare_tickets(const void *a, const void *b)
     return (x->item > y->item) - (x->item < y->item);
 }
 
-/* The numbers 0 .. n - 1 in random order (sl_free). */
-static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice, uint32_t n, uint32_t **out)
+enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out)
 {
-    struct sl_draw draw = draw_for(recipe, choice);
+    struct sl_draw draw = sl_world_draw(recipe, choice);
     struct ticket *tickets;
     uint32_t *order = NULL;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
@@ -143,7 +91,7 @@ static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice
 /* ---- Classes and topics ------------------------------------------------------------------------------------------ */
 
 /* Class sizes fall geometrically, in a random order of the classes. A class has at least 2 vertices. */
-static void set_class_sizes(const uint32_t *order, struct world *world)
+static void set_class_sizes(const uint32_t *order, struct sl_world *world)
 {
     const struct sl_recipe *r = world->recipe;
     uint32_t n_classes = r->n_classes;
@@ -183,16 +131,9 @@ static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
     return low;
 }
 
-/* The class of a place, its topic (numbered over all classes), and the topic's range of places. */
-struct home {
-    uint32_t class;
-    uint32_t topic;
-    uint32_t topic_begin, topic_end;
-};
-
-static struct home find_home(const struct world *world, uint32_t place)
+struct sl_home sl_world_home(const struct sl_world *world, uint32_t place)
 {
-    struct home home = {.class = find_range(world->class_first, world->recipe->n_classes, place)};
+    struct sl_home home = {.class = find_range(world->class_first, world->recipe->n_classes, place)};
     uint32_t begin = world->class_first[home.class];
     uint64_t size = world->class_first[home.class + 1] - begin;
     uint64_t n_topics = world->topic_first[home.class + 1] - world->topic_first[home.class];
@@ -204,10 +145,10 @@ static struct home find_home(const struct world *world, uint32_t place)
 }
 
 /* A vertex has the label of its home class. A stray has the label of another class, in proportion to class size. */
-static void set_labels(struct world *world, int32_t *labels)
+static void set_labels(struct sl_world *world, int32_t *labels)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_draw draw = draw_for(r, CHOICE_STRAY);
+    struct sl_draw draw = sl_world_draw(r, CHOICE_STRAY);
     double share = fmin(MAX_STRAYS, STRAYS_PER_MIXING * (1 - r->homophily));
     for (uint32_t v = 0; v < r->n_vertices; v++) {
         uint32_t random[4];
@@ -215,64 +156,79 @@ static void set_labels(struct world *world, int32_t *labels)
         uint32_t other;
         sl_random4(&draw, v, 0, random);
         other = find_range(world->class_first, r->n_classes, sl_random_below(random[1], r->n_vertices));
-        world->stray[v] = unit(random[0]) < share && other != home;
+        world->stray[v] = sl_world_unit(random[0]) < share && other != home;
         labels[v] = (int32_t)(world->stray[v] ? other : home);
     }
 }
 
 /* ---- Degrees ----------------------------------------------------------------------------------------------------- */
 
-static void set_popularity(struct world *world)
+double sl_world_popularity(double u)
+{
+    double w = pow(u, -1 / POPULARITY_EXPONENT);
+    return w < MAX_POPULARITY ? w : MAX_POPULARITY;
+}
+
+static void set_popularity(struct sl_world *world)
 {
     const struct sl_recipe *r = world->recipe;
     world->popularity[0] = 0;
     for (uint32_t place = 0; place < r->n_vertices; place++) {
         sl_vertex v = world->vertices[place];
-        double w = pow(unit_for(r, CHOICE_POPULARITY, v, 0), -1 / POPULARITY_EXPONENT);
-        w = w < MAX_POPULARITY ? w : MAX_POPULARITY;
+        double w = sl_world_popularity(sl_world_unit_for(r, CHOICE_POPULARITY, v, 0));
         world->popularity[place + 1] = world->popularity[place] + w * (world->stray[v] ? STRAY_POPULARITY : 1);
     }
 }
 
-static double activity(const struct world *world, sl_vertex v)
+double sl_world_activity(double u)
 {
-    double z = sl_normal_quantile(unit_for(world->recipe, CHOICE_ACTIVITY, v, 0));
-    return exp(ACTIVITY_SIGMA * z) * (world->stray[v] ? STRAY_ACTIVITY : 1);
+    return exp(ACTIVITY_SIGMA * sl_normal_quantile(u));
 }
 
-/* Distribute the edges in proportion to activity. If there are enough edges, every vertex gets one first. No vertex
- * writes to more than half of all other vertices; edges above the bound go round-robin. */
-static void set_out_degrees(struct world *world)
+static double activity(const void *context, sl_vertex v)
 {
-    const struct sl_recipe *r = world->recipe;
-    uint64_t n = r->n_vertices;
-    uint64_t base = r->n_edges >= n ? 1 : 0;
-    uint64_t most = (n - 1) / 2;
+    const struct sl_world *world = context;
+    double a = sl_world_activity(sl_world_unit_for(world->recipe, CHOICE_ACTIVITY, v, 0));
+    return a * (world->stray[v] ? STRAY_ACTIVITY : 1);
+}
+
+void sl_world_share_edges(const struct sl_writers *writers, uint64_t *first_edge)
+{
+    uint64_t n = writers->n;
+    uint64_t base = writers->n_edges >= n ? 1 : 0;
     uint64_t shared = 0;
     uint64_t before = 0;
     double whole = 0;
     double sum = 0;
-    uint64_t *degree = world->first_edge + 1;
+    uint64_t *degree = first_edge + 1;
     for (uint64_t v = 0; v < n; v++) {
-        whole += activity(world, (sl_vertex)v);
+        whole += writers->activity(writers->context, (sl_vertex)v);
     }
     for (uint64_t v = 0; v < n; v++) {
-        sum += activity(world, (sl_vertex)v);
-        uint64_t upto = (uint64_t)((double)(r->n_edges - base * n) * (sum / whole));
+        sum += writers->activity(writers->context, (sl_vertex)v);
+        uint64_t upto = (uint64_t)((double)(writers->n_edges - base * n) * (sum / whole));
         degree[v] = base + upto - before;
-        degree[v] = degree[v] < most ? degree[v] : most;
+        degree[v] = degree[v] < writers->most ? degree[v] : writers->most;
         before = upto;
         shared += degree[v];
     }
-    for (uint64_t v = 0; shared < r->n_edges; v = v + 1 < n ? v + 1 : 0) {
-        bool room = degree[v] < most;
+    for (uint64_t v = 0; shared < writers->n_edges; v = v + 1 < n ? v + 1 : 0) {
+        bool room = degree[v] < writers->most;
         degree[v] += room;
         shared += room;
     }
-    world->first_edge[0] = 0;
+    first_edge[0] = 0;
     for (uint64_t v = 0; v < n; v++) {
-        degree[v] += world->first_edge[v];
+        degree[v] += first_edge[v];
     }
+}
+
+/* No vertex writes to more than half of all other vertices. */
+static void set_out_degrees(struct sl_world *world)
+{
+    const struct sl_recipe *r = world->recipe;
+    const struct sl_writers writers = {r->n_vertices, r->n_edges, (r->n_vertices - 1) / 2, activity, world};
+    sl_world_share_edges(&writers, world->first_edge);
 }
 
 /* Find the probability s that an edge stays in its home class, so that labels agree at the recipe's rate.
@@ -283,7 +239,7 @@ static void set_out_degrees(struct world *world)
  *
  * A stray's label agrees with its neighbour's only outside its home, so homophily = a q + (1 - a) (1 - q) c. An
  * edge to anywhere may come home, so a = s + (1 - s) (1 - PARTNER_SHARE) c. */
-static void set_same_class(struct world *world)
+static void set_same_class(struct sl_world *world)
 {
     const struct sl_recipe *r = world->recipe;
     double all = world->popularity[r->n_vertices];
@@ -309,10 +265,9 @@ static void set_same_class(struct world *world)
 
 /* ---- Edges ------------------------------------------------------------------------------------------------------- */
 
-/* A place in [begin, end), in proportion to popularity; u is uniform in (0, 1). */
-static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, double u)
+uint32_t sl_world_pick(const double *popularity, uint32_t begin, uint32_t end, double u)
 {
-    const double *p = world->popularity;
+    const double *p = popularity;
     double x = p[begin] + u * (p[end] - p[begin]);
     uint32_t low = begin;
     uint32_t high = end;
@@ -329,33 +284,34 @@ static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, do
 
 /* A vertex of topic j among the partners of the home topic. A partner is the topic of a popular vertex in another
  * class. If the popular vertex shares the class, take a vertex from anywhere. */
-static uint32_t pick_partner(const struct world *world, const struct home *home, uint32_t j, double u)
+static uint32_t pick_partner(const struct sl_world *world, const struct sl_home *home, uint32_t j, double u)
 {
     uint32_t n = world->recipe->n_vertices;
-    double popular = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
-    struct home partner = find_home(world, pick(world, 0, n, popular));
+    double popular = sl_world_unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
+    struct sl_home partner = sl_world_home(world, sl_world_pick(world->popularity, 0, n, popular));
     if (partner.class == home->class) {
-        return pick(world, 0, n, u);
+        return sl_world_pick(world->popularity, 0, n, u);
     }
-    return pick(world, partner.topic_begin, partner.topic_end, u);
+    return sl_world_pick(world->popularity, partner.topic_begin, partner.topic_end, u);
 }
 
 /* Propose the place of an edge's target. `kind`, in (0, 1), chooses between topic, class, partner topic and
  * anywhere. */
-static uint32_t propose(const struct world *world, const struct home *home, double kind, const uint32_t random[4])
+static uint32_t propose(const struct sl_world *world, const struct sl_home *home, double kind, const uint32_t random[4])
 {
     double u = (double)(((uint64_t)random[1] << 32 | random[2]) >> 11) * 0x1p-53;
     double same = world->same_class;
     if (kind < same * TOPIC_SHARE) {
-        return pick(world, home->topic_begin, home->topic_end, u);
+        return sl_world_pick(world->popularity, home->topic_begin, home->topic_end, u);
     }
     if (kind < same) {
-        return pick(world, world->class_first[home->class], world->class_first[home->class + 1], u);
+        return sl_world_pick(world->popularity, world->class_first[home->class], world->class_first[home->class + 1],
+                             u);
     }
     if (kind < same + (1 - same) * PARTNER_SHARE) {
         return pick_partner(world, home, sl_random_below(random[3], N_PARTNERS), u);
     }
-    return pick(world, 0, world->recipe->n_vertices, u);
+    return sl_world_pick(world->popularity, 0, world->recipe->n_vertices, u);
 }
 
 static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex target)
@@ -369,24 +325,24 @@ static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex t
 }
 
 /* The target of v's edge number i: not v, and none of the earlier targets. */
-static sl_vertex choose_target(const struct world *world, sl_vertex v, const struct home *home,
+static sl_vertex choose_target(const struct sl_world *world, sl_vertex v, const struct sl_home *home,
                                const sl_vertex *targets, uint32_t i)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_draw draw = draw_for(r, CHOICE_EDGE);
+    struct sl_draw draw = sl_world_draw(r, CHOICE_EDGE);
     double kind = 0;
     for (uint32_t attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         uint32_t random[4];
         sl_random4(&draw, v, i * MAX_ATTEMPTS + attempt, random);
         if (attempt % SAME_KIND == 0) {
-            kind = unit(random[0]);
+            kind = sl_world_unit(random[0]);
         }
         sl_vertex target = world->vertices[propose(world, home, kind, random)];
         if (!taken(targets, i, v, target)) {
             return target;
         }
     }
-    draw = draw_for(r, CHOICE_FREE);
+    draw = sl_world_draw(r, CHOICE_FREE);
     uint32_t random[4];
     sl_random4(&draw, v, i, random);
     sl_vertex target = sl_random_below(random[0], r->n_vertices);
@@ -398,16 +354,16 @@ static sl_vertex choose_target(const struct world *world, sl_vertex v, const str
 
 /* The context of a parallel body. */
 struct job {
-    const struct world *world;
+    const struct sl_world *world;
     struct sl_raw *raw;
 };
 
 static void make_edges(void *context, uint64_t begin, uint64_t end)
 {
     const struct job *job = context;
-    const struct world *world = job->world;
+    const struct sl_world *world = job->world;
     for (uint64_t v = begin; v < end; v++) {
-        struct home home = find_home(world, world->places[v]);
+        struct sl_home home = sl_world_home(world, world->places[v]);
         uint64_t first = world->first_edge[v];
         uint32_t n = (uint32_t)(world->first_edge[v + 1] - first);
         sl_vertex *targets = job->raw->to + first;
@@ -427,15 +383,15 @@ static void add_normals(const struct sl_draw *draw, uint32_t item, double signal
         uint32_t random[4];
         sl_random4(draw, item, i / 4, random);
         for (uint32_t k = 0; k < 4 && i + k < n; k++) {
-            out[i + k] += (float)(signal * sl_normal_quantile(unit(random[k])));
+            out[i + k] += (float)(signal * sl_normal_quantile(sl_world_unit(random[k])));
         }
     }
 }
 
-static enum sl_status make_centres(const struct sl_recipe *recipe, enum choice choice, uint32_t n, double signal,
-                                   float **out)
+static enum sl_status make_centres(const struct sl_recipe *recipe, enum sl_world_choice choice, uint32_t n,
+                                   double signal, float **out)
 {
-    struct sl_draw draw = draw_for(recipe, choice);
+    struct sl_draw draw = sl_world_draw(recipe, choice);
     uint32_t n_features = recipe->n_features;
     enum sl_status st = sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out);
     if (st != SL_OK) {
@@ -450,11 +406,11 @@ static enum sl_status make_centres(const struct sl_recipe *recipe, enum choice c
 static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
 {
     const struct job *job = context;
-    const struct world *world = job->world;
+    const struct sl_world *world = job->world;
     size_t n = world->recipe->n_features;
-    struct sl_draw draw = draw_for(world->recipe, CHOICE_NOISE);
+    struct sl_draw draw = sl_world_draw(world->recipe, CHOICE_NOISE);
     for (uint64_t v = begin; v < end; v++) {
-        struct home home = find_home(world, world->places[v]);
+        struct sl_home home = sl_world_home(world, world->places[v]);
         const float *class_centre = world->class_centres + home.class * n;
         const float *topic_centre = world->topic_centres + home.topic * n;
         float *row = sl_column_row(&job->raw->features.dense, v);
@@ -468,7 +424,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static enum sl_status make_dense(struct world *world, struct sl_raw *raw)
+static enum sl_status make_dense(struct sl_world *world, struct sl_raw *raw)
 {
     const struct sl_recipe *r = world->recipe;
     struct job job = {.world = world, .raw = raw};
@@ -490,16 +446,16 @@ done:
 /* Word `rank` of a vocabulary. Vocabularies of topics come first, then vocabularies of classes. */
 static uint32_t vocabulary_word(const struct sl_recipe *recipe, uint32_t vocabulary, uint32_t rank)
 {
-    struct sl_draw draw = draw_for(recipe, CHOICE_VOCABULARY);
+    struct sl_draw draw = sl_world_draw(recipe, CHOICE_VOCABULARY);
     uint32_t random[4];
     sl_random4(&draw, vocabulary, rank, random);
     return sl_random_below(random[0], recipe->n_features);
 }
 
-static uint32_t choose_word(const struct world *world, const struct home *home, const uint32_t random[4])
+static uint32_t choose_word(const struct sl_world *world, const struct sl_home *home, const uint32_t random[4])
 {
     const struct sl_recipe *r = world->recipe;
-    double kind = unit(random[0]);
+    double kind = sl_world_unit(random[0]);
     if (kind < TOPIC_WORD_SHARE) {
         return vocabulary_word(r, home->topic, sl_random_below(random[1], TOPIC_WORDS));
     }
@@ -518,10 +474,10 @@ static int compare_words(const void *a, const void *b)
 }
 
 /* The distinct words of a vertex, sorted. Returns their number. */
-static uint32_t choose_words(const struct world *world, sl_vertex v, uint32_t words[MAX_WORDS])
+static uint32_t choose_words(const struct sl_world *world, sl_vertex v, uint32_t words[MAX_WORDS])
 {
-    struct sl_draw draw = draw_for(world->recipe, CHOICE_WORDS);
-    struct home home = find_home(world, world->places[v]);
+    struct sl_draw draw = sl_world_draw(world->recipe, CHOICE_WORDS);
+    struct sl_home home = sl_world_home(world, world->places[v]);
     uint32_t random[4];
     sl_random4(&draw, v, 0, random);
     uint32_t n = MIN_WORDS + sl_random_below(random[0], MAX_WORDS - MIN_WORDS + 1);
@@ -539,7 +495,7 @@ static uint32_t choose_words(const struct world *world, sl_vertex v, uint32_t wo
     return kept;
 }
 
-static enum sl_status make_sparse(const struct world *world, struct sl_raw *raw)
+static enum sl_status make_sparse(const struct sl_world *world, struct sl_raw *raw)
 {
     const struct sl_recipe *r = world->recipe;
     struct sl_features *features = &raw->features;
@@ -584,7 +540,7 @@ static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids 
 static enum sl_status make_split(const struct sl_recipe *r, struct sl_raw *raw)
 {
     uint32_t *order;
-    enum sl_status st = shuffle(r, CHOICE_SPLIT, r->n_vertices, &order);
+    enum sl_status st = sl_world_shuffle(r, CHOICE_SPLIT, r->n_vertices, &order);
     if (st != SL_OK) {
         return st;
     }
@@ -599,7 +555,7 @@ done:
 
 /* ---- The whole dataset ------------------------------------------------------------------------------------------- */
 
-static void free_world(struct world *world)
+static void free_world(struct sl_world *world)
 {
     sl_free(world->class_first);
     sl_free(world->topic_first);
@@ -612,7 +568,7 @@ static void free_world(struct world *world)
     sl_free(world->topic_centres);
 }
 
-static enum sl_status make_world(struct world *world, int32_t *labels)
+static enum sl_status make_world(struct sl_world *world, int32_t *labels)
 {
     const struct sl_recipe *r = world->recipe;
     size_t n = r->n_vertices;
@@ -625,8 +581,8 @@ static enum sl_status make_world(struct world *world, int32_t *labels)
     SL_TRY(st, sl_alloc(n, sizeof(bool), "strays", &world->stray), done);
     SL_TRY(st, sl_alloc(n + 1, sizeof(double), "popularities", &world->popularity), done);
     SL_TRY(st, sl_alloc(n + 1, sizeof(uint64_t), "degrees", &world->first_edge), done);
-    SL_TRY(st, shuffle(r, CHOICE_PLACE, r->n_vertices, &world->vertices), done);
-    SL_TRY(st, shuffle(r, CHOICE_CLASS_ORDER, r->n_classes, &order), done);
+    SL_TRY(st, sl_world_shuffle(r, CHOICE_PLACE, r->n_vertices, &world->vertices), done);
+    SL_TRY(st, sl_world_shuffle(r, CHOICE_CLASS_ORDER, r->n_classes, &order), done);
     for (uint32_t place = 0; place < r->n_vertices; place++) {
         world->places[world->vertices[place]] = place;
     }
@@ -640,25 +596,38 @@ done:
     return st;
 }
 
-enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
+/* The vertices of the recipe's own type. */
+static enum sl_status make_own(struct sl_world *world, struct sl_raw *out)
 {
-    struct world world = {.recipe = recipe};
-    struct job job = {.world = &world, .raw = out};
+    const struct sl_recipe *recipe = world->recipe;
+    struct job job = {.world = world, .raw = out};
     enum sl_status st;
-    *out = (struct sl_raw){.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
-    SL_TRY(st, sl_recipe_check(recipe), done);
     SL_TRY(st, sl_targets_make_unknown(recipe->n_vertices, &out->targets), done);
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from), done);
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);
-    SL_TRY(st, make_world(&world, out->targets.classes), done);
+    SL_TRY(st, make_world(world, out->targets.classes), done);
     out->targets.n_classes = sl_targets_count_classes(&out->targets);
     sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
     if (recipe->sparse) {
-        SL_TRY(st, make_sparse(&world, out), done);
+        SL_TRY(st, make_sparse(world, out), done);
     } else {
-        SL_TRY(st, make_dense(&world, out), done);
+        SL_TRY(st, make_dense(world, out), done);
     }
     st = make_split(recipe, out);
+done:
+    return st;
+}
+
+enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
+{
+    struct sl_world world = {.recipe = recipe};
+    enum sl_status st;
+    *out = (struct sl_raw){.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
+    SL_TRY(st, sl_recipe_check(recipe), done);
+    SL_TRY(st, make_own(&world, out), done);
+    if (recipe->n_types > 0) {
+        st = sl_world_add_types(&world, out);
+    }
 done:
     free_world(&world);
     if (st != SL_OK) {

@@ -12,44 +12,23 @@
  * noise. The noise is so strong that one vertex tells little, and the mean over neighbours more. Sparse features
  * are bags of words, from the class's vocabulary and from common words.
  *
+ * A typed recipe adds vertices of other types. They live in the same topics, one range of places for each type, and
+ * their edges follow the same rule: topic, class, or anywhere. They have no features. As in a typed folder, each has a
+ * column of its own (partition/readers/typed.c).
+ *
  * Every choice is a function of the seed, the vertex and the purpose. Threads and order do not matter.
  */
 #ifndef SL_PARTITION_GENERATE_H
 #define SL_PARTITION_GENERATE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "partition/raw.h"
-
-struct sl_recipe {
-    char name[64];       /* "arxiv-synthetic" */
-    char split[64];      /* "time" */
-    uint32_t n_vertices; /* >= 2 * n_classes */
-    uint64_t n_edges;    /* directed, before reverse edges are added; distinct, no self loops */
-    uint32_t n_features;
-    uint32_t n_classes;
-    double homophily;                  /* wanted fraction of edges within a class, [0, 1] */
-    uint32_t n_train, n_valid, n_test; /* together at most n_vertices */
-    bool sparse;                       /* bags of words instead of dense features */
-    uint64_t seed;
-};
-
-/* Find the recipe of a name. "arxiv-synthetic" and "arxiv" give the stand-in for ogbn-arxiv. "products-synthetic" and
- * "products" give the stand-in for ogbn-products (2.4 million vertices, 64 million edges, 124 million with the reverse
- * edges). The seed is 1.
- * False: the name is unknown. */
-bool sl_recipe_find(const char *name, struct sl_recipe *out);
-
-/* The names of the recipes, for messages: all in one text, and one by one. */
-extern const char sl_recipe_names[];
-extern const int sl_recipe_n;
-const char *sl_recipe_name(int i);
-
-/* Check a recipe. SL_EINVAL: the recipe contradicts itself (message: expected and found). */
-enum sl_status sl_recipe_check(const struct sl_recipe *recipe);
+#include "partition/recipe.h"
 
 /* Make the dataset. SL_EINVAL: as sl_recipe_check. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out);
+
+/* Write a generated dataset to `folder`: as sl_raw_write, or in the layout of typed folders (partition/readers/typed.c).
+ * Reading it back gives equal bits. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_raw *raw, const char *folder);
 
 #endif

@@ -278,6 +278,14 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
     uint64_t sum = sl_checksum(2, numbers, sizeof numbers);
     sum = sl_checksum(sum, &r->homophily, sizeof r->homophily);
     sum = sum_text(sum_text(sum, r->name), r->split);
+    if (r->n_types > 0) {
+        sum = sl_checksum(sum, r->other, sizeof r->other);
+        for (uint32_t i = 0; i < r->n_relations; i++) {
+            const struct sl_recipe_relation *b = &r->between[i];
+            const uint64_t ends[] = {b->source, b->destination, b->n_edges};
+            sum = sl_checksum(sl_checksum(sum, ends, sizeof ends), &b->same_class, sizeof b->same_class);
+        }
+    }
     origin->identity = sum_made(sum, &origin->made, options->feature_seed);
     origin->state = origin->identity;
 }
@@ -643,8 +651,11 @@ static enum sl_status read_or_generate(const struct origin *origin, struct sl_ra
     if (origin->reader != NULL) {
         return origin->reader->read(&origin->files, out);
     }
-    sl_notify(SL_NOTICE_PROGRESS, "generating %s: %u vertices, %llu edges", origin->name, origin->recipe.n_vertices,
-              (unsigned long long)origin->recipe.n_edges);
+    uint64_t n_vertices;
+    uint64_t n_edges;
+    sl_recipe_total(&origin->recipe, &n_vertices, &n_edges);
+    sl_notify(SL_NOTICE_PROGRESS, "generating %s: %llu vertices, %llu edges", origin->name,
+              (unsigned long long)n_vertices, (unsigned long long)n_edges);
     return sl_generate(&origin->recipe, out);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "partition/generate.h"
 #include "partition/raw.h"
 #include "support/decimal.h"
 #include "support/file.h"
@@ -221,6 +222,169 @@ static void put_ids(struct text *text, const struct sl_ids *ids)
     }
 }
 
+/* ---- The layout of typed datasets --------------------------------------------------------------------------------- */
+
+/* A typed dataset being written. */
+struct typed_text {
+    const struct sl_raw *raw;
+    const struct sl_recipe *recipe;
+    const char *folder;
+    uint32_t own; /* id of the first vertex of the recipe's own type */
+    struct text *text;
+};
+
+static void put_word(struct text *text, const char *word, char end)
+{
+    for (; *word != '\0'; word++) {
+        put_char(text, *word);
+    }
+    put_char(text, end);
+}
+
+static const char *type_name(const struct sl_recipe *recipe, uint32_t t)
+{
+    return t < recipe->n_types ? recipe->other[t].name : recipe->type;
+}
+
+static uint32_t type_first(const struct sl_recipe *recipe, uint32_t type)
+{
+    uint32_t first = 0;
+    for (uint32_t t = 0; t < type; t++) {
+        first += recipe->other[t].n;
+    }
+    return first;
+}
+
+/* Relation r of the recipe; the last is the own edges. */
+static struct sl_recipe_relation relation_of(const struct sl_recipe *recipe, uint32_t r)
+{
+    struct sl_recipe_relation own = {
+        .source = recipe->n_types, .destination = recipe->n_types, .n_edges = recipe->n_edges};
+    if (r < recipe->n_relations) {
+        return recipe->between[r];
+    }
+    snprintf(own.name, sizeof own.name, "%s", recipe->relation);
+    return own;
+}
+
+static enum sl_status write_types(const struct typed_text *t)
+{
+    const struct sl_recipe *recipe = t->recipe;
+    enum sl_status st;
+    SL_TRY(st, open_text(t->folder, "raw/num-node-dict.csv.gz", t->text), done);
+    for (uint32_t i = 0; i <= recipe->n_types; i++) {
+        put_word(t->text, type_name(recipe, i), i < recipe->n_types ? ',' : '\n');
+    }
+    for (uint32_t i = 0; i < recipe->n_types; i++) {
+        put_digits(t->text, recipe->other[i].n);
+        put_char(t->text, ',');
+    }
+    put_count(t->text, recipe->n_vertices);
+    SL_TRY(st, close_text(t->text), done);
+    SL_TRY(st, open_text(t->folder, "raw/triplet-type-list.csv.gz", t->text), done);
+    for (uint32_t r = 0; r <= recipe->n_relations; r++) {
+        const struct sl_recipe_relation relation = relation_of(recipe, r);
+        put_word(t->text, type_name(recipe, relation.source), ',');
+        put_word(t->text, relation.name, ',');
+        put_word(t->text, type_name(recipe, relation.destination), '\n');
+    }
+    st = close_text(t->text);
+done:
+    return st;
+}
+
+/* The edges of relation r, from edge `first` of the list. */
+static enum sl_status write_relation(const struct typed_text *t, uint32_t r, uint64_t first)
+{
+    const struct sl_recipe_relation relation = relation_of(t->recipe, r);
+    const uint32_t source = type_first(t->recipe, relation.source);
+    const uint32_t destination = type_first(t->recipe, relation.destination);
+    char name[160];
+    snprintf(name, sizeof name, "raw/relations/%s___%s___%s/edge.csv.gz", type_name(t->recipe, relation.source),
+             relation.name, type_name(t->recipe, relation.destination));
+    enum sl_status st = open_text(t->folder, name, t->text);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t e = first; e < first + relation.n_edges; e++) {
+        put_digits(t->text, t->raw->from[e] - source);
+        put_char(t->text, ',');
+        put_count(t->text, t->raw->to[e] - destination);
+    }
+    return close_text(t->text);
+}
+
+/* The own columns of one vertex, with their zeros. */
+static void put_own_row(const struct typed_text *t, uint32_t v)
+{
+    const struct sl_features *features = &t->raw->features;
+    const float *dense = sl_features_floats(features);
+    uint64_t k = dense == NULL ? features->offsets[v] : 0;
+    for (uint32_t c = t->own; c < features->n_columns; c++) {
+        if (dense != NULL) {
+            put_float(t->text, dense[(size_t)v * features->n_columns + c]);
+        } else if (k < features->offsets[v + 1] && features->columns[k] == c) {
+            put_float(t->text, features->values[k++]);
+        } else {
+            put_char(t->text, '0');
+        }
+        put_char(t->text, c + 1 < features->n_columns ? ',' : '\n');
+    }
+}
+
+static enum sl_status write_own(const struct typed_text *t)
+{
+    char name[160];
+    enum sl_status st;
+    snprintf(name, sizeof name, "raw/node-label/%s/node-label.csv.gz", t->recipe->type);
+    SL_TRY(st, open_text(t->folder, name, t->text), done);
+    for (uint32_t v = t->own; v < t->raw->n_vertices; v++) {
+        put_count(t->text, (uint64_t)t->raw->targets.classes[v]);
+    }
+    SL_TRY(st, close_text(t->text), done);
+    snprintf(name, sizeof name, "raw/node-feat/%s/node-feat.csv.gz", t->recipe->type);
+    SL_TRY(st, open_text(t->folder, name, t->text), done);
+    for (uint32_t v = t->own; v < t->raw->n_vertices; v++) {
+        put_own_row(t, v);
+    }
+    st = close_text(t->text);
+done:
+    return st;
+}
+
+static enum sl_status write_own_split(const struct typed_text *t)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const struct sl_ids *lists[] = {&t->raw->train, &t->raw->valid, &t->raw->test};
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 3 && st == SL_OK; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "split/%s/%s/%s.csv.gz", t->raw->split, t->recipe->type, names[i]);
+        SL_TRY(st, open_text(t->folder, name, t->text), done);
+        for (uint32_t k = 0; k < lists[i]->n; k++) {
+            put_count(t->text, lists[i]->ids[k] - t->own);
+        }
+        st = close_text(t->text);
+    }
+done:
+    return st;
+}
+
+static enum sl_status write_typed(const struct typed_text *t)
+{
+    uint64_t first = 0;
+    enum sl_status st;
+    SL_TRY(st, write_types(t), done);
+    for (uint32_t r = 0; r <= t->recipe->n_relations; r++) {
+        SL_TRY(st, write_relation(t, r, first), done);
+        first += relation_of(t->recipe, r).n_edges;
+    }
+    SL_TRY(st, write_own(t), done);
+    st = write_own_split(t);
+done:
+    return st;
+}
+
 /* ---- The layout -------------------------------------------------------------------------------------------------- */
 
 static enum sl_status write_count(const char *folder, const char *name, uint64_t count, struct text *text)
@@ -286,7 +450,8 @@ done:
     return st;
 }
 
-enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
+/* Write with the C locale's numbers. recipe NULL: a dataset of one type. */
+static enum sl_status write_plainly(const struct sl_raw *raw, const struct sl_recipe *recipe, const char *folder)
 {
     struct text *text;
     enum sl_status st = sl_alloc(1, sizeof *text, "a text buffer", &text);
@@ -295,11 +460,26 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
     }
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t users = uselocale(plain);
-    st = write_all(raw, folder, text);
+    if (recipe == NULL) {
+        st = write_all(raw, folder, text);
+    } else {
+        const struct typed_text typed = {raw, recipe, folder, type_first(recipe, recipe->n_types), text};
+        st = write_typed(&typed);
+    }
     uselocale(users);
     freelocale(plain);
     sl_free(text);
     return st;
+}
+
+enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
+{
+    return write_plainly(raw, NULL, folder);
+}
+
+enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_raw *raw, const char *folder)
+{
+    return write_plainly(raw, recipe->n_types > 0 ? recipe : NULL, folder);
 }
 
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder)

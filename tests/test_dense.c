@@ -187,7 +187,9 @@ static struct sparse_case *make_sparse(uint32_t n_rows, uint32_t n_in, double dr
     for (uint32_t v = 0; v < PART; v++) {
         c->offsets[v + 1] = c->offsets[v];
         for (uint32_t k = 0; k < n_in; k++) {
-            if (v % 7 != 0 && (noise(v, k) > 0.5 || v == 1)) { /* row 1 is full, every seventh is empty */
+            /* Row 1 is full, rows 6, 11, 16 and 26 alike from a quarter on, every seventh empty. */
+            const bool alike = v > 1 && v % 5 == 1;
+            if (v % 7 != 0 && (v == 1 || (alike ? k >= n_in / 4 : noise(v, k) > 0.5))) {
                 c->columns[c->offsets[v + 1]] = k;
                 c->values[c->offsets[v + 1]++] = (float)noise(77 + v, k);
             }
@@ -294,12 +296,82 @@ static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropou
 static void test_sparse(void **state)
 {
     (void)state;
-    const uint32_t sparse_shapes[][3] = {{0, 5, 3}, {1, 1, 1}, {9, 17, 5}, {40, 70, 33}, {29, 8, 64}};
-    for (size_t s = 0; s < 5; s++) {
+    const uint32_t sparse_shapes[][3] = {{0, 5, 3}, {1, 1, 1}, {9, 17, 5}, {40, 70, 33}, {29, 8, 64}, {60, 90, 130}};
+    for (size_t s = 0; s < 6; s++) {
         for (int beta = 0; beta < 2; beta++) {
             check_sparse(sparse_shapes[s][0], sparse_shapes[s][1], sparse_shapes[s][2], 0, beta);
             check_sparse(sparse_shapes[s][0], sparse_shapes[s][1], sparse_shapes[s][2], 0.35, beta);
         }
+    }
+}
+
+/* An entry of Z or GW adds its terms in order, one rounding each: the bits of plain loops. */
+static void test_sparse_order(void **state)
+{
+    (void)state;
+    enum { ROWS = 60, IN = 90, OUT = 130 };
+    struct sparse_case *c = make_sparse(ROWS, IN, 0);
+    sl_real *w = noisy(IN * OUT, 2);
+    sl_real *gz = noisy(ROWS * OUT, 5);
+    sl_real *got[] = {poisoned(ROWS * OUT), poisoned(IN * OUT)};
+    sl_real *wanted[] = {need(ROWS * OUT, sizeof(sl_real)), need(IN * OUT, sizeof(sl_real))};
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const uint32_t v = c->ids[i] - FIRST;
+        for (uint64_t e = c->offsets[v]; e < c->offsets[v + 1]; e++) {
+            for (uint32_t k = 0; k < OUT; k++) {
+                wanted[0][i * OUT + k] += (sl_real)c->values[e] * w[c->columns[e] * OUT + k];
+                wanted[1][c->columns[e] * OUT + k] += (sl_real)c->values[e] * gz[i * OUT + k];
+            }
+        }
+    }
+    sl_dense_sparse_forward_cpu(&c->x, ROWS, OUT, w, NULL, 0, got[0]);
+    sl_dense_sparse_backward_weight_cpu(&c->x, ROWS, IN, OUT, gz, 0, got[1], NULL);
+    expect_same("sparse Z", ROWS * OUT, sizeof(sl_real), got[0], wanted[0]);
+    expect_same("sparse GW", IN * OUT, sizeof(sl_real), got[1], wanted[1]);
+    for (int i = 0; i < 2; i++) {
+        free(got[i]);
+        free(wanted[i]);
+    }
+    free(w);
+    free(gz);
+    free_sparse(c);
+}
+
+/* Rows without a note are zero, and the notes are the columns of the rows' entries. */
+static void test_touched_kernels(void **state)
+{
+    (void)state;
+    enum { IN = 90, OUT = 5 };
+    for (uint32_t rows = 0; rows < 3; rows++) { /* rows 1 and 6 of the part, after row 1 alone and none */
+        struct sparse_case *c = make_sparse(rows, IN, 0);
+        int8_t touched[IN];
+        sl_real *gw = noisy(IN * OUT, 6);
+        for (uint32_t r = 0; r < IN; r++) {
+            touched[r] = r % 9 == 4;
+        }
+        sl_dense_clear_touched_cpu(IN, OUT, touched, gw);
+        sl_real *before = noisy(IN * OUT, 6);
+        for (uint32_t r = 0; r < IN; r++) {
+            assert_int_equal(touched[r], 0);
+            for (uint32_t k = 0; k < OUT; k++) {
+                assert_true(gw[r * OUT + k] == (r % 9 == 4 ? 0 : before[r * OUT + k]));
+            }
+        }
+        c->ids[0] = rows == 1 ? FIRST + 2 : c->ids[0]; /* scattered columns */
+        sl_dense_touch_cpu(&c->x, rows, touched);
+        for (uint32_t r = 0; r < IN; r++) {
+            bool found = false;
+            for (uint32_t i = 0; i < rows; i++) {
+                const uint32_t v = c->ids[i] - FIRST;
+                for (uint64_t e = c->offsets[v]; e < c->offsets[v + 1]; e++) {
+                    found |= c->columns[e] == r;
+                }
+            }
+            assert_int_equal(touched[r] != 0, found);
+        }
+        free(gw);
+        free(before);
+        free_sparse(c);
     }
 }
 
@@ -688,6 +760,63 @@ static void test_submissions(void **state)
     }
 }
 
+/* Step after step, each of two chunks of other rows, GW has the bits of the gradient that is written whole, whatever the
+ * last step left there; and each row that is not zero is noted. */
+static void check_touched(double dropout, bool with_bias)
+{
+    enum { ROWS = 10, IN = 90, OUT = 70 };
+    struct sparse_case *c = make_sparse(40, IN, dropout);
+    sl_real *gz = noisy(ROWS * OUT, 5);
+    sl_real *gw[] = {poisoned(IN * OUT), poisoned(IN * OUT)};
+    sl_real *gb[] = {poisoned(OUT), poisoned(OUT)};
+    int8_t touched[IN];
+    memset(touched, 77, sizeof touched);
+    fixture_start(2);
+    for (uint32_t step = 0; step < 3; step++) {
+        starpu_data_handle_t shared[5];
+        const struct sl_sparse x = sparse_handles(c, dropout, shared);
+        starpu_data_handle_t h[] = {rows_of(gz, ROWS, OUT), rows_of(gw[0], IN, OUT), rows_of(gb[0], 1, OUT), NULL};
+        starpu_matrix_data_register(&h[3], STARPU_MAIN_RAM, (uintptr_t)touched, IN, IN, 1, sizeof *touched);
+        for (int beta = 0; beta < 2; beta++) {
+            const struct sl_touched_gradient gradient = {h[1], h[3], step == 0 && beta == 0};
+            const uint32_t row0 = 9 * step + 2 * (uint32_t)beta;
+            struct sl_sparse_rows rows = c->x;
+            expect_ok(sl_dense_sparse_backward_touched_submit(&head, &x, row0, h[0], beta, &gradient,
+                                                              with_bias ? h[2] : NULL));
+            rows.ids += row0;
+            rows.draw.step = head.step;
+            rows.draw.hop = head.hop;
+            sl_dense_sparse_backward_weight_cpu(&rows, ROWS, IN, OUT, gz, beta, gw[1], with_bias ? gb[1] : NULL);
+        }
+        const struct sl_touched_gradient wrong = {h[1], h[0], false};
+        assert_int_equal(sl_dense_sparse_backward_touched_submit(&head, &x, 0, h[0], 0, &wrong, NULL), SL_EINVAL);
+        expect_message(sl_message(), "70 notes of touched rows", "expected 90");
+        UNREGISTER(h);
+        UNREGISTER(shared);
+        expect_same("touched GW", IN * OUT, sizeof(sl_real), gw[0], gw[1]);
+        expect_same("touched GB", OUT, sizeof(sl_real), gb[0], gb[1]);
+        for (size_t i = 0; i < IN * OUT; i++) {
+            assert_true(gw[0][i] == 0 || touched[i / OUT] == 1);
+        }
+    }
+    expect_no_failure();
+    fixture_stop();
+    free(gz);
+    for (int i = 0; i < 2; i++) {
+        free(gw[i]);
+        free(gb[i]);
+    }
+    free_sparse(c);
+}
+
+static void test_touched(void **state)
+{
+    (void)state;
+    check_touched(0, true);
+    check_touched(0, false);
+    check_touched(0.35, true);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -770,6 +899,8 @@ int main(void)
         cmocka_unit_test(test_backward),
         cmocka_unit_test(test_adjoint),
         cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_sparse_order),
+        cmocka_unit_test(test_touched_kernels),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launchers),
         cmocka_unit_test(test_sparse_launchers),
@@ -779,6 +910,7 @@ int main(void)
         cmocka_unit_test(test_no_working_memory),
 #endif
         cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_touched),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };

@@ -337,6 +337,7 @@ static const struct {
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 objective=link negatives=2 decoder=mlp dataset=%links "
                   "features=random:4"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 group-size=1 sampler=labor labor-iterations=2"},
+    {false, SMALL "fanout=3,3 batch-size=8 pes=2 input-layer dataset=%sparse"},
     {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgcn bases=2 input-layer dataset=%typed"},
     {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgat heads=2 dataset=%typed"},
     {true, SMALL "chunks=4 stages=2 ways=2 model=resgcn dropout=0.3"},

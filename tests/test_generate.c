@@ -199,6 +199,190 @@ static void refuses_contradictions(void **state)
     ASSERT_REFUSED(n_train, 1101, "1101 + 300 + 600 vertices");
 }
 
+/* mag-synthetic with 2000 papers. */
+static struct sl_recipe small_mag(void)
+{
+    struct sl_recipe recipe;
+    assert_true(sl_recipe_find("mag", &recipe));
+    sl_recipe_scale(&recipe, 2000);
+    recipe.n_classes = 10;
+    recipe.n_features = 24;
+    return recipe;
+}
+
+/* The full recipe has the sizes of ogbn-mag. */
+static void knows_the_sizes_of_mag(void **state)
+{
+    (void)state;
+    struct sl_recipe recipe;
+    uint64_t n_vertices;
+    uint64_t n_edges;
+    assert_true(sl_recipe_find("mag-synthetic", &recipe));
+    sl_recipe_total(&recipe, &n_vertices, &n_edges);
+    assert_int_equal(n_vertices, 1939743);
+    assert_int_equal(n_edges, 21111007);
+    assert_ok(sl_recipe_check(&recipe));
+}
+
+/* Relations connect their types, an edge comes once in a relation, and all edges are there. */
+static void expect_relations(const struct sl_recipe *recipe, const struct sl_raw *raw)
+{
+    const uint32_t first[] = {0, 3081, 3243, 3266, 5266}; /* authors, fields, institutions, papers */
+    const uint32_t ends[][2] = {{0, 2}, {0, 3}, {3, 1}, {3, 3}};
+    const float *relations = raw->weights.data;
+    uint64_t n[4] = {0};
+    uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        const uint32_t r = (uint32_t)relations[e];
+        assert_true(r < 4);
+        n[r]++;
+        assert_true(raw->from[e] >= first[ends[r][0]] && raw->from[e] < first[ends[r][0] + 1]);
+        assert_true(raw->to[e] >= first[ends[r][1]] && raw->to[e] < first[ends[r][1] + 1]);
+        pairs[e] = (uint64_t)raw->from[e] << 32 | raw->to[e];
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(n[r], recipe->between[r].n_edges);
+    }
+    assert_int_equal(n[3], recipe->n_edges);
+    qsort(pairs, raw->n_edges, sizeof *pairs, compare_pairs);
+    for (uint64_t e = 1; e < raw->n_edges; e++) {
+        assert_true(pairs[e] != pairs[e - 1]); /* no two relations have the same pair of types */
+    }
+    free(pairs);
+}
+
+/* Only papers have classes and a split; each other vertex has a column of its own. */
+static void expect_tables(const struct sl_raw *raw)
+{
+    const struct sl_features *features = &raw->features;
+    assert_int_equal(features->n_columns, 3266 + 24);
+    assert_non_null(features->offsets);
+    for (uint32_t v = 0; v < raw->n_vertices; v++) {
+        assert_int_equal(raw->targets.classes[v] >= 0, v >= 3266);
+        if (v < 3266) {
+            assert_int_equal(features->offsets[v + 1] - features->offsets[v], 1);
+            assert_int_equal(features->columns[features->offsets[v]], v);
+        } else {
+            assert_true(features->columns[features->offsets[v]] >= 3266);
+        }
+    }
+    for (uint32_t i = 0; i < raw->train.n; i++) {
+        assert_true(raw->train.ids[i] >= 3266);
+    }
+}
+
+static void keeps_a_typed_recipe(void **state)
+{
+    (void)state;
+    const struct sl_recipe recipe = small_mag();
+    struct sl_raw a;
+    struct sl_raw b;
+    assert_ok(sl_generate(&recipe, &a));
+    assert_ok(sl_raw_check(&a, "generated"));
+    assert_int_equal(a.n_vertices, 5266);
+    assert_int_equal(a.n_relations, 4);
+    expect_relations(&recipe, &a);
+    expect_tables(&a);
+    for (unsigned threads = 1; threads < 4; threads++) {
+        sl_parallel_limit(threads);
+        assert_ok(sl_generate(&recipe, &b));
+        assert_same(&a, &b);
+        sl_raw_free(&b);
+    }
+    sl_parallel_limit(0);
+    sl_raw_free(&a);
+}
+
+/* In-degrees are skewed: the largest field has more than five times the mean. Two papers of one author share a class
+ * more often than by chance. */
+static void typed_edges_have_structure(void **state)
+{
+    (void)state;
+    const struct sl_recipe recipe = small_mag();
+    struct sl_raw raw;
+    uint64_t degree[162] = {0}; /* of fields */
+    uint64_t largest = 0;
+    uint64_t n_same = 0;
+    uint64_t n_pairs = 0;
+    assert_ok(sl_generate(&recipe, &raw));
+    for (uint64_t e = 0; e < raw.n_edges; e++) {
+        const float *relations = raw.weights.data;
+        if (relations[e] == 2) {
+            largest = ++degree[raw.to[e] - 3081] > largest ? degree[raw.to[e] - 3081] : largest;
+        }
+        /* two papers of one author */
+        if (relations[e] == 1 && e > 0 && relations[e - 1] == 1 && raw.from[e] == raw.from[e - 1]) {
+            n_pairs++;
+            n_same += raw.targets.classes[raw.to[e]] == raw.targets.classes[raw.to[e - 1]];
+        }
+    }
+    assert_true(largest * 162 > 5 * recipe.between[2].n_edges);
+    assert_true(n_pairs > 1000 && n_same * 100 > 20 * n_pairs); /* 10 to 13 in 100 by chance */
+    sl_raw_free(&raw);
+}
+
+/* The folder of a typed recipe reads back with the same bits, dense and sparse. */
+static void typed_folders_read_back(void **state)
+{
+    const uint32_t features[] = {24, 1300}; /* with 1300 columns more than a tenth is not zero */
+    for (int i = 0; i < 2; i++) {
+        struct sl_recipe recipe = small_mag();
+        struct sl_raw raw;
+        struct sl_dataset d;
+        struct sl_dataset back;
+        recipe.n_features = features[i];
+        const char *written = in_folder(i == 0 ? "few" : "many");
+        const struct sl_dataset_options options = {.dataset = written, .cache = "none"};
+        assert_ok(sl_generate(&recipe, &raw));
+        assert_ok(sl_recipe_write(&recipe, &raw, written));
+        assert_ok(sl_dataset_make("typed", &raw, false, SL_NORMALIZE_NONE, &d));
+        assert_ok(sl_dataset_load(&options, &back));
+        assert_int_equal(d.features.dense.data != NULL, i);
+        assert_int_equal(back.graph.n_relations, 8);
+        assert_int_equal(back.graph.n_edges, d.graph.n_edges);
+        assert_memory_equal(back.graph.sources, d.graph.sources, d.graph.n_edges * sizeof *d.graph.sources);
+        assert_memory_equal(back.graph.weights.data, d.graph.weights.data, d.graph.n_edges * sizeof(float));
+        assert_memory_equal(back.targets.classes, d.targets.classes, 5266 * sizeof *d.targets.classes);
+        assert_memory_equal(back.test.ids, d.test.ids, d.test.n * sizeof *d.test.ids);
+        if (i == 0) {
+            assert_memory_equal(back.features.values, d.features.values, d.features.offsets[5266] * sizeof(float));
+            assert_memory_equal(back.features.columns, d.features.columns, d.features.offsets[5266] * sizeof(uint32_t));
+        } else {
+            assert_memory_equal(back.features.dense.data, d.features.dense.data,
+                                (size_t)5266 * d.features.n_columns * sizeof(float));
+        }
+        sl_dataset_free(&d);
+        sl_dataset_free(&back);
+    }
+    (void)state;
+}
+
+static void typed_contradictions(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    struct sl_recipe recipe = small_mag();
+    recipe.sparse = true;
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "dense features");
+    recipe = small_mag();
+    recipe.between[2].n_edges = 2000 * 162 / 8 + 1;
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "has_topic: expected 1 to 40500 edges");
+    sl_recipe_scale(&recipe, 80);
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "type institution, found 0; try more vertices");
+    recipe.other[0].n = SL_NONE - 50;
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "vertices of all types");
+}
+
+static void typed_survives_no_memory(void **state)
+{
+    (void)state;
+    struct sl_recipe recipe = small_mag();
+    struct sl_raw raw;
+    recipe.n_features = 4;
+    assert_survives_no_memory(sl_generate(&recipe, &raw));
+    sl_raw_free(&raw);
+}
+
 static void survives_no_memory(void **state)
 {
     (void)state;
@@ -334,6 +518,12 @@ int main(void)
         cmocka_unit_test(refuses_contradictions),
         cmocka_unit_test(survives_no_memory),
         cmocka_unit_test(knows_names),
+        cmocka_unit_test(knows_the_sizes_of_mag),
+        cmocka_unit_test(keeps_a_typed_recipe),
+        cmocka_unit_test(typed_edges_have_structure),
+        with_folder(typed_folders_read_back),
+        cmocka_unit_test(typed_contradictions),
+        cmocka_unit_test(typed_survives_no_memory),
         cmocka_unit_test(arxiv_is_honest_work),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

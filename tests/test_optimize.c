@@ -167,10 +167,10 @@ static void check_rows(bool submitted)
     if (submitted) {
         starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
                                     rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS)};
-        expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], h[1], h[2], h[3]));
+        expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], NULL, h[1], h[2], h[3]));
         UNREGISTER(h);
     } else {
-        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, got[0], got[1], got[2]);
+        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, NULL, got[0], got[1], got[2]);
     }
     for (size_t r = 0; r < ROWS; r++) {
         const size_t first = r * COLUMNS;
@@ -185,12 +185,53 @@ static void check_rows(bool submitted)
     free(g);
 }
 
+/* Rows that are not noted as touched stay, whatever their gradient. */
+static void check_touched(bool submitted)
+{
+    struct sl_adam adam = adam0;
+    sl_real *g = noisy(N, 1);
+    sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    int8_t touched[ROWS];
+    adam.t = 3;
+    for (size_t i = 0; i < N; i++) {
+        got[2][i] = wanted[2][i] = wanted[2][i] * wanted[2][i];
+    }
+    for (size_t r = 0; r < ROWS; r++) {
+        touched[r] = r % 3 == 1;
+    }
+    if (submitted) {
+        starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
+                                    rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS), NULL};
+        starpu_matrix_data_register(&h[4], STARPU_MAIN_RAM, (uintptr_t)touched, ROWS, ROWS, 1, sizeof *touched);
+        expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], h[4], h[1], h[2], h[3]));
+        assert_int_equal(sl_optimize_rows_submit(&head, &adam, h[0], h[1], h[1], h[2], h[3]), SL_EINVAL);
+        expect_message(sl_message(), "notes of touched rows", "expected");
+        UNREGISTER(h);
+    } else {
+        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, touched, got[0], got[1], got[2]);
+    }
+    for (size_t r = 0; r < ROWS; r++) {
+        const size_t first = r * COLUMNS;
+        sl_optimize_cpu(&adam, touched[r] ? COLUMNS : 0, g + first, wanted[0] + first, wanted[1] + first,
+                        wanted[2] + first);
+    }
+    for (int i = 0; i < 3; i++) {
+        expect_same("W, M, V of touched rows", N, sizeof(sl_real), got[i], wanted[i]);
+        free(got[i]);
+        free(wanted[i]);
+    }
+    free(g);
+}
+
 static void test_rows(void **state)
 {
     (void)state;
     check_rows(false);
+    check_touched(false);
     fixture_start(1);
     check_rows(true);
+    check_touched(true);
     expect_no_failure();
     fixture_stop();
 }
@@ -212,8 +253,9 @@ static void test_rows_launcher(void **state)
     for (int i = 0; i < 4; i++) {
         device[i] = on_device(host[i], N * sizeof *got);
     }
-    expect_launched(sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], device[1], device[2], device[3]));
-    sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], host[1], host[2], host[3]);
+    expect_launched(
+        sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], NULL, device[1], device[2], device[3]));
+    sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], NULL, host[1], host[2], host[3]);
     for (int i = 0; i < 4; i++) {
         from_device(got, device[i], N * sizeof *got);
         expect_same("gradient, W, M, V by rows", N, sizeof *got, got, host[i]);

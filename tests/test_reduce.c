@@ -152,6 +152,96 @@ static void test_submission(void **state)
     free(wanted);
 }
 
+/* ---- touched rows ---- */
+
+#define STEPS 4
+
+/* Step t touches few rows of partial i, none in some blocks of rows; all other rows are zero. */
+static bool touches(uint32_t t, uint32_t i, uint32_t r)
+{
+    return noise(100 * t + 10 * i + 1, r) > 0.8;
+}
+
+static void fill_touched(uint32_t t, uint32_t n, uint32_t n_rows, sl_real *const *partials, int8_t *const *touched)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t r = 0; r < n_rows; r++) {
+            touched[i][r] = touches(t, i, r);
+            for (uint32_t c = 0; c < COLUMNS; c++) {
+                partials[i][(size_t)r * COLUMNS + c] = touched[i][r] ? (sl_real)noise(r + t, c + i) : 0;
+            }
+        }
+    }
+}
+
+static starpu_data_handle_t notes_of(int8_t *touched, uint32_t n)
+{
+    starpu_data_handle_t handle;
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)touched, n, n, 1, sizeof *touched);
+    return handle;
+}
+
+static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int8_t *const *touched, sl_real *out,
+                           int8_t *out_touched)
+{
+    starpu_data_handle_t handles[MOST];
+    starpu_data_handle_t notes[MOST];
+    starpu_data_handle_t sum = rows_of(out, 101, COLUMNS);
+    starpu_data_handle_t noted = notes_of(out_touched, 101);
+    for (uint32_t i = 0; i < n; i++) {
+        handles[i] = rows_of(partials[i], 101, COLUMNS);
+        notes[i] = notes_of(touched[i], 101);
+    }
+    const struct sl_touched_sum request = {n, handles, notes, sum, noted, fresh};
+    expect_ok(sl_reduce_touched_submit(&head, &request));
+    const struct sl_touched_sum wrong = {n, handles, notes, sum, sum, fresh};
+    assert_int_equal(sl_reduce_touched_submit(&head, &wrong), SL_EINVAL);
+    expect_message(sl_message(), "notes of touched rows", "[101 x 33]");
+    unregister(n, handles);
+    unregister(n, notes);
+    unregister(1, &sum);
+    unregister(1, &noted);
+}
+
+/* Step after step, the sum has the bits of the whole sum, and its notes are those of the partials. Step 2 has none. */
+static void test_touched(void **state)
+{
+    (void)state;
+    sl_real *partials[3];
+    int8_t *touched[3];
+    sl_real *got = poisoned(101 * COLUMNS);
+    sl_real *wanted = poisoned(101 * COLUMNS);
+    int8_t noted[101];
+    memset(noted, 55, sizeof noted);
+    for (uint32_t i = 0; i < 3; i++) {
+        partials[i] = poisoned(101 * COLUMNS);
+        touched[i] = need(101, sizeof *touched[i]);
+    }
+    fixture_start(2);
+    for (uint32_t t = 0; t < STEPS; t++) {
+        const uint32_t n = t == 2 ? 0 : 3;
+        fill_touched(t, 3, 101, partials, touched);
+        submit_touched(n, t == 0, partials, touched, got, noted);
+        sum_in_order(n, 101 * COLUMNS, partials, wanted);
+        expect_same("sum of touched rows", 101 * COLUMNS, sizeof *got, got, wanted);
+        for (uint32_t r = 0; r < 101; r++) {
+            const bool any = touches(t, 0, r) || touches(t, 1, r) || touches(t, 2, r);
+            assert_true(noted[r] != 0 || n == 0 || !any);
+#ifndef SL_CUDA /* a GPU notes all rows */
+            assert_true(noted[r] == 0 || (n > 0 && any));
+#endif
+        }
+    }
+    expect_no_failure();
+    fixture_stop();
+    for (uint32_t i = 0; i < 3; i++) {
+        free(partials[i]);
+        free(touched[i]);
+    }
+    free(got);
+    free(wanted);
+}
+
 static void test_refusals_and_failure(void **state)
 {
     (void)state;
@@ -180,8 +270,7 @@ int main(void)
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submission),
-        cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_touched), cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

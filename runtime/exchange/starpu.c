@@ -23,9 +23,15 @@ static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
                           const struct sl_transport_sum *request)
 {
+    const struct sl_partials *list = request->lists;
     (void)transport;
+    if (request->notes) {
+        const struct sl_touched_sum touched = {list->n,      list->handle,      list->touched,
+                                               request->sum, list->sum_touched, request->fresh};
+        return sl_reduce_touched_submit(head, &touched);
+    }
     return sl_reduce_submit(head, request->lists->n, request->lists->handle, request->sum);
 }
 
 const struct sl_transport_kind sl_transport_starpu = {
-    .name = "starpu", .rows = rows_stay, .sum = sum, .loss = sl_transport_loss_here};
+    .name = "starpu", .sums_touched = true, .rows = rows_stay, .sum = sum, .loss = sl_transport_loss_here};

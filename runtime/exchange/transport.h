@@ -88,6 +88,8 @@ struct sl_transport_sum {
     const struct sl_transport_turns *turns; /* NULL: one turn */
     const struct sl_partials *lists;
     starpu_data_handle_t sum;
+    bool notes; /* the lists note their touched rows, and lists->sum_touched gets the sum's (sums_touched) */
+    bool fresh; /* lists->sum_touched has not been written */
 };
 
 #define SL_TRANSPORT_LOSSES 2
@@ -106,6 +108,7 @@ struct sl_transport_losses {
 
 struct sl_transport_kind {
     const char *name;
+    bool sums_touched;                                           /* `sum` can read only the touched rows of partials */
     enum sl_status (*check)(const struct sl_settings *settings); /* NULL: accepts all settings */
     enum sl_status (*open)(struct sl_transport *transport);      /* NULL, also `close`: nothing to open */
     void (*close)(struct sl_transport *transport);

@@ -200,6 +200,43 @@ enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t 
                                    bias, beta, z);
 }
 
+/* Whether the gradient of a parameter has few rows other than zero. */
+static bool touches_few(const struct sl_layer_pass *lp, int parameter)
+{
+    return sparse_input(lp) && lp->layer->kind->parameter[parameter].by_rows && lp->pass->runs == NULL;
+}
+
+/* Add the terms of rows `row` and on to the last partial of a parameter, or begin the next. */
+static enum sl_status multiply_back_touched(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
+                                            int bias, starpu_data_handle_t gz)
+{
+    const struct sl_parameter *shape = &lp->layer->parameter[parameter];
+    struct sl_partials *weights = lp->pass->source->partials(lp, p, parameter);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    const int beta = row > 0;
+    struct sl_sparse x = sparse_rows(lp, p, &row);
+    struct sl_touched_gradient gradient = {.fresh = false};
+    starpu_data_handle_t gb = NULL;
+    enum sl_status st;
+    if (beta) {
+        gradient.gw = weights->handle[weights->n - 1];
+        gradient.touched = weights->touched[weights->n - 1];
+        if (has_gradient(lp, bias)) {
+            const struct sl_partials *biases = lp->pass->source->partials(lp, p, bias);
+            gb = biases->handle[biases->n - 1];
+        }
+    } else {
+        SL_TRY(st,
+               sl_partials_next_touched(weights, shape->n_rows, shape->n_columns, &gradient.gw, &gradient.touched,
+                                        &gradient.fresh),
+               done);
+        SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
+    }
+    st = sl_dense_sparse_backward_touched_submit(&head, &x, row, gz, beta, &gradient, gb);
+done:
+    return st;
+}
+
 enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
                                 starpu_data_handle_t gz)
 {
@@ -209,6 +246,9 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
     starpu_data_handle_t gb = NULL;
     enum sl_status st;
     int beta = sparse_input(lp) && row > 0;
+    if (touches_few(lp, parameter)) {
+        return multiply_back_touched(lp, p, row, parameter, bias, gz);
+    }
     if (beta) {
         const struct sl_partials *weights = lp->pass->source->partials(lp, p, parameter);
         gw = weights->handle[weights->n - 1];

@@ -83,8 +83,8 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 static const struct sl_option options[] = {
     {.name = "dataset", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(dataset), .initial = "arxiv",
      .argument = "NAME|DIR",
-     .help = "Dataset: a name on the data path, or its folder. Only arxiv-synthetic and products-synthetic are "
-             "generated, and, with a warning, arxiv and products if they are not found",
+     .help = "Dataset: a name on the data path, or its folder. Only arxiv-synthetic, products-synthetic and "
+             "mag-synthetic are generated, and, with a warning, arxiv, products and mag if they are not found",
      .change = DATA, .spread = OWN, .of_data = true, .common = true, .brief = "A name on the data path, or a folder",
      .peers = "data,dataset-name,graph-name"},
     {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),

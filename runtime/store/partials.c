@@ -24,6 +24,25 @@ done:
     return st;
 }
 
+enum sl_status sl_partials_next_touched(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns,
+                                        starpu_data_handle_t *out, starpu_data_handle_t *touched_out, bool *fresh)
+{
+    const uint32_t i = partials->n;
+    enum sl_status st;
+    SL_TRY(st, sl_partials_next(partials, n_rows, n_columns, SL_DTYPE_REAL, out), done);
+    if (partials->touched == NULL) {
+        SL_TRY(st, sl_alloc_zero(partials->room, sizeof *partials->touched, "partials", &partials->touched), done);
+        SL_TRY(st, sl_matrix_register(1, n_rows, SL_DTYPE_I8, &partials->sum_touched), done);
+    }
+    *fresh = partials->touched[i] == NULL;
+    if (*fresh) {
+        SL_TRY(st, sl_matrix_register(1, n_rows, SL_DTYPE_I8, &partials->touched[i]), done);
+    }
+    *touched_out = partials->touched[i];
+done:
+    return st;
+}
+
 enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out)
 {
     out->room = room;
@@ -37,6 +56,13 @@ void sl_partials_close(struct sl_partials *partials)
             sl_handle_close(partials->handle[i]);
         }
     }
+    if (partials->touched != NULL) {
+        for (uint32_t i = 0; i < partials->room; i++) {
+            sl_handle_close(partials->touched[i]);
+        }
+        sl_handle_close(partials->sum_touched);
+    }
+    sl_free(partials->touched);
     sl_free(partials->handle);
     *partials = (struct sl_partials){0};
 }

@@ -8,6 +8,8 @@
 #ifndef SL_RUNTIME_STORE_PARTIALS_H
 #define SL_RUNTIME_STORE_PARTIALS_H
 
+#include <stdbool.h>
+
 #include "support/dtype.h"
 #include "tasks/handle.h"
 
@@ -17,6 +19,11 @@ struct sl_partials {
     uint32_t room;
     /* `room` entries; NULL until registered. */
     starpu_data_handle_t *handle;
+    /* int8 [1 x n_rows] beside each matrix, and beside their sum: the rows that may be other than zero. NULL until
+     * registered. Lists of small matrices have none. */
+    starpu_data_handle_t *touched;
+    starpu_data_handle_t sum_touched;
+    bool summed; /* the sum's rows that are not touched are zero */
 };
 
 /* Make an empty list for up to `room` matrices. SL_ENOMEM. */
@@ -26,6 +33,11 @@ enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out);
  * `dtype`. SL_EINTERNAL: the list is full. SL_EINVAL. */
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                 starpu_data_handle_t *out);
+
+/* The same for large matrices of few rows that are not zero. *touched_out: the matrix's touched rows; *fresh: neither it
+ * nor the matrix has been written. */
+enum sl_status sl_partials_next_touched(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns,
+                                        starpu_data_handle_t *out, starpu_data_handle_t *touched_out, bool *fresh);
 
 /* Wait for the tasks, free everything. An empty list is allowed. */
 void sl_partials_close(struct sl_partials *partials);

@@ -12,6 +12,12 @@ static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)
     return head;
 }
 
+/* Whether the sum of the partial gradients has notes of its touched rows. A mixed gradient has none. */
+static bool notes_touched(const struct sl_update *u, const struct sl_layer_pass *lp, const struct sl_partials *lists)
+{
+    return lists->touched != NULL && u->transport->kind->sums_touched && lp->pass->plan->n_replicas == 1;
+}
+
 /* The gradient of parameter k in each replica: the sum of its partial gradients. Batch norm computes its own
  * gradients. */
 static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pass *lp, int k)
@@ -25,13 +31,18 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pa
             continue;
         }
         struct sl_task_args head = head_of(lp, r);
+        struct sl_partials *lists = lp->pass->source->lists(lp, r, k);
+        const bool notes = notes_touched(u, lp, lists);
         struct sl_transport_sum sum = {.parameter = lp->i * SL_MAX_PARAMETERS + (uint32_t)k,
                                        .replica = r,
                                        .ranks = sl_plan_trainers(lp->pass->plan, r),
                                        .turns = u->turns,
-                                       .lists = lp->pass->source->lists(lp, r, k),
+                                       .lists = lists,
+                                       .notes = notes,
+                                       .fresh = !lists->summed,
                                        .sum = lp->pass->model[r].layer[lp->i].parameter[k].gradient_handle};
         SL_TRY(st, sl_transport_add(u->transport, &head, &sum), done);
+        lists->summed = notes;
     }
 done:
     return st;
@@ -44,11 +55,23 @@ static bool steps_by_rows(const struct sl_layer_pass *lp, int k)
            lp->pass->shards->is_sparse;
 }
 
-static enum sl_status optimise(const struct sl_layer_pass *lp, int k, const struct sl_adam *adam)
+static enum sl_status optimise_rows(const struct sl_update *u, const struct sl_layer_pass *lp, uint32_t r, int k,
+                                    const struct sl_adam *adam)
 {
-    enum sl_status (*submit)(const struct sl_task_args *, const struct sl_adam *, starpu_data_handle_t,
-                             starpu_data_handle_t, starpu_data_handle_t, starpu_data_handle_t) =
-        steps_by_rows(lp, k) ? sl_optimize_rows_submit : sl_optimize_submit;
+    const struct sl_parameter *p = &lp->pass->model[r].layer[lp->i].parameter[k];
+    const struct sl_partials *lists = lp->pass->source->lists(lp, r, k);
+    struct sl_task_args head = head_of(lp, r);
+    starpu_data_handle_t touched = NULL;
+    if (notes_touched(u, lp, lists)) {
+        touched = lists->sum_touched;
+    }
+    return sl_optimize_rows_submit(&head, adam, p->gradient_handle, touched, p->value_handle, p->moment1_handle,
+                                   p->moment2_handle);
+}
+
+static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_pass *lp, int k,
+                               const struct sl_adam *adam)
+{
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (!sl_plan_trains(lp->pass->plan, r)) {
@@ -56,9 +79,13 @@ static enum sl_status optimise(const struct sl_layer_pass *lp, int k, const stru
         }
         const struct sl_parameter *parameter = &lp->pass->model[r].layer[lp->i].parameter[k];
         struct sl_task_args head = head_of(lp, r);
+        if (steps_by_rows(lp, k)) {
+            SL_TRY(st, optimise_rows(u, lp, r, k, adam), done);
+            continue;
+        }
         SL_TRY(st,
-               submit(&head, adam, parameter->gradient_handle, parameter->value_handle, parameter->moment1_handle,
-                      parameter->moment2_handle),
+               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
+                                  parameter->moment1_handle, parameter->moment2_handle),
                done);
     }
 done:
@@ -94,7 +121,7 @@ enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_layer_
             SL_TRY(st, reduce(u, lp, k), done);
         }
         SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, lp->i, k), done);
-        SL_TRY(st, optimise(lp, k, adam), done);
+        SL_TRY(st, optimise(u, lp, k, adam), done);
         SL_TRY(st, sl_replicas_mix_weights(u->replicas, step, lp->i, k), done);
     }
 done:

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Steps of a sampled R-GCN on a typed graph by coop_sage and by DGL, by turns on one machine.
+
+usage: typed.py COOP_SAGE --data DIR [--rounds N] [--steps N] [--dgl-fanout N,N]
+
+DIR is a typed dataset in the raw layout, as `starling_data generate mag-synthetic --out DIR` writes it. Both train on the
+first N x 1024 training vertices of a shuffled list, which is a split of its own, split/bench, beside DIR's own. A round is
+an epoch over them of each, one after the other.
+
+Both: two layers of 64 with a mean for each relation, ReLU between, dropout 0.5, float32, reverse relations, 1024 seeds a
+step, a projection of the features, and a trained vector of 64 for each vertex without features.
+Ours: two PEs of 512 seeds, fanout 25,10 over all relations together. DGL: NeighborSampler, whose fanout counts for each
+relation by itself; so DGL has two settings: 25,10 for each relation, and --dgl-fanout [9,4], meant to read about as many
+edges a step as ours. The table has the edges and vertices of a step of each. DGL's heterogeneous R-GCN:
+HeteroGraphConv of GraphConv with norm "right", a self loop, Adam, and SparseAdam for the vectors.
+"""
+import argparse
+import gzip
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SEEDS = 1024
+HIDDEN = 64
+N_LAYERS = 2
+
+
+def log(*words):
+    print("typed:", *words, file=sys.stderr, flush=True)
+
+
+# ---- the data
+
+
+def table(folder, stem, dtype):
+    """STEM.csv.gz as an array; a binary copy is kept beside it."""
+    import numpy as np
+    import pandas
+
+    copy = os.path.join(folder, "starling-cache", stem.replace("/", "-") + ".npy")
+    if not os.path.exists(copy):
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        np.save(copy, pandas.read_csv(os.path.join(folder, stem + ".csv.gz"), header=None, dtype=dtype).to_numpy())
+    return np.load(copy)
+
+
+def lines(folder, name):
+    with gzip.open(os.path.join(folder, name), "rt") as file:
+        return [line.strip().split(",") for line in file]
+
+
+def make_split(folder, steps):
+    """A split of steps x SEEDS training vertices. Returns their ids within the type."""
+    import numpy as np
+
+    own = [name for name in os.listdir(os.path.join(folder, "split")) if not name.startswith("bench")][0]
+    target = os.listdir(os.path.join(folder, "split", own))[0]
+    ids = table(folder, f"split/{own}/{target}/train", "int64")[:, 0]
+    ids = np.sort(np.random.default_rng(1).permutation(ids)[:steps * SEEDS])
+    out = os.path.join(folder, "split", f"bench{steps}", target)
+    os.makedirs(out, exist_ok=True)
+    for name in ("train", "valid", "test"):
+        rows = ids if name == "train" else table(folder, f"split/{own}/{target}/{name}", "int64")[:100, 0]
+        with gzip.open(os.path.join(out, name + ".csv.gz"), "wt") as file:
+            file.write("".join(f"{i}\n" for i in rows))
+    return target, ids
+
+
+# ---- DGL: a process of its own
+
+
+def dgl_peer(args):
+    import dgl
+    import torch
+
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+    names, counts = lines(args.data, "raw/num-node-dict.csv.gz")
+    counts = {name: int(n) for name, n in zip(names, counts)}
+    edges = {}
+    for source, name, destination in lines(args.data, "raw/triplet-type-list.csv.gz"):
+        ends = torch.from_numpy(table(args.data, f"raw/relations/{source}___{name}___{destination}/edge", "int64"))
+        edges[source, name, destination] = (ends[:, 0], ends[:, 1])
+        edges[destination, "rev_" + name, source] = (ends[:, 1], ends[:, 0])
+    graph = dgl.heterograph(edges, counts)
+    del edges
+    target, ids = make_split(args.data, args.steps)
+    x = torch.from_numpy(table(args.data, f"raw/node-feat/{target}/node-feat", "float32"))
+    y = torch.from_numpy(table(args.data, f"raw/node-label/{target}/node-label", "int64"))[:, 0]
+    graph = graph.formats("csc")
+    n_classes = int(y.max()) + 1
+
+    class Layer(torch.nn.Module):
+        def __init__(self, n_in, n_out):
+            super().__init__()
+            self.conv = dgl.nn.HeteroGraphConv(
+                {name: dgl.nn.GraphConv(n_in, n_out, norm="right", weight=True, bias=False) for name in graph.etypes},
+                aggregate="sum")
+            self.loop = torch.nn.Parameter(torch.empty(n_in, n_out))
+            self.bias = torch.nn.Parameter(torch.zeros(n_out))
+            torch.nn.init.xavier_uniform_(self.loop)
+
+        def forward(self, block, h):
+            own = {t: x[:block.num_dst_nodes(t)] for t, x in h.items()}
+            z = self.conv(block, (h, own))
+            return {t: z[t] + own[t] @ self.loop + self.bias for t in z}
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.input = torch.nn.Linear(x.shape[1], HIDDEN)
+            self.layers = torch.nn.ModuleList([Layer(HIDDEN, HIDDEN), Layer(HIDDEN, n_classes)])
+
+        def forward(self, blocks, h):
+            for i, (layer, block) in enumerate(zip(self.layers, blocks)):
+                h = layer(block, h)
+                if i + 1 < N_LAYERS:
+                    h = {t: torch.nn.functional.dropout(torch.relu(z), 0.5) for t, z in h.items()}
+            return h[target]
+
+    vectors = torch.nn.ModuleDict(
+        {t: torch.nn.Embedding(n, HIDDEN, sparse=True) for t, n in counts.items() if t != target})
+    model = Model()
+    dense = torch.optim.Adam(model.parameters(), lr=0.01)
+    sparse = torch.optim.SparseAdam(list(vectors.parameters()), lr=0.01)
+
+    def way(fanout, workers):
+        loader = dgl.dataloading.DataLoader(graph, {target: torch.from_numpy(ids)},
+                                            dgl.dataloading.NeighborSampler(fanout), batch_size=SEEDS, shuffle=True,
+                                            num_workers=workers, persistent_workers=workers > 0)
+
+        def epoch(steps):
+            n = n_rows = n_edges = 0
+            start, cpu = time.perf_counter(), time.process_time()
+            for sources, seeds, blocks in loader:
+                h = {t: torch.relu(vectors[t](i)) for t, i in sources.items() if t != target}
+                h[target] = torch.relu(model.input(x[sources[target]]))
+                loss = torch.nn.functional.cross_entropy(model(blocks, h), y[seeds[target]])
+                dense.zero_grad()
+                sparse.zero_grad()
+                loss.backward()
+                dense.step()
+                sparse.step()
+                n += 1
+                n_rows += sum(len(i) for i in sources.values())
+                n_edges += sum(block.num_edges() for block in blocks)
+                if n == steps:
+                    break
+            seconds = time.perf_counter() - start
+            return {"seconds": seconds / n, "cpu": (time.process_time() - cpu) / n, "rows": n_rows / n, "edges": n_edges / n, "loss": float(loss)}
+
+        return epoch
+
+    fanouts = {"25,10": [25, 10], args.dgl_fanout: [int(k) for k in args.dgl_fanout.split(",")]}
+    ways = {}
+    for name, fanout in fanouts.items():
+        best = None
+        for workers in (0, 1):
+            epoch = way(fanout, workers)
+            seconds = epoch(3)["seconds"]
+            log(f"DGL fanout {name}, {workers} workers: {seconds:.2f} s a step over 3 steps")
+            if best is None or seconds < best:
+                best, ways[name] = seconds, epoch
+    print(json.dumps({"ready": list(ways), "name": f"DGL {dgl.__version__}"}), flush=True)
+    for line in sys.stdin:
+        result = ways[line.strip()](args.dgl_steps)
+        result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(json.dumps(result), flush=True)
+
+
+# ---- ours: a process that trains all rounds' epochs would not wait for its turn, so each turn is a process
+
+
+def ours(args):
+    with tempfile.TemporaryDirectory() as folder:
+        metrics = os.path.join(folder, "run.jsonl")
+        command = [args.program, "--dataset", args.data, "--split", f"bench{args.steps}", "--model", "rgcn",
+                   "--input-layer", "--layers", str(N_LAYERS), "--hidden", str(HIDDEN), "--fanout", "25,10", "--pes", "2",
+                   "--batch-size", str(SEEDS // 2), "--lr", "0.01", "--dropout", "0.5", "--epochs", "2", "--eval-every",
+                   "0", "--metrics", metrics] + args.ours
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(run.pid, 0)
+        if status != 0:
+            sys.exit(f"typed: {' '.join(command)}: exit status {status}")
+        with open(metrics) as file:
+            epochs = [event for event in map(json.loads, file) if event.get("event") == "epoch"]
+        last = epochs[-1]
+        log("ours:", json.dumps(last))
+        return {"seconds": last["seconds"] / args.steps, "rows": last["vertices"][-1] / args.steps,
+                "edges": sum(last["edges"]) / args.steps, "loss": last["train_loss"], "peak": usage.ru_maxrss / 1e6}
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--dgl-steps", type=int, default=10)
+    parser.add_argument("--dgl-fanout", default="9,4")
+    parser.add_argument("--ours", type=lambda text: text.split(), default=[])
+    parser.add_argument("--peer", action="store_true")
+    args = parser.parse_args()
+    if args.peer:
+        return dgl_peer(args)
+    make_split(args.data, args.steps)
+    peer = subprocess.Popen([sys.executable] + sys.argv + ["--peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True)
+    ready = json.loads(peer.stdout.readline())
+    results = {}
+    for turn in range(args.rounds):
+        found = {"Starling, fanout 25,10": ours(args)}
+        for name in ready["ready"]:
+            peer.stdin.write(name + "\n")
+            peer.stdin.flush()
+            found[f"{ready['name']}, fanout {name} for each relation"] = json.loads(peer.stdout.readline())
+        for name, result in found.items():
+            results.setdefault(name, []).append(result)
+            log(f"round {turn + 1}: {name}: {json.dumps(result)}")
+    peer.stdin.close()
+    peer.wait()
+    print("| | seconds a step | least, most | vertices, edges a step | peak memory, GB |\n| --- | --- | --- | --- | --- |")
+    for name, rounds in results.items():
+        seconds = [r["seconds"] for r in rounds]
+        print(f"| {name} | {statistics.median(seconds):.3f} | {min(seconds):.3f}, {max(seconds):.3f} |"
+              f" {rounds[0]['rows']:.0f}, {rounds[0]['edges']:.0f} |"
+              f" {max(r['peak'] for r in rounds):.1f} |")
+
+
+if __name__ == "__main__":
+    main()
