@@ -273,8 +273,8 @@ void sl_raise_cpu(const struct sl_raising *r, uint32_t *room, struct sl_costs *c
 
 /* ---- draw ---- */
 
-/* Draw the edges of destination d: ids from edge n on, and their raw weights. c: NULL: costs are of weights. Returns the number of edges, and the sum
- * of their 1 / p. */
+/* Draw the edges of destination d: ids from edge n on, and their raw weights. c: NULL: costs are of weights. Returns
+ * the number of edges, and the sum of their 1 / p. */
 SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_labor_turn *turn,
                             const struct sl_candidates *c, uint32_t d, const struct neighbours *from,
                             sl_vertex *edges_out, float *weights_out, double *sum_out)

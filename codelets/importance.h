@@ -167,9 +167,10 @@ struct sl_destinations {
 /* List the distinct in-neighbours of the destinations. */
 void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candidates *candidates);
 
-/* Take the candidates' costs and solve for the bounds of the destinations. costs: of all owners; not read if the rule
- * begins, as all costs are 1. If the rule is weighted, the part's weights are read, and no candidates. most_out: a list by owner, the largest bound of each candidate as the bits of a float, or
- * no entries once rounds end. NULL: not wanted. */
+/* Take the candidates' costs and solve for the bounds of the destinations. costs: of all owners; not read if the
+ * rule begins, as all costs are 1. If the rule is weighted, the part's weights are read, and no candidates.
+ * most_out: a list by owner, the largest bound of each candidate as the bits of a float, or no entries once rounds
+ * end. NULL: not wanted. */
 void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                   const struct sl_costs *const *costs, const struct sl_candidates *candidates, uint32_t *most_out);
 

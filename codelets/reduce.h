@@ -54,8 +54,8 @@ void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, c
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out);
 
-/* The sum of partials that note their touched rows: int8 [1 x rows], one for each partial and one for the sum. fresh: the
- * sum's rows have not been written. Errors as above. */
+/* The sum of partials that note their touched rows: int8 [1 x rows], one for each partial and one for the sum.
+ * fresh: the sum's rows have not been written. Errors as above. */
 struct sl_touched_sum {
     uint32_t n;
     const starpu_data_handle_t *partials, *touched;

@@ -26,8 +26,8 @@ enum sl_status sl_csv_count_lines(const char *path, uint64_t *out);
 enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
                                  sl_vertex **to_out);
 
-/* Read exactly n lines "source,destination" or, if the first line has three numbers, "head,relation,tail". Ids are below
- * n_vertices. *relations_out gets NULL if there are none. The caller frees the arrays (sl_free). */
+/* Read exactly n lines "source,destination" or, if the first line has three numbers, "head,relation,tail". Ids are
+ * below n_vertices. *relations_out gets NULL if there are none. The caller frees the arrays (sl_free). */
 enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
                                  uint32_t **relations_out, sl_vertex **to_out);
 

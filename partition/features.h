@@ -54,10 +54,10 @@ static inline enum sl_dtype sl_features_dtype(const struct sl_features *features
 enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW, SL_NORMALIZE_COLUMN };
 
 /* ROW: divide each row by its sum if the sum is above 1. PyTorch Geometric's NormalizeFeatures does the same with
- * features that are not negative. A row of both signs may have a sum near zero; a division would let its values explode.
- * COLUMN: subtract each column's mean, and divide by its standard deviation over all rows, unless it is 0 (as
- * scikit-learn's StandardScaler). CSR becomes dense. A borrowed or narrow dense table is replaced by an owned table of
- * float32. The arrays of CSR must be owned. SL_ENOMEM: the table is unchanged. */
+ * features that are not negative. A row of both signs may have a sum near zero; a division would let its values
+ * explode. COLUMN: subtract each column's mean, and divide by its standard deviation over all rows, unless it is 0
+ * (as scikit-learn's StandardScaler). CSR becomes dense. A borrowed or narrow dense table is replaced by an owned
+ * table of float32. The arrays of CSR must be owned. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize);
 
 /* Find the largest magnitudes. SL_ENOMEM. */

@@ -27,8 +27,8 @@
 /* Make the dataset. SL_EINVAL: as sl_recipe_check. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out);
 
-/* Write a generated dataset to `folder`: as sl_raw_write, or in the layout of typed folders (partition/readers/typed.c).
- * Reading it back gives equal bits. SL_EIO, SL_ENOMEM. */
+/* Write a generated dataset to `folder`: as sl_raw_write, or in the layout of typed folders
+ * (partition/readers/typed.c). Reading it back gives equal bits. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_raw *raw, const char *folder);
 
 #endif

@@ -45,8 +45,8 @@ struct sl_dataset_options {
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
 /* Make a dataset of raw tables. The dataset takes over the tables, and *raw is left empty. `directed` false: add the
- * reverse of every edge. SL_EINVAL: an edge has an id out of range; SL_NORMALIZE_COLUMN of a typed graph. SL_ENOMEM. On failure *out is empty, and *raw still
- * owns its tables, whose features may be normalized. */
+ * reverse of every edge. SL_EINVAL: an edge has an id out of range; SL_NORMALIZE_COLUMN of a typed graph. SL_ENOMEM.
+ * On failure *out is empty, and *raw still owns its tables, whose features may be normalized. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);
 

@@ -8,7 +8,8 @@
 
 #include "partition/links.h"
 
-/* Read a list of pairs of ids below n_vertices, or of triples (.csv). SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out is empty. */
+/* Read a list of pairs of ids below n_vertices, or of triples (.csv). SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out
+ * is empty. */
 enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_links *out);
 
 /* Read the lists of a split by list; a path may be NULL. n_vertices: of the dataset. Unless the split has its ends

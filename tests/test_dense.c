@@ -760,8 +760,8 @@ static void test_submissions(void **state)
     }
 }
 
-/* Step after step, each of two chunks of other rows, GW has the bits of the gradient that is written whole, whatever the
- * last step left there; and each row that is not zero is noted. */
+/* Step after step, each of two chunks of other rows, GW has the bits of the gradient that is written whole, whatever
+ * the last step left there; and each row that is not zero is noted. */
 static void check_touched(double dropout, bool with_bias)
 {
     enum { ROWS = 10, IN = 90, OUT = 70 };

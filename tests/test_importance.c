@@ -299,8 +299,8 @@ static void test_sums_are_unbiased(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* Draws of a hop, with weights as factors: the mean of each destination's estimates, their variance, and the mean number
- * of its edges. */
+/* Draws of a hop, with weights as factors: the mean of each destination's estimates, their variance, and the mean
+ * number of its edges. */
 struct tried {
     double mean, variance, n_edges;
 };

@@ -37,7 +37,8 @@
 
 /* ---- sampling phase ---- */
 
-/* Permute the training ids of an epoch: vertices, or numbers of links. A ring has the order of epoch 0 in all epochs. */
+/* Permute the training ids of an epoch: vertices, or numbers of links. A ring has the order of epoch 0 in all
+ * epochs. */
 static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
     struct sl_task_args head = sl_step_head(s, sl_plan_first_step(s->plan, epoch), 0, 0);

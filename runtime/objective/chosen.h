@@ -26,8 +26,8 @@ enum sl_status sl_chosen_open(uint32_t n_vertices, uint32_t n_columns, struct sl
 /* Choose a vertex. A vertex may be chosen several times. Before sl_chosen_number. */
 void sl_chosen_add(struct sl_chosen *chosen, sl_vertex id);
 
-/* Number the rows, and make room for them. n_vertices: as for sl_chosen_open. begin .. end - 1: the vertices of this rank.
- * All ranks have chosen the same vertices. SL_ENOMEM. */
+/* Number the rows, and make room for them. n_vertices: as for sl_chosen_open. begin .. end - 1: the vertices of this
+ * rank. All ranks have chosen the same vertices. SL_ENOMEM. */
 enum sl_status sl_chosen_number(struct sl_chosen *chosen, uint32_t n_vertices, sl_vertex begin, sl_vertex end);
 
 /* Take the chosen ones of n consecutive rows, [n x n_columns], the first of vertex `first`. They are this rank's. */

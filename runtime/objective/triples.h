@@ -33,9 +33,9 @@ struct sl_triple_scorer {
     const sl_vertex *dataset_ids;
 };
 
-/* The mean reciprocal rank, and the fractions of ranks up to 1, 3 and 10, over both ends of each link. The rank is 1, plus
- * the number of better candidates, plus half the number of equal ones. NaN: no link, or a score that is no number.
- * SL_ENOMEM. */
+/* The mean reciprocal rank, and the fractions of ranks up to 1, 3 and 10, over both ends of each link. The rank is
+ * 1, plus the number of better candidates, plus half the number of equal ones. NaN: no link, or a score that is no
+ * number. SL_ENOMEM. */
 enum sl_status sl_triples_rank(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
                                const struct sl_links *links, struct sl_pair_ranks *out);
 

@@ -119,8 +119,8 @@ static const struct sl_option options[] = {
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
              "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
              "after layer norm. gin: graph isomorphism network, a sum and two products. rgcn: a mean and a weight "
-             "matrix for each relation of a typed dataset. rgat: attention for each relation. The sampled sums of gcn, gcnii, resgcn and gin estimate "
-             "the exact sums without bias",
+             "matrix for each relation of a typed dataset. rgat: attention for each relation. The sampled sums of gcn, "
+             "gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn, "
               "rgat: means, attention by relation",

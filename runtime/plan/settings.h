@@ -198,7 +198,8 @@ static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *sett
     return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
-/* Whether edges are drawn by weighted LABOR; by any rule of codelets/importance.h; whether sums read weights of edges. */
+/* Whether edges are drawn by weighted LABOR; by any rule of codelets/importance.h; whether sums read weights of
+ * edges. */
 static inline bool sl_settings_weighted_labor(const struct sl_settings *settings)
 {
     return settings->edge_weights == SL_EDGE_WEIGHTS_BOTH;

@@ -42,8 +42,8 @@ struct sl_trace {
  * 1.4. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trace_prepare(const struct sl_settings *settings);
 
-/* Choose the window of a run from `first_step` to `n_steps` - 1, whose first epoch ends before step epoch_end. SL_EINVAL: --trace-steps lies outside, or there is
- * no step. */
+/* Choose the window of a run from `first_step` to `n_steps` - 1, whose first epoch ends before step epoch_end.
+ * SL_EINVAL: --trace-steps lies outside, or there is no step. */
 enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_step, uint64_t n_steps,
                              uint64_t epoch_end, struct sl_trace *out);
 

@@ -34,8 +34,8 @@ enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out);
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                 starpu_data_handle_t *out);
 
-/* The same for large matrices of few rows that are not zero. *touched_out: the matrix's touched rows; *fresh: neither it
- * nor the matrix has been written. */
+/* The same for large matrices of few rows that are not zero. *touched_out: the matrix's touched rows; *fresh:
+ * neither it nor the matrix has been written. */
 enum sl_status sl_partials_next_touched(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns,
                                         starpu_data_handle_t *out, starpu_data_handle_t *touched_out, bool *fresh);
 

@@ -9,8 +9,8 @@
 #include "codelets/optimize.h"
 #include "runtime/plan/settings.h"
 
-/* Adam's numbers for a step of an epoch, counted from 0. Both `step` and Adam's t count over the whole run, so bias correction does not restart
- * with an epoch. */
+/* Adam's numbers for a step of an epoch, counted from 0. Both `step` and Adam's t count over the whole run, so bias
+ * correction does not restart with an epoch. */
 struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t epoch, uint64_t step);
 
 #endif

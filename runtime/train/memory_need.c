@@ -278,8 +278,8 @@ static double exchange_bytes(const struct basis *b)
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
-/* Of --labor-iterations and weighted LABOR, in all ring slots: up to all vertices are candidates of a PE, with an id, a bound and a cost
- * each; and a bound, a cost and room for a bound of each vertex in each group. */
+/* Of --labor-iterations and weighted LABOR, in all ring slots: up to all vertices are candidates of a PE, with an
+ * id, a bound and a cost each; and a bound, a cost and room for a bound of each vertex in each group. */
 static double importance_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
@@ -376,8 +376,8 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
         (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
-/* Ends of the links whose scores are wanted: a number of each vertex, and the outputs of the distinct ends. Triples need
- * the outputs of all vertices, in two orders. */
+/* Ends of the links whose scores are wanted: a number of each vertex, and the outputs of the distinct ends. Triples
+ * need the outputs of all vertices, in two orders. */
 static double end_bytes(const struct basis *b, const struct sl_link_split *links)
 {
     double n_ends = 0;

@@ -106,7 +106,8 @@ static const char *folder_with(const char *name, const char *file)
     return links;
 }
 
-/* Files one behind the other, with a NUL between them; those are empty for which nothing is left. The last has the rest. */
+/* Files one behind the other, with a NUL between them; those are empty for which nothing is left. The last has the
+ * rest. */
 static void split_files(const uint8_t *data, size_t n, int n_files, const char **paths_out)
 {
     for (int i = 0; i < n_files; i++) {
@@ -494,7 +495,8 @@ static void seed_table(const char *folder)
     put_seed(folder, "tabs", tabs, sizeof tabs - 1);
 }
 
-/* The tables of a typed dataset; the name of a relation that is in the links is `b___r___a`, another relation has no edges. */
+/* The tables of a typed dataset; the name of a relation that is in the links is `b___r___a`, another relation has no
+ * edges. */
 static void run_typed(const uint8_t *data, size_t n)
 {
     static const char *const names[] = {"raw/num-node-dict.csv",
