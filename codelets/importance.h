@@ -72,7 +72,7 @@ static inline SL_HOST_DEVICE float sl_importance_cost(float weight)
 /* The bound of a destination of weighted LABOR, whose weights have this sum. */
 static inline SL_HOST_DEVICE float sl_importance_bound(uint32_t degree, uint32_t k, double sum)
 {
-    return degree <= k || sum <= 0 ? FLT_MAX : (float)fmin(FLT_MAX, k / sum);
+    return degree <= k || sum <= 0 ? FLT_MAX : (float)fmin((double)FLT_MAX, k / sum);
 }
 
 /* Whether the edge from `source` (a dataset id) is sampled. */

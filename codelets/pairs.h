@@ -80,7 +80,7 @@ struct sl_pairs {
     uint32_t n_negatives; /* k */
     uint32_t n_columns;   /* = decoder.n_columns */
     enum sl_pairs_loss loss;
-    bool both_ends;            /* half of the negatives replace the first end */
+    uint32_t both_ends;        /* bool, without padding: half of the negatives replace the first end */
     const uint32_t *relations; /* [n_links]; NULL: all 0. Read by distmult */
     struct sl_decoder decoder;
 };

@@ -76,8 +76,10 @@ void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, c
 {
     for (uint32_t r = 0; r < out->n_rows; r += ROWS) {
         const uint32_t n_rows = sl_min_u32(out->n_rows - r, ROWS);
-        for (uint32_t k = 0; any_touched(n, partials, out, r, n_rows) && k < n_rows; k++) {
-            sum_row(n, partials, r + k, out);
+        if (any_touched(n, partials, out, r, n_rows)) {
+            for (uint32_t k = 0; k < n_rows; k++) {
+                sum_row(n, partials, r + k, out);
+            }
         }
     }
 }

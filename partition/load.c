@@ -619,7 +619,8 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     *out = (struct sl_dataset){0};
     struct sl_feature_range range;
     enum sl_status st;
-    if (normalize == SL_NORMALIZE_COLUMN && raw->n_relations > 0) {
+    const bool typed = raw->n_relations > 0 && (raw->links.n_relations == 0 || raw->links.own_ids);
+    if (normalize == SL_NORMALIZE_COLUMN && typed) {
         return sl_fail(SL_EINVAL,
                        "--normalize-features: found column, expected none or row: in the typed graph %s each type has "
                        "features of its own",

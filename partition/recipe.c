@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "support/minmax.h"
 #include "support/real.h"
 
 const char sl_recipe_names[] = "arxiv-synthetic, products-synthetic, mag-synthetic";
@@ -92,7 +93,7 @@ void sl_recipe_total(const struct sl_recipe *recipe, uint64_t *n_vertices, uint6
 /* The share n / whole of `part`. */
 static uint32_t scaled(uint32_t part, uint32_t whole, uint32_t n)
 {
-    return (uint32_t)((uint64_t)part * n / whole);
+    return (uint32_t)sl_min_u64((uint64_t)part * n / whole, SL_NONE); /* which is refused */
 }
 
 void sl_recipe_scale(struct sl_recipe *recipe, uint32_t n_vertices)

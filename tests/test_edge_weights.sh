@@ -149,7 +149,7 @@ refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights 
 
 # Without the option one notice says that the weights are not used.
 "$coop_sage" --dataset ./some --cache none --epochs 1 --quiet >stdout 2>stderr || complain "a run without --edge-weights: $(cat stderr)"
-[[ $(cat stderr) == *"some: the weights of edges are not used; --edge-weights factor or probability uses them" && $(wc -l <stderr) -eq 1 ]] ||
+[[ $(cat stderr) == *"some: the weights of edges are not used; --edge-weights factor, probability or both uses them" && $(wc -l <stderr) -eq 1 ]] ||
     complain "a run without --edge-weights: $(cat stderr)"
 
 # All weights zero: sums are zero, and nothing is drawn.

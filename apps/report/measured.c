@@ -113,6 +113,10 @@ static enum sl_status read_config(const struct lines *l, struct sl_measured *out
                        "%.150s: found a run of pipe_gnn, expected one of coop_sage, whose minibatches are projected",
                        l->path);
     }
+    if (json_number_value(json_object_get(options, "vertex_budget")) > 0) {
+        return sl_fail(SL_EFILE, "%.150s: found a run with --vertex-budget, whose steps change; expected one without",
+                       l->path);
+    }
     SL_TRY(st, number(l->path, l->config, "vertices", &out->n_vertices), done);
     SL_TRY(st, number(l->path, l->config, "edges", &out->n_edges), done);
     SL_TRY(st, number(l->path, l->config, "parameter_bytes", &out->parameter_bytes), done);

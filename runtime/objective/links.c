@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/pairs.h"
+#include "runtime/machine/watchdog.h"
 #include "runtime/objective/chosen.h"
 #include "runtime/objective/collect.h"
 #include "runtime/objective/triples.h"
@@ -263,6 +264,7 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     struct wanted w = {0};
     enum sl_status st;
     SL_TRY(st, take_rows(o, outputs, &w), done);
+    sl_watchdog_suspend(true); /* rank 0 scores alone, which may take long */
     if (sl_rank() > 0) {
         goto done; /* rank 0 has the rows */
     }

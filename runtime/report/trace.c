@@ -150,7 +150,7 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
         trace.first = first_step;
         trace.last = epoch_end - 1;
     }
-    if (trace.first < first_step || trace.last >= n_steps) {
+    if (trace.first < first_step || (trace.last >= n_steps && settings->vertex_budget == 0)) {
         return sl_fail(SL_EINVAL,
                        "--trace-steps: found %llu:%llu, expected steps from %llu to %llu, which this run trains",
                        (unsigned long long)trace.first, (unsigned long long)trace.last, (unsigned long long)first_step,

@@ -184,7 +184,8 @@ static enum sl_status check_weights(const struct sl_session *t)
     }
     if (!used && there) {
         sl_notify(SL_NOTICE_WARNING,
-                  "%s: the weights of edges are not used; --edge-weights factor or probability uses them", t->name);
+                  "%s: the weights of edges are not used; --edge-weights factor, probability or both uses them",
+                  t->name);
     }
     return SL_OK;
 }

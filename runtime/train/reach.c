@@ -70,9 +70,10 @@ static struct sl_reach larger(const struct sl_settings *s, struct sl_reach a, co
 struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     struct sl_reach bound = bound_of(s, dataset, seeds_of(s, dataset), INFINITY);
-    if (s->vertex_budget > 0) { /* a seed is an input vertex */
+    if (s->vertex_budget > 0) { /* a seed is an input vertex, but a link is not */
         double most = BUDGET_MARGIN * s->vertex_budget;
-        struct sl_reach later = bound_of(s, dataset, fmin(most, sl_dataset_n_train(dataset)), most);
+        double n_train = sl_dataset_n_train(dataset);
+        struct sl_reach later = bound_of(s, dataset, sl_settings_trains_links(s) ? n_train : fmin(most, n_train), most);
         bound = larger(s, bound, &later);
     }
     return bound;

@@ -401,10 +401,10 @@ static enum sl_status load_batch(struct sl_session *t, const struct sl_tensors *
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch", &batch), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch.epoch", &epoch), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch.step", &step), done);
-    if (batch == 0 || step > t->state.step || epoch > step) {
-        st = sl_fail(SL_EFILE,
-                     "%s: expected a batch of 1 seed or more since an earlier step, found %llu since step %llu",
-                     checkpoint->path, (unsigned long long)batch, (unsigned long long)step);
+    if (batch == 0 || batch > t->plan.n_train || step > t->state.step || epoch > step) {
+        st =
+            sl_fail(SL_EFILE, "%s: expected a batch of 1 to %u seeds since an earlier step, found %llu since step %llu",
+                    checkpoint->path, t->plan.n_train, (unsigned long long)batch, (unsigned long long)step);
         goto done;
     }
     sl_plan_set_batch(&t->plan, epoch, step, batch, t->settings->epochs);
