@@ -1018,15 +1018,20 @@ static void run_divided(const struct sl_dataset *dataset, struct sl_settings *se
     close_world(&w, &objective);
 }
 
-/* Losses and final weights are the same for PEs, groups, chunks, partitions and depths: in double to 1e-9. */
-static void check_divisions(const struct sl_dataset *dataset, const char *const *options)
+/* Losses and final weights are the same for PEs, groups, chunks, partitions and depths: in double to 1e-9. Slow kernels
+ * try one division of each case, in turn. */
+static void check_divisions(const struct sl_dataset *dataset, const char *const *options, size_t turn)
 {
     static const struct division divisions[] = {{1, 1, 1, 1, SL_PARTITION_NONE},   {2, 2, 1, 2, SL_PARTITION_METIS},
                                                 {3, 3, 2, 2, SL_PARTITION_RANDOM}, {4, 2, 3, 3, SL_PARTITION_METIS},
                                                 {4, 1, 1, 2, SL_PARTITION_NONE},   {8, 8, 2, 1, SL_PARTITION_RANDOM}};
     const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 2e-4;
+    const size_t n = sizeof divisions / sizeof *divisions;
     struct outcome first;
-    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++) {
+    for (size_t k = 0; k < n; k++) {
+        if (slow_kernels() && k > 0 && k != 1 + turn % (n - 1)) {
+            continue;
+        }
         struct sl_settings settings;
         struct outcome outcome;
         options_of(options, &settings);
@@ -1075,13 +1080,13 @@ static void test_divisions(void **state)
     (void)state;
     make_links(&shape_of_links, &dataset);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        check_divisions(&dataset, cases[k]);
+        check_divisions(&dataset, cases[k], k);
     }
     forget_partitions();
     sl_dataset_free(&dataset);
     make_triples(&shape_of_links, &dataset);
     for (size_t k = 0; k < sizeof triples / sizeof *triples; k++) {
-        check_divisions(&dataset, triples[k]);
+        check_divisions(&dataset, triples[k], k);
     }
     forget_partitions();
     sl_dataset_free(&dataset);
