@@ -45,8 +45,8 @@ SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_
                                           const sl_real *const *partials, sl_real *out);
 #endif
 
-/* The same, of matrices with few rows other than zero. touched[i], and of the sum: int8 for each row; a row that is not
- * touched is zero. out's rows that were touched before and are not any more are cleared. */
+/* The same sum, of matrices with few rows that are not zero. Each matrix, and out, has an int8 for each row: whether a
+ * step touched the row. Other rows are zero. A row of out is cleared if only the last step touched it. */
 void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out);
 
 /* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0:
