@@ -13,6 +13,7 @@
 
 #define BLOCK 1024 /* entries */
 #define ROWS 32    /* rows whose touches are looked at together */
+#define AHEAD 8    /* such groups of rows that are fetched ahead */
 
 /* ---- kernels, CPU ---- */
 
@@ -72,10 +73,28 @@ static void sum_row(uint32_t n, const struct sl_touched_rows *partials, uint32_t
     }
 }
 
+/* Fetch the touched rows of rows r .. r + ROWS - 1, if there are so many. */
+static void fetch_rows(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out,
+                       uint32_t r)
+{
+    const size_t bytes = out->n_columns * sizeof *out->row;
+    if (r + ROWS > out->n_rows) {
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = sl_next_touched(partials[i].touched + r, 0, ROWS); k < ROWS;
+             k = sl_next_touched(partials[i].touched + r, k + 1, ROWS)) {
+            sl_row_fetch(partials[i].row + (size_t)(r + k) * out->n_columns, bytes);
+            sl_row_fetch(out->row + (size_t)(r + k) * out->n_columns, bytes);
+        }
+    }
+}
+
 void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out)
 {
     for (uint32_t r = 0; r < out->n_rows; r += ROWS) {
         const uint32_t n_rows = sl_min_u32(out->n_rows - r, ROWS);
+        fetch_rows(n, partials, out, r + AHEAD * ROWS);
         if (any_touched(n, partials, out, r, n_rows)) {
             for (uint32_t k = 0; k < n_rows; k++) {
                 sum_row(n, partials, r + k, out);

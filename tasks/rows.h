@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "support/bf16.h"
 #include "support/convert.h"
@@ -195,6 +196,23 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
     for (size_t offset = 0; offset < bytes; offset += 64) {
         __builtin_prefetch((const char *)row + offset, 0, 2);
     }
+}
+
+/* ---- touched rows: an int8 for each row of a gradient, not 0 if a step touched it ---- */
+
+/* The first touched row from r on; n: there is none before row n. Most eights of rows have none. */
+SL_INLINE uint32_t sl_next_touched(const int8_t *touched, uint32_t r, uint32_t n)
+{
+    for (uint64_t eight = 0; r + 8 <= n; r += 8) {
+        memcpy(&eight, touched + r, sizeof eight);
+        if (eight != 0) {
+            break;
+        }
+    }
+    while (r < n && touched[r] == 0) {
+        r++;
+    }
+    return r;
 }
 
 /* ---- dtypes of rows: SL_DTYPE_REAL or SL_DTYPE_BF16 ---- */
