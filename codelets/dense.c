@@ -366,27 +366,41 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
     multiply_all(&alike, n_out, w, z_out);
 }
 
+/* GW += the terms of n rows from the i-th on. A vector of each row of GZ stays in a register, and GW is read and written
+ * once for them. */
+SL_INLINE void add_some(const struct alike *alike, uint32_t i, const uint32_t n, uint32_t n_out, const sl_real *gz,
+                        sl_real *gw)
+{
+    uint32_t c = 0;
+    gw += (size_t)alike->column * n_out;
+    for (; c + LANES <= n_out; c += LANES) {
+        vector from[AHEAD];
+        for (uint32_t k = 0; k < n; k++) {
+            from[k] = *(const vector *)(gz + (size_t)alike->row[i + k] * n_out + c);
+        }
+        for (uint32_t j = 0; j < alike->n; j++) {
+            vector sum = *(const vector *)(gw + (size_t)j * n_out + c);
+            for (uint32_t k = 0; k < n; k++) {
+                sum += (sl_real)alike->values[i + k][j] * from[k];
+            }
+            *(vector *)(gw + (size_t)j * n_out + c) = sum;
+        }
+    }
+    for (uint32_t j = 0; c < n_out && j < alike->n; j++) {
+        for (uint32_t k = 0; k < n; k++) {
+            add_scaled(n_out - c, (sl_real)alike->values[i + k][j], gz + (size_t)alike->row[i + k] * n_out + c,
+                       gw + (size_t)j * n_out + c);
+        }
+    }
+}
+
 SL_INLINE void add_alike(uint32_t n_out, struct alike *alike, const sl_real *gz, sl_real *gw)
 {
-    for (uint32_t j = 0; alike->n_rows > 0 && j < alike->n; j++) {
-        sl_real *row = gw + (size_t)(alike->column + j) * n_out;
-        uint32_t c = 0;
-        for (; c + BLOCK <= n_out; c += BLOCK) {
-            vector *to = (vector *)(row + c);
-            vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
-            for (uint32_t i = 0; i < alike->n_rows; i++) {
-                const sl_real value = (sl_real)alike->values[i][j];
-                const vector *from = (const vector *)(gz + (size_t)alike->row[i] * n_out + c);
-                for (int k = 0; k < SPAN; k++) {
-                    sum[k] += value * from[k];
-                }
-            }
-            for (int k = 0; k < SPAN; k++) {
-                to[k] = sum[k];
-            }
-        }
-        for (uint32_t i = 0; c < n_out && i < alike->n_rows; i++) {
-            add_scaled(n_out - c, (sl_real)alike->values[i][j], gz + (size_t)alike->row[i] * n_out + c, row + c);
+    if (alike->n_rows == AHEAD) {
+        add_some(alike, 0, AHEAD, n_out, gz, gw);
+    } else {
+        for (uint32_t i = 0; i < alike->n_rows; i++) {
+            add_some(alike, i, 1, n_out, gz, gw);
         }
     }
     alike->n_rows = 0;
