@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Means by relation, and the transposed sums. Terms are added in order. The rows of edges to come are prefetched. */
+ * Means by relation, mixed by components or not, and the transposed sums. Terms are added in order. The rows of edges
+ * to come are prefetched. */
 #include "codelets/relate.h"
 
 #include <string.h>
@@ -9,7 +10,10 @@
 #include "support/memory.h"
 #include "support/minmax.h"
 
-#define AHEAD 12 /* terms prefetched ahead */
+#define AHEAD 12    /* terms prefetched ahead */
+#define COLUMNS 512 /* columns of a run that are summed at a time, before components mix them */
+#define LANES                                                                                                          \
+    16 /* partial sums of an inner product, for speed; the same number everywhere, so that the order is fixed */
 
 /* ---- kernels, CPU ---- */
 
@@ -21,6 +25,11 @@ SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n, sl_real *restrict out
     }
 }
 
+/* `n` columns from `first` on, or bases. */
+struct columns {
+    uint32_t first, n;
+};
+
 /* The edges of a block or of a part. */
 struct edge_list {
     const struct sl_sources *x;
@@ -30,6 +39,16 @@ struct edge_list {
     uint64_t n; /* entries */
 };
 
+/* The end of the run that begins with entry e; `end`: of the destination's entries. */
+SL_INLINE uint64_t run_end(const float *relations, uint64_t e, uint64_t end)
+{
+    uint64_t stop = e + 1;
+    while (stop < end && relations[stop] == relations[e]) {
+        stop++;
+    }
+    return stop;
+}
+
 /* out += the sums of entries begin .. end - 1, one destination's. */
 SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
                          uint64_t begin, uint64_t end, sl_real *out)
@@ -37,10 +56,7 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
     uint64_t e = begin;
     while (e < end) {
         const float relation = list->relations[e];
-        uint64_t stop = e + 1;
-        while (stop < end && list->relations[stop] == relation) {
-            stop++;
-        }
+        const uint64_t stop = run_end(list->relations, e, end);
         const sl_real weight = 1 / (sl_real)(stop - e);
         const size_t slab = sl_dtype_bytes(dtype, (size_t)relation * slabs->x_step);
         sl_real *to = out + (size_t)relation * slabs->m_step;
@@ -57,6 +73,75 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
     }
 }
 
+/* out = the sum of columns `first` .. first + n - 1 of the rows of entries e .. stop - 1. */
+SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t e,
+                       uint64_t stop, struct columns columns, sl_real *out)
+{
+    const size_t skip = sl_dtype_bytes(dtype, columns.first);
+    memset(out, 0, columns.n * sizeof *out);
+    for (; e < stop; e++) {
+        if (e + AHEAD < list->n) {
+            sl_row_fetch(sl_source_row(dtype, list->x, list->widths, list->positions[e + AHEAD], slabs->x_width) + skip,
+                         sl_dtype_bytes(dtype, columns.n));
+        }
+        add_scaled(dtype, columns.n, out,
+                   sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + skip, 1);
+    }
+}
+
+/* The next columns of a row that are summed and mixed at a time. False: all columns have been in hand. Begin with
+ * n = 0. */
+SL_INLINE bool next_columns(const struct sl_slabs *slabs, struct columns *columns)
+{
+    columns->first += columns->n;
+    const uint32_t all = slabs->x_step > 0 ? slabs->x_width : slabs->n;
+    const uint32_t rest = all - columns->first;
+    const uint32_t to_slab = slabs->n - columns->first % slabs->n;
+    columns->n = sl_min_u32(rest, sl_min_u32(to_slab, COLUMNS));
+    return columns->n > 0;
+}
+
+/* The bases that columns in hand belong to: one if rows have slabs, otherwise all. */
+SL_INLINE struct columns bases_of(const struct sl_slabs *slabs, struct columns columns)
+{
+    if (slabs->x_step > 0) {
+        return (struct columns){columns.first / slabs->n, 1};
+    }
+    return (struct columns){0, slabs->n_bases};
+}
+
+/* add_edges with components. */
+SL_INLINE void add_mixed(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
+                         uint64_t begin, uint64_t end, sl_real *out)
+{
+    sl_real sum[COLUMNS];
+    for (uint64_t e = begin; e < end;) {
+        const uint64_t stop = run_end(list->relations, e, end);
+        const sl_real weight = 1 / (sl_real)(stop - e);
+        const sl_real *c = slabs->c + (size_t)list->relations[e] * slabs->n_bases;
+        struct columns columns = {0, 0};
+        while (next_columns(slabs, &columns)) {
+            const struct columns bases = bases_of(slabs, columns);
+            sum_run(dtype, list, slabs, e, stop, columns, sum);
+            for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
+                add_scaled(SL_DTYPE_REAL, columns.n, out + (size_t)b * slabs->m_step + columns.first % slabs->n, sum,
+                           weight * c[b]);
+            }
+        }
+        e = stop;
+    }
+}
+
+SL_INLINE void add_sums(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t begin,
+                        uint64_t end, sl_real *out)
+{
+    if (slabs->c == NULL) {
+        add_edges(dtype, list, slabs, begin, end, out);
+    } else {
+        add_mixed(dtype, list, slabs, begin, end, out);
+    }
+}
+
 SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
                          const struct sl_sources *x, int beta, sl_real *m_out)
 {
@@ -66,7 +151,7 @@ SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_related *edges, co
         memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
     }
     for (uint32_t i = 0; i < edges->n_rows; i++) {
-        add_edges(dtype, &list, slabs, offsets[i], offsets[i + 1], m_out + (size_t)i * slabs->m_width);
+        add_sums(dtype, &list, slabs, offsets[i], offsets[i + 1], m_out + (size_t)i * slabs->m_width);
     }
 }
 
@@ -89,9 +174,18 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, const s
         const float relation = block->back_relations[e];
         const uint64_t n =
             sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
+        const sl_real weight = 1 / (sl_real)n;
         const sl_real *row = sl_view_row(gm, d, slabs->m_width);
-        add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
-                   row + (size_t)relation * slabs->m_step, 1 / (sl_real)n);
+        if (slabs->c == NULL) {
+            add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
+                       row + (size_t)relation * slabs->m_step, weight);
+            continue;
+        }
+        const sl_real *c = slabs->c + (size_t)relation * slabs->n_bases;
+        for (uint32_t b = 0; b < slabs->n_bases; b++) {
+            add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)b * slabs->x_step, row + (size_t)b * slabs->m_step,
+                       weight * c[b]);
+        }
     }
 }
 
@@ -115,6 +209,70 @@ SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t
     }
 }
 
+/* The sum of x[c] * y[c]. */
+SL_INLINE sl_real dot(uint32_t n, const sl_real *restrict x, const sl_real *restrict y)
+{
+    sl_real lane[LANES] = {0};
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            lane[l] += x[c + l] * y[c + l];
+        }
+    }
+    for (uint32_t l = 0; c < n; c++, l++) {
+        lane[l] += x[c] * y[c];
+    }
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        for (uint32_t l = 0; l < half; l++) {
+            lane[l] += lane[l + half];
+        }
+    }
+    return lane[0];
+}
+
+/* gc += the products of one destination's runs with its row g of GM. */
+SL_INLINE void add_components(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
+                              uint64_t begin, uint64_t end, const sl_real *g, double *gc)
+{
+    sl_real sum[COLUMNS];
+    for (uint64_t e = begin; e < end;) {
+        const uint64_t stop = run_end(list->relations, e, end);
+        const sl_real weight = 1 / (sl_real)(stop - e);
+        double *to = gc + (size_t)list->relations[e] * slabs->n_bases;
+        struct columns columns = {0, 0};
+        while (next_columns(slabs, &columns)) {
+            const struct columns bases = bases_of(slabs, columns);
+            sum_run(dtype, list, slabs, e, stop, columns, sum);
+            for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
+                const sl_real *from = g + (size_t)b * slabs->m_step + columns.first % slabs->n;
+                to[b] += (double)(weight * dot(columns.n, sum, from));
+            }
+        }
+        e = stop;
+    }
+}
+
+SL_INLINE void sum_components(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
+                              const struct sl_sources *x, const sl_real *gm, double *gc)
+{
+    const uint32_t *offsets = edges->offsets + edges->row0;
+    const struct edge_list list = {x, NULL, edges->sources, edges->relations, offsets[edges->n_rows]};
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        add_components(dtype, &list, slabs, offsets[i], offsets[i + 1], gm + (size_t)i * slabs->m_width, gc);
+    }
+}
+
+SL_CLONES void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_related *edges,
+                                        const struct sl_slabs *slabs, const struct sl_sources *x, const sl_real *gm,
+                                        double *gc)
+{
+    if (dtype == SL_DTYPE_F16) {
+        sum_components(SL_DTYPE_F16, edges, slabs, x, gm, gc);
+    } else {
+        SL_BY_DTYPE(dtype, sum_components, edges, slabs, x, gm, gc);
+    }
+}
+
 /* Destinations of evaluation. Offsets have 64 bits. */
 struct full_edges {
     uint32_t row0, n_rows;
@@ -134,8 +292,7 @@ SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, con
         memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
     }
     for (uint32_t i = 0; i < edges->n_rows; i++) {
-        add_edges(dtype, &list, slabs, offsets[i] - origin, offsets[i + 1] - origin,
-                  m_out + (size_t)i * slabs->m_width);
+        add_sums(dtype, &list, slabs, offsets[i] - origin, offsets[i + 1] - origin, m_out + (size_t)i * slabs->m_width);
     }
 }
 
@@ -149,18 +306,19 @@ SL_CLONES static void relate_full(enum sl_dtype dtype, const struct full_edges *
     }
 }
 
-/* ---- arguments ---- */
+/* ---- arguments. components: the index of their buffer; 0 if there are none. ---- */
 
 struct forward_args {
     struct sl_task_args head;
     uint32_t row0;
     int beta;
-    uint32_t x_width;
+    uint32_t x_width, components;
     struct sl_source_args sources;
 };
 
 struct backward_args {
     struct sl_task_args head;
+    uint32_t components;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
     struct returned {
@@ -171,7 +329,7 @@ struct backward_args {
 
 struct accumulate_args {
     struct sl_task_args head;
-    uint32_t m_width;
+    uint32_t m_width, components;
     struct sl_share_args shares;
 };
 
@@ -179,21 +337,50 @@ struct full_args {
     struct sl_task_args head;
     uint32_t row0;
     int beta;
-    uint32_t x_width;
+    uint32_t x_width, components;
     struct sl_part_args parts;
 };
 
 /* ---- implementations ---- */
 
-enum { FORWARD_OFFSETS, FORWARD_SOURCES, FORWARD_RELATIONS, FORWARD_INVERSE, FORWARD_M, FORWARD_ROWS };
-enum { BACK_EDGE_OFFSETS, BACK_RELATIONS, BACK_OFFSETS, BACK_ROWS, BACK_BACK_RELATIONS, BACK_GM, BACK_PACKED };
-enum { SUM_G = BACK_BACK_RELATIONS + 1, SUM_INVERSE, SUM_GM, SUM_SENT };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_RELATIONS, FULL_FIRST, FULL_M, FULL_ROWS };
+enum {
+    FORWARD_OFFSETS,
+    FORWARD_SOURCES,
+    FORWARD_RELATIONS,
+    FORWARD_INVERSE,
+    FORWARD_M,
+    FORWARD_ROWS,
+    FORWARD_COMPONENTS = FORWARD_ROWS + 2
+};
+enum {
+    BACK_EDGE_OFFSETS,
+    BACK_RELATIONS,
+    BACK_OFFSETS,
+    BACK_ROWS,
+    BACK_BACK_RELATIONS,
+    BACK_GM,
+    BACK_PACKED,
+    BACK_COMPONENTS
+};
+enum { SUM_G = BACK_BACK_RELATIONS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_COMPONENTS };
+enum { MIXED_GM = FORWARD_INVERSE + 1, MIXED_GC, MIXED_ROWS };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_RELATIONS, FULL_FIRST, FULL_M, FULL_ROWS, FULL_COMPONENTS };
 
-static struct sl_related edges_of(const struct forward_args *args, void *buffers[])
+static struct sl_slabs slabs_in(void *buffers[], uint32_t components, uint32_t x_width, uint32_t m_width)
+{
+    struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
+    if (components > 0) {
+        slabs.n_bases = sl_buffer_columns(buffers[components]);
+        slabs.c = sl_buffer_data(buffers[components]);
+    }
+    return slabs;
+}
+
+/* m: the buffer of sums, or of their gradients. */
+static struct sl_related edges_of(const struct forward_args *args, void *buffers[], void *m)
 {
     return (struct sl_related){.row0 = args->row0,
-                               .n_rows = sl_buffer_rows(buffers[FORWARD_M]),
+                               .n_rows = sl_buffer_rows(m),
                                .offsets = sl_buffer_data(buffers[FORWARD_OFFSETS]),
                                .sources = sl_buffer_data(buffers[FORWARD_SOURCES]),
                                .relations = sl_buffer_data(buffers[FORWARD_RELATIONS])};
@@ -286,8 +473,8 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
     void *m = buffers[FORWARD_M];
-    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
-    const struct sl_related edges = edges_of(args, buffers);
+    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
+    const struct sl_related edges = edges_of(args, buffers, m);
     struct sl_source_views sources;
     sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS, &sources);
     if (sl_buffer_dtype(m) != SL_DTYPE_REAL) {
@@ -300,15 +487,16 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
 static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct backward_args *args = cl_arg;
-    const sl_real *bases[SL_MAX_CHUNKS];
-    sl_chunks_data(buffers + BACK_GM, args->n_chunks, bases);
-    const struct sl_view gm = {bases, args->shift, NULL};
+    const sl_real *chunks[SL_MAX_CHUNKS];
+    sl_chunks_data(buffers + BACK_GM, args->n_chunks, chunks);
+    const struct sl_view gm = {chunks, args->shift, NULL};
     const struct sl_related_back block = back_of(buffers);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *matrix = buffers[to->rows.buffer];
-        const struct sl_slabs slabs = sl_slabs_of(sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
+        const struct sl_slabs slabs =
+            slabs_in(buffers, args->components, sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
         if (sl_buffer_dtype(matrix) != SL_DTYPE_REAL) {
             st = backward_rounded(&block, to, &slabs, &gm, sl_slice_data(buffers, &to->rows));
         } else {
@@ -323,12 +511,12 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct accumulate_args *args = cl_arg;
     const struct sl_share_args *shares = &args->shares;
-    const sl_real *bases[SL_MAX_CHUNKS];
+    const sl_real *chunks[SL_MAX_CHUNKS];
     const struct sl_related_back block = back_of(buffers);
     const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
-    const struct sl_slabs slabs = sl_slabs_of(g.n_columns, args->m_width);
-    const struct sl_view gm = {bases, shares->shift, NULL};
-    sl_chunks_data(buffers + SUM_GM, shares->n_chunks, bases);
+    const struct sl_slabs slabs = slabs_in(buffers, args->components, g.n_columns, args->m_width);
+    const struct sl_view gm = {chunks, shares->shift, NULL};
+    sl_chunks_data(buffers + SUM_GM, shares->n_chunks, chunks);
     memset(g.rows, 0, (size_t)g.n_rows * g.n_columns * sizeof *g.rows);
     for (uint32_t p = 0; p < shares->n_peers; p++) {
         const uint32_t *rows = sl_list_of(sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p);
@@ -341,13 +529,36 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
     return SL_OK;
 }
 
+static enum sl_status components_cpu_task(void *buffers[], const void *cl_arg)
+{
+    const struct forward_args *args = cl_arg;
+    void *gm = buffers[MIXED_GM];
+    sl_real *out = sl_buffer_data(buffers[MIXED_GC]);
+    const struct sl_slabs slabs = slabs_in(buffers, MIXED_GC, args->x_width, sl_buffer_columns(gm));
+    const struct sl_related edges = edges_of(args, buffers, gm);
+    const size_t n = (size_t)sl_buffer_rows(buffers[MIXED_GC]) * slabs.n_bases;
+    struct sl_source_views sources;
+    double *gc;
+    enum sl_status st = sl_alloc_zero(n, sizeof *gc, "sums of products", &gc);
+    if (st != SL_OK) {
+        return st;
+    }
+    sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + MIXED_ROWS, &sources);
+    sl_relate_components_cpu(args->sources.dtype, &edges, &slabs, &sources.x, sl_buffer_data(gm), gc);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (sl_real)gc[i];
+    }
+    sl_free(gc);
+    return SL_OK;
+}
+
 static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct full_args *args = cl_arg;
     void *m = buffers[FULL_M];
     struct sl_part_views parts;
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
-    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
+    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
     const struct full_edges edges = {.row0 = args->row0,
                                      .n_rows = sl_buffer_rows(m),
                                      .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
@@ -367,8 +578,8 @@ static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cud
 {
     const struct forward_args *args = cl_arg;
     void *m = buffers[FORWARD_M];
-    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
-    const struct sl_related edges = edges_of(args, buffers);
+    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
+    const struct sl_related edges = edges_of(args, buffers, m);
     const struct sl_device_sources x =
         sl_device_sources_of(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS);
     return sl_relate_forward_cuda(stream, &edges, &slabs, &x, args->beta, sl_buffer_dtype(m), sl_buffer_data(m));
@@ -383,7 +594,8 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *matrix = buffers[to->rows.buffer];
-        const struct sl_slabs slabs = sl_slabs_of(sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
+        const struct sl_slabs slabs =
+            slabs_in(buffers, args->components, sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
         st = sl_relate_backward_cuda(stream, &block, &gm, &slabs, to->t0, to->rows.n_rows, sl_buffer_dtype(matrix),
                                      sl_slice_data(buffers, &to->rows));
     }
@@ -397,7 +609,7 @@ static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, 
     const struct sl_related_back block = back_of(buffers);
     const struct sl_device_rows gm = sl_device_rows_of(buffers + SUM_GM, shares->n_chunks, shares->shift);
     const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
-    const struct sl_slabs slabs = sl_slabs_of(g.n_columns, args->m_width);
+    const struct sl_slabs slabs = slabs_in(buffers, args->components, g.n_columns, args->m_width);
     enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
     for (uint32_t p = 0; p < shares->n_peers && st == SL_OK; p++) {
         const struct sl_asked asked = {sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p};
@@ -410,6 +622,18 @@ static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, 
     return st;
 }
 
+static enum sl_status components_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+{
+    const struct forward_args *args = cl_arg;
+    void *gm = buffers[MIXED_GM];
+    const struct sl_slabs slabs = slabs_in(buffers, MIXED_GC, args->x_width, sl_buffer_columns(gm));
+    const struct sl_related edges = edges_of(args, buffers, gm);
+    const struct sl_device_sources x =
+        sl_device_sources_of(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + MIXED_ROWS);
+    return sl_relate_components_cuda(stream, &edges, &slabs, &x, sl_buffer_data(gm), sl_buffer_rows(buffers[MIXED_GC]),
+                                     sl_buffer_data(buffers[MIXED_GC]));
+}
+
 static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct full_args *args = cl_arg;
@@ -418,7 +642,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     struct sl_device_part parts[SL_MAX_PES];
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
     sl_device_parts_of(&args->parts, &views, parts);
-    const struct sl_slabs slabs = sl_slabs_of(args->x_width, sl_buffer_columns(m));
+    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
     const struct sl_full_edges edges = {.row0 = args->row0,
                                         .n_rows = sl_buffer_rows(m),
                                         .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
@@ -443,7 +667,8 @@ static struct sl_operation forward_op = {
              {"own inverse", STARPU_R},
              {"means", STARPU_W | SL_OR_RW},
              {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED}},
+             {"packed rows", STARPU_R | SL_REPEATED},
+             {"components", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation backward_op = {
@@ -456,7 +681,8 @@ static struct sl_operation backward_op = {
              {"back rows", STARPU_R},
              {"back relations", STARPU_R},
              {"the means' gradient", STARPU_R | SL_REPEATED},
-             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED}},
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED},
+             {"components", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation accumulate_op = {
@@ -471,7 +697,22 @@ static struct sl_operation accumulate_op = {
              {"gradient", STARPU_W},
              {"own inverse", STARPU_R},
              {"the means' gradient", STARPU_R | SL_REPEATED},
-             {"packed gradients", STARPU_R | SL_REPEATED}},
+             {"packed gradients", STARPU_R | SL_REPEATED},
+             {"components", STARPU_R | SL_OPTIONAL}},
+};
+
+static struct sl_operation components_op = {
+    SL_OPERATION(components_op, "sl_relate_components", SL_STAGE_BACKWARD),
+    .cpu = components_cpu_task,
+    SL_CUDA_FUNC(components_cuda_task),
+    .role = {{"edge offsets", STARPU_R},
+             {"edge sources", STARPU_R},
+             {"relations", STARPU_R},
+             {"own inverse", STARPU_R},
+             {"the sums' gradient", STARPU_R},
+             {"gradient of components", STARPU_W},
+             {"own rows", STARPU_R | SL_REPEATED},
+             {"packed rows", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation full_op = {
@@ -483,22 +724,40 @@ static struct sl_operation full_op = {
              {"relations", STARPU_R},
              {"first", STARPU_R},
              {"means", STARPU_W | SL_OR_RW},
-             {"rows", STARPU_R | SL_REPEATED}},
+             {"rows", STARPU_R | SL_REPEATED},
+             {"components", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
 
-/* One width is a multiple of the other. Sums are bf16 only if the rows are. */
-static enum sl_status check(const char *name, uint32_t x_width, uint32_t m_width)
+/* One width is a multiple of the other; with components B times the other. */
+static enum sl_status check(const char *name, uint32_t x_width, uint32_t m_width, starpu_data_handle_t c)
 {
     const struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
-    if (slabs.n > 0 && x_width % slabs.n == 0 && m_width % slabs.n == 0) {
+    const uint32_t width = sl_max_u32(x_width, m_width);
+    if (c != NULL && width != (uint64_t)slabs.n * sl_handle_columns(c)) {
+        return sl_fail(SL_EINVAL, "%s: widths %u and %u, expected %u of the former in the latter, one for each base",
+                       name, slabs.n, width, sl_handle_columns(c));
+    }
+    if (slabs.n > 0 && width % slabs.n == 0) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "%s: sums of width %u of rows of width %u, expected a multiple or a divisor", name,
                    m_width, x_width);
 }
 
+/* Append the components, if there are some. Returns their index. */
+static uint32_t add_components_to(struct sl_task *task, unsigned role, starpu_data_handle_t c)
+{
+    const uint32_t index = task->n_buffers;
+    if (c == NULL) {
+        return 0;
+    }
+    sl_task_add(task, role, c, STARPU_R);
+    return index;
+}
+
+/* Sums are bf16 only if the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
     if (sl_dtype_follows(sl_handle_dtype(m), dtype)) {
@@ -514,15 +773,15 @@ static enum sl_dtype dtype_read(const struct sl_task_args *head, enum sl_dtype d
 }
 
 enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
-                                        starpu_data_handle_t m)
+                                        uint64_t n_edges, const struct sl_source_handles *sources,
+                                        starpu_data_handle_t c, int beta, starpu_data_handle_t m)
 {
     const char *name = "sl_relate_forward";
     struct forward_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->rows->n_columns};
     struct sl_task task;
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
     enum sl_status st;
-    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m)), done);
+    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m), c), done);
     SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
     SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
     args.sources.dtype = dtype_read(head, args.sources.dtype);
@@ -534,6 +793,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
+    args.components = add_components_to(&task, FORWARD_COMPONENTS, c);
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 done:
     return st;
@@ -549,8 +809,8 @@ static void add_block(struct sl_task *task, const struct sl_block *block)
 }
 
 enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                         const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
-                                         const uint32_t *t0, const struct sl_slice *packed)
+                                         const struct sl_rows *gm, starpu_data_handle_t c, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
 {
     const char *name = "sl_relate_backward";
     struct backward_args args = {
@@ -562,7 +822,7 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
         return sl_fail(SL_EINVAL, "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_PES);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
-        SL_TRY(st, check(name, sl_handle_columns(packed[q].handle), gm->n_columns), done);
+        SL_TRY(st, check(name, sl_handle_columns(packed[q].handle), gm->n_columns, c), done);
         n_rows += packed[q].n_rows;
     }
     args.head.work = sl_sum_bytes(n_edges, n_rows, gm->n_columns);
@@ -572,6 +832,7 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
     }
+    args.components = add_components_to(&task, BACK_COMPONENTS, c);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 done:
@@ -598,13 +859,14 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
     if (shares->n_peers > SL_MAX_PES || split->n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->n_peers, split->n_chunks);
     }
-    SL_TRY(st, check(name, sl_handle_columns(g), args.m_width), done);
+    SL_TRY(st, check(name, sl_handle_columns(g), args.m_width, shares->c), done);
     sl_task_begin(&task, &accumulate_op);
     add_block(&task, shares->block);
     sl_task_add(&task, SUM_G, g, STARPU_W);
     sl_task_add(&task, SUM_INVERSE, shares->block->inverse, STARPU_R);
     sl_task_add_each(&task, SUM_GM, split->n_chunks, shares->gm->chunk, STARPU_R);
     uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
+    args.components = add_components_to(&task, SUM_COMPONENTS, shares->c);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -612,14 +874,40 @@ done:
     return st;
 }
 
+enum sl_status sl_relate_components_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                           uint64_t n_edges, const struct sl_source_handles *sources,
+                                           starpu_data_handle_t gm, starpu_data_handle_t gc)
+{
+    const char *name = "sl_relate_components";
+    struct forward_args args = {.head = *head, .row0 = row0, .x_width = sources->rows->n_columns};
+    struct sl_task task;
+    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
+    enum sl_status st;
+    SL_TRY(st, check(name, args.x_width, sl_handle_columns(gm), gc), done);
+    SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
+    args.sources.dtype = dtype_read(head, args.sources.dtype);
+    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(gm), sl_handle_columns(gm));
+    sl_task_begin(&task, &components_op);
+    sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
+    sl_task_add(&task, FORWARD_SOURCES, block->edge_sources, STARPU_R);
+    sl_task_add(&task, FORWARD_RELATIONS, block->edge_weights, STARPU_R);
+    sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
+    sl_task_add(&task, MIXED_GM, gm, STARPU_R);
+    sl_task_add(&task, MIXED_GC, gc, STARPU_W);
+    sl_source_args_add(&task, MIXED_ROWS, sources, &args.sources);
+    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+done:
+    return st;
+}
+
 enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
-                                     uint32_t row0, int beta, starpu_data_handle_t m)
+                                     uint32_t row0, starpu_data_handle_t c, int beta, starpu_data_handle_t m)
 {
     const char *name = "sl_relate_full";
     struct full_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->columns.n};
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m)), done);
+    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m), c), done);
     SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, NULL, &args.parts), done);
     SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
     args.parts.dtype = dtype_read(head, args.parts.dtype);
@@ -630,6 +918,7 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
     sl_task_add(&task, FULL_M, m, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
+    args.components = add_components_to(&task, FULL_COMPONENTS, c);
     args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

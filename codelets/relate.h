@@ -16,10 +16,16 @@
  *                   GM[dest(e)], divided by n(dest(e), r(e))
  * A relation without edges at d gives a slab of zeros.
  *
+ * With components C [R x B] the slabs are those of B bases instead (the same paper, equation 3), and F is the width of
+ * a base. The number of relations then costs no columns:
+ *   sums of slabs   M[d, b]   (+)= sum over relations r of C[r, b] * mean of X[source(e)] over d's edges of r
+ *   rows of slabs   M[d]      (+)= sum over r and b of C[r, b] * mean of X[source(e), b] over d's edges of r
+ *   backward        the transpose, and GC[r, b] = sum over d of <the mean over d's edges of r, GM[d, b] or GM[d]>
+ *
  * codelets/sources.h says what a position is, and where its row is. Backward has two submissions, as in
  * codelets/aggregate.h: `backward` fills the buffers that go back to the owners, `accumulate` adds the buffers at the
  * owner in PE order. No sum uses atomics. Sums run along the edges in order, in sl_real, also if X or the result is
- * bf16. A bf16 result is rounded once.
+ * bf16. A bf16 result is rounded once. GC: products of a run in sl_real, their sums in double, in order.
  */
 #ifndef SL_CODELETS_RELATE_H
 #define SL_CODELETS_RELATE_H
@@ -27,17 +33,19 @@
 #include "codelets/aggregate.h"
 #include "codelets/sample.h"
 
-/* Slabs of n columns. The slab of relation r begins at column r * x_step of a row and at column r * m_step of a sum. */
+/* Slabs of n columns. Slab k begins at column k * x_step of a row and at column k * m_step of a sum. */
 struct sl_slabs {
     uint32_t n;
     uint32_t x_width, m_width; /* of a row, of a sum */
     uint32_t x_step, m_step;   /* n, or 0 if that side has one slab */
+    uint32_t n_bases;          /* B, if there are components */
+    const sl_real *c;          /* C [R x B]. NULL: slabs are those of relations */
 };
 
 /* The slabs of rows and sums of these widths: one is a multiple of the other. */
 static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint32_t m_width)
 {
-    struct sl_slabs slabs = {x_width < m_width ? x_width : m_width, x_width, m_width, 0, 0};
+    struct sl_slabs slabs = {x_width < m_width ? x_width : m_width, x_width, m_width, 0, 0, 0, NULL};
     slabs.x_step = x_width > m_width ? slabs.n : 0;
     slabs.m_step = m_width > x_width ? slabs.n : 0;
     return slabs;
@@ -82,6 +90,10 @@ void sl_relate_backward_cpu(const struct sl_related_back *block, uint32_t t0, ui
 void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
                        const struct sl_slabs *slabs, const struct sl_view *gm, const struct sl_gradient *g);
 
+/* GC of these destinations is added to gc [R x B]. gm: their rows of GM. */
+void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
+                              const struct sl_sources *x, const sl_real *gm, double *gc);
+
 #ifdef SL_CUDA
 /* ---- launchers. Structs and arrays of pointers are the host's; the call reads them before it returns. SL_ECUDA.
  * A thread sums one column of one row along the list, as on the CPU. ---- */
@@ -101,6 +113,12 @@ SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct 
                                               uint32_t t0, uint32_t n, const struct sl_asked *asked,
                                               const struct sl_gradient *g);
 
+/* GC of these destinations overwrites gc_out [n_relations x B]. The sums have another order than on the CPU, a fixed
+ * order. */
+SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
+                                                     const struct sl_slabs *slabs, const struct sl_device_sources *x,
+                                                     const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
+
 /* Evaluation: destinations of a part; edges->edge_weights are the relations. */
 SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
                                                const struct sl_slabs *slabs, enum sl_dtype dtype,
@@ -108,26 +126,27 @@ SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct
                                                void *m_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes that do not fit, too many owners, parts or
- * chunks. SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. c: the components, or NULL. SL_EINVAL: shapes or dtypes that do not fit,
+ * too many owners, parts or chunks. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. sources->edge_weights is not read: the block
  * has the relations, as its edge weights. */
 enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
-                                        starpu_data_handle_t m);
+                                        uint64_t n_edges, const struct sl_source_handles *sources,
+                                        starpu_data_handle_t c, int beta, starpu_data_handle_t m);
 
 /* Submit one task for n_owners owners, as sl_aggregate_backward_submit. gm: GM [D x m_width], all chunks. packed[k]:
  * rows of width x_width, of sl_real or bf16. */
 enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                         const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
-                                         const uint32_t *t0, const struct sl_slice *packed);
+                                         const struct sl_rows *gm, starpu_data_handle_t c, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 
 /* The terms that an owner adds up. Members as in struct sl_accumulate. */
 struct sl_relate_shares {
     const struct sl_block *block;
     uint32_t t0, n_own;
     const struct sl_rows *gm;
+    starpu_data_handle_t c;
     uint32_t n_peers, own;
     const struct sl_slice *sent;
 };
@@ -136,9 +155,15 @@ struct sl_relate_shares {
 enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
                                            uint32_t row0, starpu_data_handle_t g);
 
+/* gc [R x B]: GC of destinations row0 .. row0 + D - 1, whose rows of GM are chunk gm [D x m_width]. Sources as in
+ * forward. */
+enum sl_status sl_relate_components_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                           uint64_t n_edges, const struct sl_source_handles *sources,
+                                           starpu_data_handle_t gm, starpu_data_handle_t gc);
+
 /* Evaluation: destinations row0 .. row0 + D - 1 of the part into chunk m [D x m_width]. sources->edge_weights: the
  * relations of the part. All columns of rows and sums are read. */
 enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
-                                     uint32_t row0, int beta, starpu_data_handle_t m);
+                                     uint32_t row0, starpu_data_handle_t c, int beta, starpu_data_handle_t m);
 
 #endif

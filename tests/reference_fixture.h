@@ -58,14 +58,15 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
 {
     static const char *const sage[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
     static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
-    static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "bases", "components"};
+    static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
+    static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
     static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self", "", "bias", "w_relations", "attn_src", "attn_dst"};
     static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst"};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
     }
     if (layer->kind->sum != NULL && layer->kind->sum->by_relation) {
-        return layer->kind == &sl_rgat ? rgat[k] : rgcn[k];
+        return layer->kind == &sl_rgat ? rgat[k] : layer->kind == &sl_rgcn_bases ? bases[k] : rgcn[k];
     }
     return layer->kind == &sl_sage ? sage[k] : layer->kind == &sl_gin ? gin[k] : others[k];
 }

@@ -779,6 +779,7 @@ struct variant {
     uint32_t hidden;
     double dropout, input_dropout;
     bool residual, sparse;
+    uint32_t bases;
 };
 
 static const struct variant variants[] = {
@@ -797,6 +798,7 @@ static const struct variant variants[] = {
     {"resgcn, sparse", SL_MODEL_RESGCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true},
     {"gin, widening", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
     {"rgcn", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, false, false},
+    {"rgcn, bases", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, false, false, .bases = 2},
     {"rgat", SL_MODEL_RGAT, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, true, false},
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
@@ -822,6 +824,7 @@ static void settings_of(const struct variant *v, int precision, uint32_t pes, st
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
     out->residual = v->residual;
+    out->bases = v->bases;
     out->n_fanout = out->layers = 3;
     out->fanout[0] = 4;
     out->fanout[1] = 5;

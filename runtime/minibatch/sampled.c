@@ -363,18 +363,37 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     return lp->layer->kind->sum->backward(lp, &back);
 }
 
-/* Compute the numbers of each destination of PE p that its sources' gradients need. */
-static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
+typedef enum sl_status chunk_back(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk);
+
+/* Submit a task over each chunk of PE p's destinations, and their sources. */
+static enum sl_status chunks_back(const struct sl_layer_pass *lp, uint32_t p, chunk_back *submit)
 {
     struct sl_slice packed[SL_MAX_PES];
     struct sl_sum_chunk chunk = {.p = p, .block = block_of(lp, p), .sources = sources_of(lp, p, NULL, packed)};
+    enum sl_status st = SL_OK;
+    for (; st == SL_OK && chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
+        chunk.n_edges = chunk_edges(lp, p, chunk.c);
+        st = submit(lp, &chunk);
+    }
+    return st;
+}
+
+/* Compute the numbers of each destination of PE p that its sources' gradients need. */
+static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
+{
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES), done);
-    for (; chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
-        chunk.n_edges = chunk_edges(lp, p, chunk.c);
-        SL_TRY(st, lp->layer->kind->sum->sides(lp, &chunk), done);
-    }
+    st = chunks_back(lp, p, lp->layer->kind->sum->sides);
 done:
+    return st;
+}
+
+static enum sl_status sum_gradient(const struct sl_layer_pass *lp)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
+        st = chunks_back(lp, p, lp->layer->kind->sum->gradient);
+    }
     return st;
 }
 
@@ -443,6 +462,7 @@ const struct sl_block_source sl_sampled = {.ids = ids,
                                            .arrived = arrived,
                                            .sum = sum,
                                            .send_back = send_back,
+                                           .sum_gradient = sum_gradient,
                                            .sum_back = sum_back,
                                            .share = share,
                                            .returned = returned,

@@ -141,8 +141,10 @@ struct sl_block_source {
     /* The adjoint. send_back: send the returning gradients (sl_layer_pass_returns) to the owners of the source rows.
      * sum_back: PE p adds up the received gradients for its rows of the input level; `out` gets its shape here.
      * returned: as `arrived`, for the way back; the schedule calls it once the layer's backward pass has been
-     * submitted. */
+     * submitted. sum_gradient: the gradients of the parameters that the sum reads, of all PEs; NULL if no sum over
+     * this source reads any. */
     enum sl_status (*send_back)(const struct sl_layer_pass *lp);
+    enum sl_status (*sum_gradient)(const struct sl_layer_pass *lp);
     enum sl_status (*sum_back)(const struct sl_layer_pass *lp, uint32_t p, struct sl_rows *out);
     void (*returned)(const struct sl_layer_pass *lp);
 

@@ -7,9 +7,10 @@
  *   summing first      the sum of a row has R slabs [ mean_1(h) | .. | mean_R(h) ]; W has the W_r one above the other
  *   projecting first   y = h W has R slabs [ h W_1 | .. | h W_R ]; W has the W_r side by side
  *
- * With one relation this is sage, to the bit. With --bases the W_r are derived from shared matrices
- * (codelets/bases.h). */
-#include "codelets/bases.h"
+ * With one relation this is sage, to the bit.
+ *
+ * With --bases, W_r = sum over bases b of C[r, b] V_b. Sums mix the means of all relations by the components C before
+ * they meet a matrix (codelets/relate.h). So they have B slabs instead of R, and the V_b take the place of the W_r. */
 #include "runtime/model/kinds.h"
 #include "runtime/model/rows.h"
 #include "runtime/model/sage.h"
@@ -55,58 +56,41 @@ const struct sl_layer_kind sl_rgcn = {
 
 /* ---- with bases ---- */
 
-enum { BASES = SL_SAGE_PARAMETERS, COMPONENTS, N_PARAMETERS };
-
-static struct sl_bases_layer bases_of(const struct sl_layer_pass *lp, const struct sl_parameter *p)
+static void rows_of_bases(const struct sl_layer *layer, struct sl_layer_order *order)
 {
-    return (struct sl_bases_layer){lp->layer->training.project_first, p[BASES].value_handle,
-                                   p[COMPONENTS].value_handle};
+    sl_declare_convolution(layer, order);
+    if (order->project_first) {
+        order->row[SL_ROWS_PROJECTED].end = SL_UNTIL_BACKWARD;
+        return;
+    }
+    order->row[SL_ROWS_SUM].width *= layer->n_bases;
+    order->row[SL_ROWS_GA] =
+        (struct sl_layer_row){layer->level, layer->n_in * layer->n_bases, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
 }
 
-static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
+static void shape_of_bases(const struct sl_settings *settings, struct sl_layer *layer)
 {
-    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
-    struct sl_bases_layer layer = bases_of(lp, p);
-    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_bases_submit(&head, &layer, p[SL_SAGE_NEIGH].value_handle);
-}
-
-static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
-    struct sl_bases_layer layer = bases_of(lp, p);
-    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_bases_backward_submit(&head, &layer, p[SL_SAGE_NEIGH].gradient_handle, p[BASES].gradient_handle,
-                                    p[COMPONENTS].gradient_handle);
+    (void)settings;
+    layer->training.travels *= layer->training.project_first ? layer->n_bases : 1;
+    layer->evaluation = layer->training;
 }
 
 /* Names and shapes as in RelGraphConv with the regularizer "basis", and in RGCNConv with num_bases. */
 const struct sl_layer_kind sl_rgcn_bases = {
     .name = "rgcn",
-    .parameter = {[SL_SAGE_SELF] = {SL_SHAPE_MATRIX,
-                                    {{"layers.#.loop_weight", false}, {"convs.#.root", false}},
-                                    .key = 0},
-                  [SL_SAGE_NEIGH] = {.shape = SL_SHAPE_DERIVED},
-                  [SL_SAGE_BIAS] = {SL_SHAPE_VECTOR,
-                                    {{"layers.#.h_bias", false}, {"convs.#.bias", false}},
-                                    .key = 2,
-                                    .is_output_bias = true},
-                  [BASES] = {SL_SHAPE_BASES,
-                             {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}},
-                             .key = 1,
-                             .by_derived = true},
-                  [COMPONENTS] = {SL_SHAPE_COMPONENTS,
-                                  {{"layers.#.linear_r.coeff", false}, {"convs.#.comp", false}},
-                                  .key = 5,
-                                  .by_derived = true}},
-    .n_parameters = N_PARAMETERS,
-    .derived = SL_SAGE_NEIGH,
-    .sum = &sl_sum_relation,
+    .parameter =
+        {[SL_SAGE_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.loop_weight", false}, {"convs.#.root", false}}, .key = 0},
+         [SL_SAGE_NEIGH] = {SL_SHAPE_BASES, {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}}, .key = 1},
+         [SL_SAGE_BIAS] =
+             {SL_SHAPE_VECTOR, {{"layers.#.h_bias", false}, {"convs.#.bias", false}}, .key = 2, .is_output_bias = true},
+         [SL_SAGE_COMPONENTS] = {SL_SHAPE_COMPONENTS,
+                                 {{"layers.#.linear_r.coeff", false}, {"convs.#.comp", false}},
+                                 .key = 5}},
+    .n_parameters = SL_SAGE_COMPONENTS + 1,
+    .sum = &sl_sum_bases,
     .reads_narrow = true,
-    .rows = rows,
-    .shape = shape,
+    .rows = rows_of_bases,
+    .shape = shape_of_bases,
     .forward = sl_sage_forward,
     .backward = sl_sage_backward,
-    .derive = derive,
-    .derive_back = derive_back,
 };

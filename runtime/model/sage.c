@@ -118,6 +118,9 @@ enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
     if (wanted) {
         SL_TRY(st, lp->pass->source->send_back(lp), done);
     }
+    if (lp->layer->kind->sum->gradient != NULL) {
+        SL_TRY(st, lp->pass->source->sum_gradient(lp), done);
+    }
     if (!project_first) {
         SL_TRY(st, sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER), done);
     }

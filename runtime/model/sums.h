@@ -70,6 +70,9 @@ struct sl_sum_kind {
     /* The adjoint. sides: numbers of each destination of PE p that the gradients need; NULL if there are none.
      * sources: PE p's source rows; block and estimated edges of each chunk as in forward. */
     enum sl_status (*sides)(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk);
+    /* The gradients of the parameters that the sum reads, from the sum's gradient; NULL if it reads none. Members of
+     * chunk as in `sides`. */
+    enum sl_status (*gradient)(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk);
     enum sl_status (*backward)(const struct sl_layer_pass *lp, const struct sl_sum_back *back);
     /* Add up chunk c of the input level, which begins with row `row`. */
     enum sl_status (*accumulate)(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
@@ -85,6 +88,7 @@ extern const struct sl_sum_kind sl_sum_symmetric; /* the graph convolution's wei
 extern const struct sl_sum_kind sl_sum_plain;     /* the sum, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_attention; /* codelets/attend.h */
 extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, codelets/relate.h */
+extern const struct sl_sum_kind sl_sum_bases;     /* sums of these means, one for each base */
 extern const struct sl_sum_kind sl_sum_attention_by_relation;
 
 /* For the tables of sums by codelets/aggregate.h. */
