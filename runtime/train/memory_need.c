@@ -24,7 +24,7 @@
 #include "tasks/ranks.h"
 
 #define TASK_BYTES 5000       /* StarPU's records of a task, its handles and its arguments */
-#define KNOWN_TRIPLE_BYTES 16 /* runtime/objective/triples.c */
+#define KNOWN_TRIPLE_BYTES 64 /* 16 by either end, 16 to sort, and as many that the allocator keeps */
 #define CLASS_SHARE 1.125     /* sizes are rounded up by at most an eighth */
 #define UNEVEN 1.05           /* a PE's rows relative to the average of its group: the balance of parts */
 #define CHUNKS_AT_WORK 2      /* of a worker: the current one and the next */
@@ -434,14 +434,14 @@ static double scored_bytes(const struct sl_link_split *links)
 }
 
 /* Of an evaluation of links: a number of each vertex, the outputs of the distinct ends, and the scores.
- * Triples need the outputs of all vertices, in two orders, and all known triples, by either end and while they are sorted. */
+ * Triples need the outputs of all vertices, in two orders, and all known triples. */
 static double end_bytes(const struct basis *b, const struct sl_link_split *links)
 {
     const bool triples = links->n_relations > 0;
     double n_rows = triples ? 2 * b->n : fmin(b->n, 2 * n_scored(links));
     double n_known = links->list[SL_LINKS_TRAIN].n + n_scored(links) / 2;
     double bytes = b->n * sizeof(uint32_t) + n_rows * b->settings->hidden * sizeof(sl_real) +
-                   n_scored(links) * sizeof(struct sl_pair) + if_so(triples, 3 * n_known * KNOWN_TRIPLE_BYTES);
+                   n_scored(links) * sizeof(struct sl_pair) + if_so(triples, n_known * KNOWN_TRIPLE_BYTES);
     return if_so(sl_settings_trains_links(b->settings), bytes);
 }
 
