@@ -67,13 +67,42 @@ static struct sl_reach larger(const struct sl_settings *s, struct sl_reach a, co
     return a;
 }
 
+/* The vertices that a negative may be, of the relation with the fewest. */
+static double n_candidates(const struct sl_dataset *dataset)
+{
+    const struct sl_link_split *links = &dataset->links;
+    double n = dataset->graph.n_vertices;
+    for (uint32_t r = 0; r < links->n_relations; r++) {
+        for (int end = 0; links->ends != NULL && end < 2; end++) {
+            n = fmin(n, links->ends[r].n[end]);
+        }
+    }
+    return n;
+}
+
+/* The most links of a step that has `most` vertices on average: n negatives are N (1 - (1 - 1 / N)^n) distinct vertices
+ * of N, on average. */
+static double links_within(const struct sl_settings *s, const struct sl_dataset *dataset, double most)
+{
+    const double n_train = sl_dataset_n_train(dataset);
+    const double n = n_candidates(dataset);
+    const bool known = dataset->links.n_relations == 0 || dataset->links.ends != NULL;
+    if (!known || most >= n) {
+        return n_train;
+    }
+    return fmin(n_train, ceil(log1p(-most / n) / log1p(-1 / n) / s->negatives));
+}
+
 struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     struct sl_reach bound = bound_of(s, dataset, seeds_of(s, dataset), INFINITY);
-    if (s->vertex_budget > 0) { /* a seed is an input vertex, but a link is not */
+    if (s->vertex_budget > 0) {
         double most = BUDGET_MARGIN * s->vertex_budget;
-        double n_train = sl_dataset_n_train(dataset);
-        struct sl_reach later = bound_of(s, dataset, sl_settings_trains_links(s) ? n_train : fmin(most, n_train), most);
+        double n_seeds = fmin(most, sl_dataset_n_train(dataset)); /* a seed is an input vertex, but a link is not */
+        if (sl_settings_trains_links(s)) {
+            n_seeds = links_within(s, dataset, most);
+        }
+        struct sl_reach later = bound_of(s, dataset, n_seeds, most);
         bound = larger(s, bound, &later);
     }
     return bound;
