@@ -106,6 +106,8 @@ static void refuses_bad_graphs(void **state)
         {"3 2\n2\n1 3\n1\n", "expected every edge to be listed from both ends"},
         {"3 2\n2\n1 3\n2\n1\n", "bad:5: expected nothing after the last vertex"},
         {"3 2 001\n2\n1 1 3 1\n2 1\n", "bad:2: expected a weight behind each neighbour"},
+        {"3 2 001\n2 1\n1 1 3 -1\n2 1\n", "bad:3: expected a weight behind each neighbour"},
+        {"3 2 001\n2 1\n1 1 3 nan\n2 1\n", "bad:3: expected a weight behind each neighbour"},
         {"3 2 001\n2 1\n1 1 3 1\n2 7\n", "from both ends with the same weight"},
         {"3 2 010\n1 2\n\n1 2\n", "bad:3: expected the vertex's weights"},
     };
