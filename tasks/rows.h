@@ -108,6 +108,10 @@ enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns,
  * allowed. */
 void sl_rows_keep(struct sl_rows *rows);
 
+/* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a
+ * single element, which nobody reads. */
+starpu_data_handle_t sl_vector_readable(const void *memory, uint64_t n, size_t element);
+
 /* Unregister *handle without waiting and set it to NULL. NULL is allowed. */
 void sl_handle_drop(starpu_data_handle_t *handle);
 
