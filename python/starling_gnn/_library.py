@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -340,6 +341,8 @@ class Option:
             if self.kind == "flag" or "yes" in self.choices:
                 return "yes" if value else "no"
             raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+        if self.name == "relation-fanout" and isinstance(value, Mapping):
+            return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
         if self.kind == "list" and not np.isscalar(value):
             return ",".join(str(self._whole(entry)) for entry in value)
         if self.kind in ("whole", "long", "list"):
@@ -350,6 +353,11 @@ class Option:
             except (TypeError, ValueError):
                 pass
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+
+    def _fanouts(self, relation, numbers):
+        """Of a relation: its name, its number, or PyG's (source, name, destination)."""
+        name = "___".join(relation) if isinstance(relation, tuple) else str(relation)
+        return name + ":" + ",".join(str(self._whole(number)) for number in np.atleast_1d(numbers).tolist())
 
     def _whole(self, value):
         if isinstance(value, str):
