@@ -817,10 +817,6 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
         return sl_fail(SL_EINVAL, "--edge-weights: found both with --sampler %s, expected --sampler labor",
                        s->sampler == SL_SAMPLER_FULL ? "full" : "neighbor");
     }
-    if (both && s->labor_iterations > 0) {
-        return sl_fail(SL_EINVAL, "--labor-iterations: found %u with --edge-weights both, expected 0",
-                       s->labor_iterations);
-    }
     return SL_OK;
 }
 
