@@ -148,15 +148,24 @@ SL_INLINE float solve_one(const struct sl_candidates *c, const struct neighbours
     return (float)x;
 }
 
-/* Bits of positive floats have their order. */
-SL_INLINE void raise_most(const struct sl_candidates *c, const struct neighbours *from, float bound,
-                          const struct some *some, uint32_t *most)
+/* The same with weights. */
+struct weighed {
+    double sum[LANES];   /* of squares times costs above the bound */
+    double whole[LANES]; /* of the other squares */
+    uint32_t n_whole;
+};
+
+SL_INLINE void add_weighed(uint32_t n, const float *costs, const float *weights, double bound, struct weighed *to)
 {
-    uint32_t bits;
-    memcpy(&bits, &bound, sizeof bits);
-    for (uint32_t i = 0; i < from->degree; i++) {
-        uint32_t *entry = most + (some != NULL ? some->positions[i] : position_of(c, from->ids[i]));
-        *entry = sl_max_u32(*entry, bits);
+    for (uint32_t first = 0; first < n; first += LANES) {
+        const uint32_t end = sl_min_u32(n - first, LANES);
+        for (uint32_t l = 0; l < end; l++) {
+            const double w = weights[first + l];
+            const double cost = costs[first + l];
+            to->sum[l] += w > 0 && cost > bound ? w * w * cost : 0;
+            to->whole[l] += cost <= bound ? w * w : 0;
+            to->n_whole += w > 0 && cost <= bound;
+        }
     }
 }
 
@@ -171,6 +180,86 @@ SL_INLINE double sum_weights(uint32_t degree, const float *weights)
         }
     }
     return sum_lanes(sum);
+}
+
+/* The sum of the squares of a list's weights, in the lanes of a warp. */
+SL_INLINE double sum_squares(uint32_t degree, const float *weights)
+{
+    double sum[LANES] = {0};
+    for (uint32_t first = 0; first < degree; first += LANES) {
+        const uint32_t end = sl_min_u32(degree - first, LANES);
+        for (uint32_t l = 0; l < end; l++) {
+            sum[l] += (double)weights[first + l] * (double)weights[first + l];
+        }
+    }
+    return sum_lanes(sum);
+}
+
+/* The bound of a destination with more than k in-neighbours, of which one has a weight. */
+SL_INLINE float solve_weighed(const struct sl_candidates *c, const struct neighbours *from, const float *weights,
+                              uint32_t k, float bound, struct some *some)
+{
+    const double target =
+        sl_importance_target(from->degree, k, sum_weights(from->degree, weights), sum_squares(from->degree, weights));
+    double x = bound;
+    uint32_t n_last = UINT32_MAX;
+    for (int step = 0; step < MOST_STEPS; step++) {
+        struct weighed all = {{0}, {0}, 0};
+        for (uint32_t first = 0; first < from->degree; first += FEW) {
+            const uint32_t n = find_some(c, from, first, some);
+            add_weighed(n, some->costs, weights + first, x, &all);
+        }
+        x = sl_importance_weighted_step(target, sum_lanes(all.whole), sum_lanes(all.sum));
+        if (all.n_whole == n_last) {
+            break;
+        }
+        n_last = all.n_whole;
+    }
+    return (float)x;
+}
+
+SL_INLINE void raise_to(uint32_t *entry, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    *entry = sl_max_u32(*entry, bits);
+}
+
+/* Weighted LABOR-1 and further. */
+SL_CLONES static void solve_all_weighed(const struct sl_destinations *to, const struct sl_solve_rule *rule,
+                                        const struct sl_candidates *c, uint32_t *most)
+{
+    struct some some;
+    for (uint32_t d = 0; d < *to->n_rows; d++) {
+        const struct neighbours from = neighbours_of(to, d);
+        const float *weights = to->part.weights + from.first;
+        const double sum = sum_weights(from.degree, weights);
+        float bound = 1;
+        if (rule->begins) {
+            bound = sl_importance_bound(from.degree, rule->fanout, sum);
+        } else if (from.degree > rule->fanout && sum > 0) {
+            bound = solve_weighed(c, &from, weights, rule->fanout, to->bounds[d], &some);
+        }
+        to->bounds[d] = bound;
+        for (uint32_t i = 0; most != NULL && i < from.degree; i++) {
+            const float asked = sl_importance_asked(from.degree, rule->fanout, bound, weights[i]);
+            if (asked > 0) {
+                raise_to(&most[position_of(c, from.ids[i])], rule->begins ? asked : bound);
+            }
+        }
+    }
+}
+
+/* Bits of positive floats have their order. */
+SL_INLINE void raise_most(const struct sl_candidates *c, const struct neighbours *from, float bound,
+                          const struct some *some, uint32_t *most)
+{
+    uint32_t bits;
+    memcpy(&bits, &bound, sizeof bits);
+    for (uint32_t i = 0; i < from->degree; i++) {
+        uint32_t *entry = most + (some != NULL ? some->positions[i] : position_of(c, from->ids[i]));
+        *entry = sl_max_u32(*entry, bits);
+    }
 }
 
 SL_CLONES static void weigh_all(const struct sl_destinations *to, uint32_t k)
@@ -209,7 +298,7 @@ void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *
     const uint32_t n_parts = to->part.n_parts;
     uint64_t before = 0;
     uint64_t now = 0;
-    if (rule->weighted) {
+    if (rule->weighted && rule->begins && most_out == NULL) {
         weigh_all(to, rule->fanout);
         return;
     }
@@ -228,6 +317,10 @@ void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *
     }
     if (*to->state != SL_SOLVE_ENDED) {
         take_costs(to, rule->begins, costs, c);
+    }
+    if (*to->state != SL_SOLVE_ENDED && rule->weighted) {
+        solve_all_weighed(to, rule, c, goes_on && most_out != NULL ? sl_list_entries(most_out, n_parts) : NULL);
+    } else if (*to->state != SL_SOLVE_ENDED) {
         solve_all(to, rule, c, goes_on && most_out != NULL ? sl_list_entries(most_out, n_parts) : NULL);
     }
 }
@@ -273,12 +366,22 @@ void sl_raise_cpu(const struct sl_raising *r, uint32_t *room, struct sl_costs *c
 
 /* ---- draw ---- */
 
-/* Draw the edges of destination d: ids from edge n on, and their raw weights. c: NULL: costs are of weights. Returns
- * the number of edges, and the sum of their 1 / p. */
-SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_labor_turn *turn,
-                            const struct sl_candidates *c, uint32_t d, const struct neighbours *from,
+/* The cost of an edge of this weight. c: NULL: costs are of weights. */
+SL_INLINE float cost_of(const struct sl_candidates *c, bool weighted, sl_vertex id, float weight)
+{
+    if (c == NULL || (weighted && !(weight > 0))) {
+        return sl_importance_cost(weight);
+    }
+    return c->costs[position_of(c, id)];
+}
+
+/* Draw the edges of destination d: ids, and their raw weights. Returns the number of edges, and the sum of their 1 / p. */
+SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_poisson_rule *rule,
+                            const struct sl_labor_turn *turn, const struct sl_candidates *c, uint32_t d,
                             sl_vertex *edges_out, float *weights_out, double *sum_out)
 {
+    const struct neighbours list = neighbours_of(to, d);
+    const struct neighbours *from = &list;
     const float *weights = to->part.weights != NULL ? to->part.weights + from->first : NULL;
     const struct sl_sample_part *part = &to->part;
     const float bound = to->bounds[d];
@@ -287,7 +390,7 @@ SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_la
     for (uint32_t i = 0; i < from->degree; i++) {
         const sl_vertex id = from->ids[i];
         const float weight = weights != NULL ? weights[i] : 1;
-        const float cost = c != NULL ? c->costs[position_of(c, id)] : sl_importance_cost(weight);
+        const float cost = cost_of(c, rule->weighted, id, weight);
         if (!sl_importance_drawn(turn, part->dataset_ids[id], bound, cost) ||
             (part->excluded.table != NULL && sl_is_excluded(&part->excluded, id, to->frontier[d]))) {
             continue;
@@ -311,7 +414,7 @@ SL_CLONES static uint32_t draw_all(const struct sl_destinations *to, const struc
         sl_vertex *edges = block->edge_sources + n_edges;
         float *weights = block->edge_weights + n_edges;
         double sum;
-        const uint32_t n = draw_one(to, turn, c, d, &from, edges, weights, &sum);
+        const uint32_t n = draw_one(to, rule, turn, c, d, edges, weights, &sum);
         const double scale = n / (rule->normalised ? sum : from.degree);
         for (uint32_t i = 0; i < n; i++) {
             weights[i] = (float)(weights[i] * scale);
@@ -328,7 +431,7 @@ uint32_t sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisso
                         const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
-    const uint32_t n_edges = draw_all(to, rule, &turn, rule->weighted ? NULL : candidates, marks->words, block);
+    const uint32_t n_edges = draw_all(to, rule, &turn, rule->by_edge ? NULL : candidates, marks->words, block);
     sl_block_close_cpu(&to->part, *to->n_rows, n_edges, marks, block);
     return n_edges;
 }

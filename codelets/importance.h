@@ -33,7 +33,15 @@
  *
  * Weighted LABOR-0 has an importance of its own for each edge, the edge's weight A_ts, and c_s = k / A_s, where A_s is
  * the sum over the in-neighbours of s: p = min(1, k A_ts / A_s). If d <= k, all edges with a positive weight are sampled.
- * There are no rounds, hence neither candidates nor costs: a hop is solve, and poisson.
+ * Without rounds there are neither candidates nor costs: a hop is solve, and poisson.
+ *
+ * Weighted LABOR-1 and further: the first round takes pi_t = the largest c_s A_ts of all destinations of t, or 1 if d <=
+ * k for one of them. From then on pi_t belongs to the source, and c_s solves
+ *
+ *   sum over in-neighbours t of s of A_ts^2 / min(1, c_s pi_t) = A_s^2 (1 / k - 1 / d) + sum of A_ts^2
+ *
+ * which again gives the weighted sum the variance of k in-neighbours drawn without replacement. If all weights are 1
+ * these are the equations above. Edges of weight 0 are never sampled.
  *
  * The weight of an edge in the block (struct sl_block, edge_weights) makes sums unbiased. n is the number of sampled
  * edges of s:
@@ -53,7 +61,8 @@
 
 #define SL_IMPORTANCE_ROUNDS 20
 #define SL_IMPORTANCE_TOLERANCE 1e-4
-#define SL_IMPORTANCE_LANES 32 /* partial sums over a list */
+#define SL_IMPORTANCE_LANES 32     /* partial sums over a list */
+#define SL_IMPORTANCE_LEAST 1e-30f /* importance of a source of weighted LABOR */
 
 /* ---- arithmetic of one item, host and device ---- */
 
@@ -73,6 +82,15 @@ static inline SL_HOST_DEVICE float sl_importance_cost(float weight)
 static inline SL_HOST_DEVICE float sl_importance_bound(uint32_t degree, uint32_t k, double sum)
 {
     return degree <= k || sum <= 0 ? FLT_MAX : (float)fmin((double)FLT_MAX, k / sum);
+}
+
+/* The importance that an edge of weighted LABOR asks for in the first round; 0: none. */
+static inline SL_HOST_DEVICE float sl_importance_asked(uint32_t degree, uint32_t k, float bound, float weight)
+{
+    if (!(weight > 0)) {
+        return 0;
+    }
+    return degree <= k ? 1 : fmaxf(SL_IMPORTANCE_LEAST, bound * weight);
 }
 
 /* Whether the edge from `source` (a dataset id) is sampled. */
@@ -99,6 +117,17 @@ static inline SL_HOST_DEVICE uint64_t sl_importance_share(float cost)
 static inline SL_HOST_DEVICE double sl_importance_step(double degree, double k, double n_whole, double sum)
 {
     return sum / (degree * degree / k - n_whole);
+}
+
+/* The same with weights. target: the right side of the equation; whole: the sum of the squares of the weights whose
+ * costs are at most c; sum: of squares times costs, of the others. */
+static inline SL_HOST_DEVICE double sl_importance_target(double degree, double k, double sum, double squares)
+{
+    return sum * sum * (1 / k - 1 / degree) + squares;
+}
+static inline SL_HOST_DEVICE double sl_importance_weighted_step(double target, double whole, double sum)
+{
+    return sum / (target - whole);
 }
 
 /* ---- kernels, CPU ---- */
@@ -137,7 +166,7 @@ struct sl_solve_rule {
     uint32_t fanout;
     bool begins;   /* the first bounds of the hop */
     bool checks;   /* LABOR-*, after two rounds: rounds may end */
-    bool weighted; /* weighted LABOR-0: it begins and is the last */
+    bool weighted; /* weighted LABOR. Of LABOR-0 the first bounds are the last */
 };
 
 /* The state of the next solve. before, now: of all owners, summed. */
@@ -168,7 +197,8 @@ struct sl_destinations {
 void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candidates *candidates);
 
 /* Take the candidates' costs and solve for the bounds of the destinations. costs: of all owners; not read if the
- * rule begins, as all costs are 1. If the rule is weighted, the part's weights are read, and no candidates.
+ * rule begins, as all costs are 1. If the rule is weighted, the part's weights are read; and no candidates if it begins
+ * and most_out is NULL.
  * most_out: a list by owner, the largest bound of each candidate as the bits of a float, or no entries once rounds
  * end. NULL: not wanted. */
 void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *rule,
@@ -193,7 +223,8 @@ void sl_raise_cpu(const struct sl_raising *raising, uint32_t *room, struct sl_co
 struct sl_poisson_rule {
     struct sl_sample_rule sample; /* layer_dependency and kappa are read */
     bool normalised;
-    bool weighted; /* weighted LABOR-0: costs are of the part's weights, and sums are not normalised */
+    bool weighted; /* weighted LABOR: sums are not normalised */
+    bool by_edge;  /* weighted LABOR-0: costs are of the part's weights, not of candidates */
 };
 
 /* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these.

@@ -129,6 +129,76 @@ static inline __device__ float solve_one(const struct sl_candidates &c, const st
     return (float)x;
 }
 
+/* The same with weights. */
+static inline __device__ float solve_weighed(const struct sl_candidates &c, const struct neighbours &from,
+                                             const float *weights, double target, float bound)
+{
+    double x = bound;
+    uint32_t n_last = UINT32_MAX;
+    for (int step = 0; step < MOST_STEPS; step++) {
+        double sum = 0;
+        double whole = 0;
+        uint32_t n_whole = 0;
+        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+            const double w = weights[i];
+            const double cost = c.costs[position_of(c, from.ids[i])];
+            sum += w > 0 && cost > x ? w * w * cost : 0;
+            whole += cost <= x ? w * w : 0;
+            n_whole += w > 0 && cost <= x;
+        }
+        n_whole = sl_warp_sum(n_whole);
+        x = sl_importance_weighted_step(target, sl_warp_sum(whole), sl_warp_sum(sum));
+        if (n_whole == n_last) {
+            break;
+        }
+        n_last = n_whole;
+    }
+    return (float)x;
+}
+
+/* Weighted LABOR-1 and further. */
+static __global__ void solve_all_weighed(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule,
+                                         uint32_t *most)
+{
+    if (*to.state == SL_SOLVE_ENDED) {
+        return;
+    }
+    uint32_t *entries =
+        most != nullptr && *to.state == SL_SOLVE_GOES_ON ? sl_list_entries(most, to.part.n_parts) : nullptr;
+    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
+        const struct neighbours from = neighbours_of(to, d);
+        const float *weights = to.part.weights + (from.ids - to.part.sources);
+        double sum = 0;
+        double squares = 0;
+        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+            sum += (double)weights[i];
+            squares += (double)weights[i] * (double)weights[i];
+        }
+        sum = sl_warp_sum(sum);
+        squares = sl_warp_sum(squares);
+        float bound = 1;
+        if (rule.begins) {
+            bound = sl_importance_bound(from.degree, rule.fanout, sum);
+        } else if (from.degree > rule.fanout && sum > 0) {
+            bound = solve_weighed(c, from, weights, sl_importance_target(from.degree, rule.fanout, sum, squares),
+                                  to.bounds[d]);
+        }
+        __syncwarp();
+        if (sl_lane() == 0) {
+            to.bounds[d] = bound;
+        }
+        for (uint32_t i = sl_lane(); entries != nullptr && i < from.degree; i += SL_WARP) {
+            const float asked = sl_importance_asked(from.degree, rule.fanout, bound, weights[i]);
+            const float value = rule.begins ? asked : bound;
+            uint32_t bits;
+            memcpy(&bits, &value, sizeof bits);
+            if (asked > 0) {
+                atomicMax(entries + position_of(c, from.ids[i]), bits);
+            }
+        }
+    }
+}
+
 static __global__ void solve(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule,
                              uint32_t *most)
 {
@@ -182,7 +252,7 @@ enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *
     const unsigned n_blocks = sl_few_blocks(c->n_vertices);
     sl_scratch totals(stream);
     enum sl_status st;
-    if (rule->weighted) {
+    if (rule->weighted && rule->begins && most_out == nullptr) {
         return sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), weigh, *to, rule->fanout);
     }
     SL_TRY(st, totals.take(2 * sizeof(uint64_t), name), done);
@@ -197,7 +267,12 @@ enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *
     if (most_out != nullptr) {
         SL_TRY(st, sl_start(name, stream, n_blocks, clear_most, *to, most_out), done);
     }
-    st = sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), solve, *to, *c, *rule, most_out);
+    if (rule->weighted) {
+        st = sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), solve_all_weighed, *to, *c, *rule,
+                      most_out);
+    } else {
+        st = sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), solve, *to, *c, *rule, most_out);
+    }
 done:
     return st;
 }
@@ -272,20 +347,27 @@ done:
 
 /* ---- draw ---- */
 
+/* The candidates, if costs are theirs; whether costs are of weighted LABOR. */
+struct costs_of {
+    struct sl_candidates c;
+    bool weighted;
+};
+
 /* The cost of in-neighbour i. */
-static inline __device__ float cost_of(const struct sl_destinations &to, const struct sl_candidates &c,
+static inline __device__ float cost_of(const struct sl_destinations &to, const struct costs_of &costs,
                                        const struct neighbours &from, uint32_t i)
 {
-    if (c.words == nullptr) { /* weighted LABOR */
-        return sl_importance_cost(to.part.weights[from.ids - to.part.sources + i]);
+    const struct sl_candidates &c = costs.c;
+    const float weight = costs.weighted ? to.part.weights[from.ids - to.part.sources + i] : 1;
+    if (c.words == nullptr || !(weight > 0)) {
+        return sl_importance_cost(weight);
     }
     return c.costs[position_of(c, from.ids[i])];
 }
 
 /* Whether in-neighbour i of destination d is sampled. */
 static inline __device__ bool is_drawn(const struct sl_destinations &to, const struct sl_labor_turn &turn,
-                                       const struct sl_candidates &c, uint64_t d, const struct neighbours &from,
-                                       uint32_t i)
+                                       const struct costs_of &c, uint64_t d, const struct neighbours &from, uint32_t i)
 {
     const sl_vertex id = from.ids[i];
     return sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost_of(to, c, from, i)) &&
@@ -293,7 +375,7 @@ static inline __device__ bool is_drawn(const struct sl_destinations &to, const s
 }
 
 /* Number of edges of each destination; 0 for entries past the last destination. */
-static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct sl_candidates c,
+static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct costs_of c,
                                    uint32_t *n_edges_out)
 {
     for (uint64_t d = sl_warp(); d <= to.max_rows; d += sl_n_warps()) {
@@ -312,7 +394,7 @@ static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_tu
 }
 
 /* The ids of the edges, and their weights before they are scaled. */
-static __global__ void write_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct sl_candidates c,
+static __global__ void write_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct costs_of c,
                                    const uint32_t *edge_offsets, sl_vertex *edges_out, float *weights_out)
 {
     for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
@@ -376,7 +458,7 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
     const char *name = "sl_poisson";
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
     const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
-    const struct sl_candidates c = rule->weighted ? sl_candidates{} : *candidates;
+    const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted};
     uint32_t sizes[2];
     enum sl_status st;
     SL_TRY(st, sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets), done);
@@ -387,7 +469,7 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
                     block->edge_weights),
            done);
     SL_TRY(st,
-           sl_start(name, stream, sl_blocks(sizes[0]), scale_drawn, *to, c, rule->normalised, block->edge_offsets,
+           sl_start(name, stream, sl_blocks(sizes[0]), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
                     block->edge_sources, block->edge_weights),
            done);
     st = sl_block_close_cuda(stream, &to->part, sizes[0], sizes[1], marks, n_hops, draw->hop, counts, block);

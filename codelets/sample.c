@@ -358,6 +358,76 @@ SL_INLINE uint32_t draw_replaced(const struct sl_sample_part *part, const struct
     return n_edges;
 }
 
+/* Pick positions in a list by the rule, which is not `weighted`. k < the list's length, or the rule is `replaced`. */
+SL_INLINE void pick_positions(const struct sl_sample_rule *rule, const struct sl_draw *draw,
+                              const struct sl_labor_turn *turn, const struct sl_sample_part *part, uint32_t vertex,
+                              const struct sl_labor_list *list, struct sl_labor_pick *heap)
+{
+    if (rule->method == SL_SAMPLE_LABOR) {
+        sl_labor_pick_cpu(turn, part->dataset_ids, rule->fanout, 1, list, heap);
+    } else if (rule->method == SL_SAMPLE_REPLACED) {
+        sl_pick_replaced(draw, vertex, list->degree, rule->fanout, list->picked_out);
+    } else {
+        sl_pick_neighbor(draw, vertex, list->degree, rule->fanout, 1, list->picked_out);
+    }
+}
+
+/* Draw positions in one run of a destination's list. Returns their number. */
+SL_INLINE uint32_t draw_run(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                            const struct sl_draw *draw, const struct sl_labor_turn *turn, sl_vertex destination,
+                            const struct sl_labor_list *list, const struct sl_edge_run *run, struct sl_labor_pick *heap)
+{
+    const struct sl_sample_rule own = sl_sample_rule_of(rule, part->fanouts[run->relation]);
+    const struct sl_draw own_draw = sl_sample_draw_of(draw, run->relation);
+    const struct sl_labor_list own_list = {list->ids + run->begin, run->end - run->begin, list->picked_out};
+    const bool replaced = own.method == SL_SAMPLE_REPLACED && own.fanout != UINT32_MAX;
+    const uint32_t n = sl_sample_count(&own, own_list.degree);
+    if (replaced || n < own_list.degree) {
+        pick_positions(&own, &own_draw, turn, part, part->dataset_ids[destination], &own_list, heap);
+    } else {
+        for (uint32_t i = 0; i < n; i++) {
+            own_list.picked_out[i] = i;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        own_list.picked_out[i] += run->begin;
+    }
+    return n;
+}
+
+/* The same with fanouts by relation. */
+SL_INLINE uint32_t draw_by_relation(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                    const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                    const struct sl_sample_marks *marks, const struct sl_sample_block *out)
+{
+    const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
+    uint32_t n_edges = 0;
+    out->edge_offsets[0] = 0;
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
+        const uint64_t begin = bounds[0] - part->offsets[0];
+        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
+        const uint32_t first = n_edges;
+        struct sl_edge_run run = {0};
+        fetch_bounds(part, sl_min_u32(d + AHEAD, n_rows), sl_min_u32(d + AHEAD + 1, n_rows), frontier);
+        while (run.end < degree) {
+            const struct sl_labor_list list = {part->sources + begin, degree, out->edge_sources + n_edges};
+            run = sl_run_at(part->weights + begin, run.end, degree);
+            n_edges += draw_run(part, rule, draw, &turn, frontier[d], &list, &run, marks->heap);
+        }
+        for (uint32_t e = first; e < n_edges; e++) {
+            const uint64_t entry = begin + out->edge_sources[e];
+            if (out->edge_weights != NULL) {
+                out->edge_weights[e] = part->weights[entry];
+            }
+            out->edge_sources[e] = part->sources[entry];
+            mark(marks->words, out->edge_sources[e]);
+        }
+        out->edge_offsets[d + 1] = n_edges;
+    }
+    return n_edges;
+}
+
 /* Number of marked ids that are smaller. */
 SL_INLINE uint32_t rank_of(const struct sl_sample_marks *marks, sl_vertex id)
 {
@@ -551,7 +621,9 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
                                  const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
     uint32_t n_edges;
-    if (rule->method == SL_SAMPLE_WEIGHTED) {
+    if (part->fanouts != NULL) {
+        n_edges = draw_by_relation(part, rule, draw, n_rows, frontier, marks, block);
+    } else if (rule->method == SL_SAMPLE_WEIGHTED) {
         n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block);
     } else if (rule->method == SL_SAMPLE_REPLACED) {
         n_edges = draw_replaced(part, rule, draw, n_rows, frontier, marks, block);
@@ -688,7 +760,8 @@ struct sample_args {
     uint32_t max_fanout;
     bool has_weights;    /* of the part */
     bool writes_weights; /* into the block */
-    uint32_t excluded;   /* index of its buffer; 0: none */
+    uint32_t fanouts;    /* index of its buffer; 0: none */
+    uint32_t excluded;   /* the same */
 };
 
 /* ---- implementations ---- */
@@ -711,6 +784,7 @@ enum {
     WEIGHTS,
     EDGE_WEIGHTS,
     BACK_WEIGHTS,
+    FANOUTS,
     EXCLUDED
 };
 
@@ -751,6 +825,9 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
                                   .n_parts = args->n_parts,
                                   .part = args->part,
                                   .weights = args->has_weights ? sl_buffer_data(buffers[WEIGHTS]) : NULL};
+    if (args->fanouts > 0) {
+        part.fanouts = sl_buffer_data(buffers[args->fanouts]);
+    }
     if (args->excluded > 0) {
         part.excluded.table = sl_buffer_data(buffers[args->excluded]);
         part.excluded.mask = sl_buffer_columns(buffers[args->excluded]) - 1;
@@ -870,6 +947,7 @@ static struct sl_operation sample_op = {
              {"weights", STARPU_R | SL_OPTIONAL},
              {"edge weights", STARPU_W | SL_OPTIONAL},
              {"back weights", STARPU_W | SL_OPTIONAL},
+             {"fanouts", STARPU_R | SL_OPTIONAL},
              {"excluded", STARPU_R | SL_OPTIONAL}},
 };
 
@@ -928,7 +1006,8 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
         return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts, SL_MAX_PES,
                        rule->fanout, marks->max_fanout);
     }
-    if ((block->edge_weights != NULL || rule->method == SL_SAMPLE_WEIGHTED) && part->weights == NULL) {
+    if ((block->edge_weights != NULL || part->fanouts != NULL || rule->method == SL_SAMPLE_WEIGHTED) &&
+        part->weights == NULL) {
         return sl_fail(SL_EINVAL, "sl_sample: found no weights of the part's edges, expected some");
     }
     args.has_weights = part->weights != NULL;
@@ -958,6 +1037,10 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     if (args.writes_weights) {
         sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
         sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
+    }
+    if (part->fanouts != NULL) {
+        args.fanouts = task.n_buffers;
+        sl_task_add(&task, FANOUTS, part->fanouts, STARPU_R);
     }
     if (part->excluded != NULL) {
         args.excluded = task.n_buffers;

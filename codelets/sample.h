@@ -18,6 +18,11 @@
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
  *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
+ * Fanouts by relation (neighbor, replaced, labor). The in-edges of a destination with one relation are a run of its
+ * list. Each run has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor and
+ * replaced have another seed for each relation. r_t of labor is the same for all relations, so relations share their
+ * picks, too. A graph with one relation draws the edges of a plain graph.
+ *
  * Edges may be excluded (struct sl_excluded). They are dropped after the draw, so the others are drawn as ever.
  *
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
@@ -46,6 +51,7 @@
 #define SL_CODELETS_SAMPLE_H
 
 #include "codelets/labor.h"
+#include "codelets/runs.h"
 #include "support/random.h"
 #include "tasks/task.h"
 
@@ -54,7 +60,7 @@ enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL, SL_
 /* How to draw. Scalars only, since it is part of the task's arguments. */
 struct sl_sample_rule {
     enum sl_sample_method method;
-    uint32_t fanout; /* of this hop, >= 1; full ignores it */
+    uint32_t fanout; /* of this hop, >= 1; full ignores it. By relation: the largest */
     bool layer_dependency;
     uint32_t kappa; /* 1: new r_t in each step; 0: the same r_t in all steps */
 };
@@ -114,13 +120,27 @@ static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32
 /* ---- arithmetic of one item, host and device ---- */
 
 /* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. `weighted` counts
- * only in-neighbours with a positive weight as degree. `replaced` draws `fanout` edges from any list but an empty one. */
+ * only in-neighbours with a positive weight as degree. `replaced` draws `fanout` edges from any list but an empty one; UINT32_MAX stands for all. */
 static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rule *rule, uint32_t degree)
 {
-    if (rule->method == SL_SAMPLE_REPLACED) {
+    if (rule->method == SL_SAMPLE_REPLACED && rule->fanout != UINT32_MAX) {
         return degree == 0 ? 0 : rule->fanout;
     }
     return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
+}
+
+/* The rule of a relation with this fanout, and its draws. Relation 0 has the draws of a graph without relations. */
+static inline SL_HOST_DEVICE struct sl_sample_rule sl_sample_rule_of(const struct sl_sample_rule *rule, uint32_t fanout)
+{
+    struct sl_sample_rule own = *rule;
+    own.fanout = fanout;
+    return own;
+}
+static inline SL_HOST_DEVICE struct sl_draw sl_sample_draw_of(const struct sl_draw *draw, uint32_t relation)
+{
+    struct sl_draw own = *draw;
+    own.seed += relation * UINT64_C(0x9e3779b97f4a7c15);
+    return own;
 }
 
 /* Insert `value` into the n ascending values picked[0], picked[stride], ... Returns 0 if the value is already there.
@@ -225,6 +245,7 @@ struct sl_sample_part {
     uint32_t n_parts;             /* G */
     uint32_t part;                /* index of the sampled part */
     const float *weights;         /* of the edges, as `sources`. NULL: none */
+    const uint32_t *fanouts;      /* [R], >= 1, by relation; weights are relations. NULL: the rule's, over all */
     struct sl_excluded excluded;  /* edges that are dropped after the draw */
 };
 
@@ -329,6 +350,7 @@ struct sl_part_handles {
     starpu_data_handle_t dataset_ids; /* uint32 [N] */
     starpu_data_handle_t first;       /* uint32 [G + 1] */
     starpu_data_handle_t weights;     /* float, as `sources`. NULL: none are used */
+    starpu_data_handle_t fanouts;     /* uint32 [R], by relation, of the hop. NULL: the rule's, over all relations */
     starpu_data_handle_t excluded;    /* uint64: the table of a struct sl_excluded. NULL: none */
     uint32_t n_parts, part;
 };

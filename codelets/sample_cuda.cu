@@ -46,12 +46,29 @@ static __global__ void count_positive(struct sl_sample_part part, struct sl_samp
     }
 }
 
+/* Number of edges of a vertex. */
+static inline __device__ uint32_t count_of(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
+                                           sl_vertex vertex)
+{
+    const struct neighbours from = neighbours_of(part, vertex);
+    if (part.fanouts == nullptr) {
+        return sl_sample_count(&rule, from.degree);
+    }
+    uint32_t n = 0;
+    for (struct sl_edge_run run = {}; run.end < from.degree;) {
+        run = sl_run_at(weights_of(part, from), run.end, from.degree);
+        const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
+        n += sl_sample_count(&own, run.end - run.begin);
+    }
+    return n;
+}
+
 /* Number of edges of each destination; 0 for entries past the last destination. */
 static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
                                    const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
 {
     for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
-        n_edges_out[d] = d < *n_rows ? sl_sample_count(&rule, neighbours_of(part, frontier[d]).degree) : 0;
+        n_edges_out[d] = d < *n_rows ? count_of(part, rule, frontier[d]) : 0;
     }
 }
 
@@ -84,6 +101,43 @@ static __global__ void draw_replaced(struct sl_sample_part part, struct sl_draw 
     for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
         sl_pick_replaced(&draw, part.dataset_ids[frontier[d]], neighbours_of(part, frontier[d]).degree,
                          edge_offsets[d + 1] - edge_offsets[d], edges + edge_offsets[d]);
+    }
+}
+
+/* Write the positions of a run that is taken whole, or move drawn positions from the run's beginning to that of the
+ * list. One of n_threads threads. */
+static inline __device__ void place_run(bool whole, const struct sl_edge_run &run, uint32_t n, uint32_t self,
+                                        uint32_t n_threads, uint32_t *edges)
+{
+    for (uint32_t i = self; i < n; i += n_threads) {
+        edges[i] = run.begin + (whole ? i : edges[i]);
+    }
+}
+
+/* By relation: neighbor and replaced. A thread draws the runs of a destination. */
+static __global__ void draw_runs(struct sl_sample_part part, struct sl_sample_rule rule, struct sl_draw draw,
+                                 uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                 uint32_t *edges)
+{
+    for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
+        const struct neighbours from = neighbours_of(part, frontier[d]);
+        const uint32_t vertex = part.dataset_ids[frontier[d]];
+        uint32_t *row = edges + edge_offsets[d];
+        for (struct sl_edge_run run = {}; run.end < from.degree;) {
+            run = sl_run_at(weights_of(part, from), run.end, from.degree);
+            const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
+            const struct sl_draw own_draw = sl_sample_draw_of(&draw, run.relation);
+            const uint32_t degree = run.end - run.begin;
+            const uint32_t n = sl_sample_count(&own, degree);
+            const bool replaced = rule.method == SL_SAMPLE_REPLACED && own.fanout != UINT32_MAX;
+            if (replaced) {
+                sl_pick_replaced(&own_draw, vertex, degree, n, row);
+            } else if (n < degree) {
+                sl_pick_neighbor(&own_draw, vertex, degree, n, 1, row);
+            }
+            place_run(!replaced && n == degree, run, n, 0, 1, row);
+            row += n;
+        }
     }
 }
 
@@ -305,6 +359,53 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_lab
     }
 }
 
+/* By relation: a group of threads draws the runs of a destination. Warps leave long runs to blocks. */
+template <unsigned GROUP>
+static __device__ void draw_labor_runs(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
+                                       const struct sl_labor_turn &turn, sl_vertex destination,
+                                       struct labor_room<GROUP> *room, uint32_t *row)
+{
+    const struct neighbours from = neighbours_of(part, destination);
+    for (struct sl_edge_run run = {}; run.end < from.degree;) {
+        run = sl_run_at(weights_of(part, from), run.end, from.degree);
+        const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
+        const struct labor_list list = {{from.ids + run.begin, run.end - run.begin}, part.dataset_ids, turn};
+        const uint32_t n = sl_sample_count(&own, list.from.degree);
+        const bool is_long = n < list.from.degree && list.from.degree >= LONG_LIST;
+        if (is_long == (GROUP > SL_WARP)) {
+            if (n < list.from.degree) {
+                draw_labor(list, n, room, row);
+            }
+            wait_for_group<GROUP>();
+            place_run(n == list.from.degree, run, n, threadIdx.x % GROUP, GROUP, row);
+            wait_for_group<GROUP>();
+        }
+        row += n;
+    }
+}
+
+static __global__ void draw_runs_short(struct sl_sample_part part, struct sl_sample_rule rule,
+                                       struct sl_labor_turn turn, uint32_t n_rows, const sl_vertex *frontier,
+                                       const uint32_t *edge_offsets, uint32_t *edges)
+{
+    __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
+    for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
+        draw_labor_runs(part, rule, turn, frontier[d], &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
+    }
+}
+
+static __global__ void draw_runs_long(struct sl_sample_part part, struct sl_sample_rule rule, struct sl_labor_turn turn,
+                                      uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                      uint32_t *edges)
+{
+    __shared__ struct labor_room<SL_THREADS> room;
+    for (uint64_t d = blockIdx.x; d < n_rows; d += gridDim.x) {
+        if (neighbours_of(part, frontier[d]).degree >= LONG_LIST) {
+            draw_labor_runs(part, rule, turn, frontier[d], &room, edges + edge_offsets[d]);
+        }
+    }
+}
+
 /* By weights: a warp, or a block if the list is long, draws for each destination. */
 static inline __device__ struct weighted_list weighted_list_of(const struct sl_sample_part &part,
                                                                const struct sl_draw &draw, sl_vertex id)
@@ -358,15 +459,16 @@ static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *e
     return low;
 }
 
-/* Replace drawn positions, or whole lists, by ids, and mark the ids. `replaced`: all edges are drawn positions. Also writes the destination of each edge. */
-static __global__ void take_edges(struct sl_sample_part part, bool replaced, uint32_t n_rows, uint32_t n_edges,
+/* Replace drawn positions, or whole lists, by ids, and mark the ids. `placed`: all edges are positions. Also writes the
+ * destination of each edge. */
+static __global__ void take_edges(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
                                   const sl_vertex *frontier, const uint32_t *edge_offsets, uint64_t *words,
                                   uint32_t *edges, uint32_t *rows_out)
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
         struct neighbours from = neighbours_of(part, frontier[d]);
-        bool all = !replaced && from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
         sl_vertex id = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
         edges[e] = id;
         rows_out[e] = d;
@@ -386,7 +488,7 @@ static __global__ void mark_edges(uint32_t n_rows, uint32_t n_edges, const uint3
 
 /* Replace drawn positions, or whole lists, by ids. Flags the edges that are not excluded; one more entry, for the
  * total. */
-static __global__ void flag_kept(struct sl_sample_part part, bool replaced, uint32_t n_rows, uint32_t n_edges,
+static __global__ void flag_kept(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
                                  const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges,
                                  uint32_t *flags_out)
 {
@@ -395,7 +497,7 @@ static __global__ void flag_kept(struct sl_sample_part part, bool replaced, uint
         if (e < n_edges) {
             uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
             struct neighbours from = neighbours_of(part, frontier[d]);
-            bool all = !replaced && from.degree == edge_offsets[d + 1] - edge_offsets[d];
+            bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
             edges[e] = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
             flags_out[e] = !sl_is_excluded(&part.excluded, edges[e], frontier[d]);
         }
@@ -420,14 +522,14 @@ static __global__ void move_offsets(uint32_t max_rows, const uint32_t *places, u
 }
 
 /* The weight of each edge. Edges are drawn positions, or not written if whole lists are taken. */
-static __global__ void take_weights(struct sl_sample_part part, bool replaced, uint32_t n_rows, uint32_t n_edges,
+static __global__ void take_weights(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
                                     const sl_vertex *frontier, const uint32_t *edge_offsets, const uint32_t *edges,
                                     float *weights_out)
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
         struct neighbours from = neighbours_of(part, frontier[d]);
-        bool all = !replaced && from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
         weights_out[e] = weights_of(part, from)[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
     }
 }
@@ -501,10 +603,37 @@ static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_row
     return sl_cuda_status(error, name);
 }
 
+/* Whether all edges hold positions, also those of lists that are taken whole. */
+static bool are_placed(const struct sample_call *call)
+{
+    return call->rule->method == SL_SAMPLE_REPLACED || call->part.fanouts != nullptr;
+}
+
+/* Draw positions in the runs of all lists. */
+static enum sl_status draw_all_runs(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
+{
+    if (call->rule->method != SL_SAMPLE_LABOR) {
+        return sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs, call->part,
+                        *call->rule, *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
+    const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule);
+    enum sl_status st =
+        sl_start("sl_sample: by relation", call->stream, sl_warp_blocks(call->n_rows), draw_runs_short, call->part,
+                 *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
+    if (st == SL_OK) {
+        st = sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs_long, call->part,
+                      *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
+    return st;
+}
+
 /* Draw positions for the destinations that do not take their whole list. */
 static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
     uint32_t k = call->rule->fanout;
+    if (call->part.fanouts != nullptr) {
+        return draw_all_runs(call, draw, edges);
+    }
     if (call->rule->method == SL_SAMPLE_FULL) {
         return SL_OK;
     }
@@ -560,8 +689,8 @@ static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_
     SL_TRY(st, scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"), done);
     SL_TRY(st,
            sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)n + 1), flag_kept, call->part,
-                    call->rule->method == SL_SAMPLE_REPLACED, call->n_rows, n, call->frontier, block->edge_offsets,
-                    block->edge_sources, scratch.as<uint32_t>()),
+                    are_placed(call), call->n_rows, n, call->frontier, block->edge_offsets, block->edge_sources,
+                    scratch.as<uint32_t>()),
            done);
     SL_TRY(st, sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()), done);
     SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, scratch.as<uint32_t>() + (size_t)n + 1),
@@ -705,7 +834,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
     if (block->edge_weights != nullptr) {
         SL_TRY(st,
                sl_start("sl_sample: weights", stream, sl_blocks(call.n_edges), take_weights, call.part,
-                        rule->method == SL_SAMPLE_REPLACED, call.n_rows, call.n_edges, frontier, block->edge_offsets,
+                        are_placed(&call), call.n_rows, call.n_edges, frontier, block->edge_offsets,
                         block->edge_sources, block->edge_weights),
                done);
     }
@@ -715,9 +844,9 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         goto done;
     }
     SL_TRY(st,
-           sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part,
-                    rule->method == SL_SAMPLE_REPLACED, call.n_rows, call.n_edges, frontier, call.edge_offsets,
-                    call.words, block->edge_sources, scratch.as<uint32_t>()),
+           sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part, are_placed(&call),
+                    call.n_rows, call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources,
+                    scratch.as<uint32_t>()),
            done);
     SL_TRY(st,
            list_sources(&call, block->edge_sources, block->request, counts + sl_counts_edges(n_hops, draw->hop),

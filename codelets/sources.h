@@ -11,6 +11,7 @@
 #ifndef SL_CODELETS_SOURCES_H
 #define SL_CODELETS_SOURCES_H
 
+#include "codelets/runs.h"
 #include "support/random.h" /* SL_HOST_DEVICE */
 #include "tasks/rows.h"
 #include "tasks/task.h"
@@ -40,21 +41,6 @@ SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_sources
     }
     const uint32_t width = widths == NULL ? n_columns : widths[q];
     return (const char *)sl_view_row_of(dtype, &x->view[q], position - x->first[q], width);
-}
-
-/* The first of the entries begin .. end - 1 that is `relation` or more; `end` if there is none. The entries ascend. */
-static inline SL_HOST_DEVICE uint64_t sl_relation_from(const float *relations, uint64_t begin, uint64_t end,
-                                                       float relation)
-{
-    while (begin < end) {
-        const uint64_t middle = begin + (end - begin) / 2;
-        if (relations[middle] < relation) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
 }
 
 /* Rows in chunks, as a kernel parameter. */

@@ -42,7 +42,9 @@ struct sl_dataset {
     char split[64];                   /* the split's name */
     struct sl_ids train, valid, test; /* pairwise disjoint; empty if the split lists links */
     struct sl_link_split links;       /* whose training links are the graph */
-    void *mapping;                    /* private: the memory map of the arrays, or NULL */
+    /* The relations of a typed folder without reverses: a line "SOURCE,NAME,DESTINATION" for each. NULL: no names */
+    char *relations;
+    void *mapping; /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;
     bool hashed;                    /* private: the reader of the cache file has set `hash` */
     uint64_t hash[SL_N_DATA_PARTS]; /* private */

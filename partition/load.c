@@ -744,6 +744,19 @@ static bool read_cache(const char *file, bool low_memory, uint64_t key, struct s
     return sl_cache_read_dataset(file, key, out);
 }
 
+/* On failure *out is emptied. */
+static enum sl_status name_relations(const struct origin *origin, struct sl_dataset *out)
+{
+    enum sl_status st = SL_OK;
+    if (origin->reader != NULL && origin->reader->name_relations != NULL) {
+        st = origin->reader->name_relations(&origin->files, &out->relations);
+    }
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+    }
+    return st;
+}
+
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
 {
     struct origin origin;
@@ -763,9 +776,11 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
         SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
     }
     if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
+        st = name_relations(&origin, out);
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, &whole, out), done);
+    SL_TRY(st, name_relations(&origin, out), done);
     bool written = file != NULL && whole && sl_cache_write_dataset(file, origin.state, out);
     if (options->needs_cache && !written) {
         if (whole) {

@@ -33,6 +33,9 @@ struct sl_reader {
      * (message: the file, the line if it has lines, the expected content), SL_EIO, SL_ENOMEM. On failure *out is
      * empty. */
     enum sl_status (*read)(const struct sl_raw_files *files, struct sl_raw *out);
+    /* The names of the relations, as `relations` of struct sl_dataset; sl_free. NULL: this kind has no names. SL_EFILE,
+     * SL_EIO, SL_ENOMEM. */
+    enum sl_status (*name_relations)(const struct sl_raw_files *files, char **out);
 };
 
 extern const struct sl_reader sl_reader_arrays;

@@ -76,6 +76,24 @@ static MAYBE_UNUSED void free_marks(struct sl_sample_marks *marks, uint32_t n_ve
     free(marks->heap);
 }
 
+/* Edges that fanouts by relation draw for a vertex. relations: of its in-edges. */
+static MAYBE_UNUSED uint32_t count_by_relation(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                               uint64_t degree, const float *relations)
+{
+    uint32_t n = 0;
+    uint32_t n_here = 0;
+    for (uint64_t i = 0; i < degree; i++) {
+        const uint32_t fanout = part->fanouts[(uint32_t)relations[i]];
+        n_here++;
+        if (i + 1 == degree || relations[i + 1] != relations[i]) {
+            const bool replaced = rule->method == SL_SAMPLE_REPLACED && fanout != UINT32_MAX;
+            n += replaced || n_here > fanout ? fanout : n_here;
+            n_here = 0;
+        }
+    }
+    return n;
+}
+
 /* Edges that the rule draws for these destinations. */
 static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                                          uint32_t n_rows, const sl_vertex *frontier)
@@ -84,6 +102,10 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
     for (uint32_t d = 0; d < n_rows; d++) {
         uint32_t local = frontier[d] - part->first[part->part];
         uint64_t degree = part->offsets[local + 1] - part->offsets[local];
+        if (part->fanouts != NULL) {
+            n += count_by_relation(part, rule, degree, part->weights + (part->offsets[local] - part->offsets[0]));
+            continue;
+        }
         if (rule->method == SL_SAMPLE_WEIGHTED) {
             const float *weights = part->weights + (part->offsets[local] - part->offsets[0]);
             uint64_t n_all = degree;

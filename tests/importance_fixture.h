@@ -14,7 +14,7 @@
 struct hop_shape {
     uint32_t fanout, n_rounds;
     bool converges, normalised;
-    bool by_weight; /* weighted LABOR-0; n_rounds is 0 */
+    bool by_weight; /* weighted LABOR */
     uint32_t kappa; /* 0: 1 */
     uint64_t seed, step;
     uint32_t hop;
@@ -85,7 +85,8 @@ static MAYBE_UNUSED struct sl_poisson_rule poisson_rule_of(const struct hop_shap
     return (struct sl_poisson_rule){
         .sample = {.method = SL_SAMPLE_LABOR, .fanout = shape->fanout, .kappa = shape->kappa > 0 ? shape->kappa : 1},
         .normalised = shape->normalised,
-        .weighted = shape->by_weight};
+        .weighted = shape->by_weight,
+        .by_edge = shape->by_weight && shape->n_rounds == 0};
 }
 
 static MAYBE_UNUSED struct sl_draw draw_of(const struct hop_shape *shape)

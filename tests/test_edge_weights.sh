@@ -115,6 +115,21 @@ for model in sage gcn gin; do
     done
 done
 
+# The same with rounds, and groups.
+rounds=(--edge-weights both --sampler labor --labor-iterations 2 --layers 2 --fanout 3,3)
+for pes in 1 3 4 7 6; do
+    losses "$coop_sage" some --model gcn "${rounds[@]}" --pes $pes --group-size $((pes == 6 ? 2 : pes)) --batch-size $((84 / pes)) --dropout 0 \
+        --epochs 1 >b
+    ((pes > 1)) || cp b a
+    close_to "weighted LABOR-2, $pes PEs"
+done
+losses "$coop_sage" some --model gcn "${rounds[@]}" --pes 3 --batch-size 28 --dropout 0 --epochs 1 --labor-iterations 0 >b
+differ "weighted LABOR-2 and weighted LABOR-0"
+losses "$coop_sage" some --model gcn "${rounds[@]}" --pes 2 --batch-size 60 --epochs 4 | tail -n 3 >a
+losses "$coop_sage" some --model gcn "${rounds[@]}" --pes 2 --batch-size 60 --epochs 2 --checkpoint kept-rounds >/dev/null
+losses "$coop_sage" some --model gcn "${rounds[@]}" --pes 2 --batch-size 60 --epochs 4 --checkpoint kept-rounds --resume --cpus 1 | tail -n 3 >b
+same "weighted LABOR-2, resumed"
+
 # A resumed run, with another number of workers.
 for use in factor probability both; do
     run=(--model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --fanout 3,3 --pes 2 --batch-size 60)
@@ -141,8 +156,6 @@ refused '^coop_sage: --edge-weights: found probability with --sampler labor.* --
 refused '^coop_sage: --edge-weights: found both with --sampler neighbor, expected --sampler labor' "$coop_sage" --dataset ./some \
     --edge-weights both
 refused '^coop_sage: --edge-weights: found both with --model gat' "$coop_sage" --dataset ./some --edge-weights both --sampler labor --model gat
-refused '^coop_sage: --labor-iterations: found 2 with --edge-weights both' "$coop_sage" --dataset ./some --edge-weights both --sampler labor \
-    --labor-iterations 2
 refused '^pipe_gnn: --edge-weights: found both' "$pipe_gnn" --dataset ./some --edge-weights both
 refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights none --layers 2 --fanout 3,3 --pes 2 --batch-size 60 \
     --hidden 16 --seed 5 --checkpoint kept-factor --resume

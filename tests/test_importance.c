@@ -24,10 +24,10 @@ static struct hop_shape shape_of(uint32_t fanout, uint32_t n_rounds)
     return (struct hop_shape){.fanout = fanout, .n_rounds = n_rounds, .seed = SEED, .normalised = true};
 }
 
-/* Weighted LABOR-0. */
-static struct hop_shape by_weight(uint32_t fanout)
+/* Weighted LABOR. */
+static struct hop_shape by_weight(uint32_t fanout, uint32_t n_rounds)
 {
-    return (struct hop_shape){.fanout = fanout, .seed = SEED, .by_weight = true};
+    return (struct hop_shape){.fanout = fanout, .n_rounds = n_rounds, .seed = SEED, .by_weight = true};
 }
 
 static struct hop_shape converging(uint32_t fanout)
@@ -200,6 +200,136 @@ static void test_bounds(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* The same with weights. */
+
+/* Sum, and sum of squares, of the weights of v's in-edges. */
+static void sum_plain(const struct sl_graph *graph, sl_vertex v, double *sum_out, double *squares_out)
+{
+    *sum_out = *squares_out = 0;
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        const double w = sl_graph_weights(graph)[e];
+        *sum_out += w;
+        *squares_out += w * w;
+    }
+}
+
+static double weighed_inverses(const struct plain *plain, sl_vertex v, double bound)
+{
+    double sum = 0;
+    for (uint64_t e = plain->graph->offsets[v]; e < plain->graph->offsets[v + 1]; e++) {
+        const double w = sl_graph_weights(plain->graph)[e];
+        sum += w > 0 ? w * w / fmin(1, bound * plain->importance[plain->graph->sources[e]]) : 0;
+    }
+    return sum;
+}
+
+static double weighed_target(const struct plain *plain, sl_vertex v)
+{
+    const double degree = (double)(plain->graph->offsets[v + 1] - plain->graph->offsets[v]);
+    double sum, squares;
+    sum_plain(plain->graph, v, &sum, &squares);
+    return degree <= plain->k ? squares : sum * sum * (1.0 / plain->k - 1 / degree) + squares;
+}
+
+static double bisect_weighed(const struct plain *plain, sl_vertex v)
+{
+    double low = 1e-12;
+    double high = 1e12;
+    for (int i = 0; i < 200; i++) {
+        const double middle = sqrt(low * high);
+        if (weighed_inverses(plain, v, middle) > weighed_target(plain, v)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The largest bound times weight, or bound, of each source's destinations. */
+static void raise_weighed(const struct plain *plain, bool begins)
+{
+    const struct sl_graph *graph = plain->graph;
+    double *most = need(graph->n_vertices, sizeof *most);
+    for (uint32_t i = 0; i < plain->n_seeds; i++) {
+        const sl_vertex v = plain->seeds[i];
+        const bool whole = graph->offsets[v + 1] - graph->offsets[v] <= plain->k;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            const double w = sl_graph_weights(graph)[e];
+            const double asked = whole ? 1 : plain->bound[i] * (begins ? w : 1);
+            most[graph->sources[e]] = fmax(most[graph->sources[e]], w > 0 ? asked : 0);
+        }
+    }
+    for (sl_vertex t = 0; t < graph->n_vertices; t++) {
+        plain->importance[t] = begins ? most[t] : plain->importance[t] * most[t];
+    }
+    free(most);
+}
+
+/* Probabilities are those of the reference, and each destination's solve its equation. */
+static void expect_weighed_bounds(const struct sl_graph *graph, uint32_t fanout, uint32_t n_rounds)
+{
+    const struct hop_shape shape = by_weight(fanout, n_rounds);
+    struct sl_partition partition;
+    sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
+    struct plain plain = {.graph = graph,
+                          .n_seeds = list_seeds(graph->n_vertices, 2, seeds),
+                          .k = fanout,
+                          .seeds = seeds,
+                          .importance = need(graph->n_vertices, sizeof(double)),
+                          .bound = need(graph->n_vertices, sizeof(double))};
+    struct hop hop;
+    make_one_part(graph, &partition);
+    hop_open(&partition, &shape, plain.n_seeds, seeds, &hop);
+    hop.weighted = true;
+    hop_bounds(&hop);
+    for (uint32_t i = 0; i < plain.n_seeds; i++) {
+        double sum, squares;
+        sum_plain(graph, seeds[i], &sum, &squares);
+        plain.bound[i] = sum > 0 ? fanout / sum : 0;
+    }
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        raise_weighed(&plain, round == 0);
+        for (uint32_t i = 0; i < plain.n_seeds; i++) {
+            plain.bound[i] = bisect_weighed(&plain, seeds[i]);
+        }
+    }
+    for (uint32_t i = 0; i < plain.n_seeds; i++) {
+        const sl_vertex v = seeds[i];
+        const double wanted = weighed_target(&plain, v);
+        double sum = 0;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            const double w = sl_graph_weights(graph)[e];
+            if (w > 0) {
+                const double p = fmin(1, plain.bound[i] * plain.importance[graph->sources[e]]);
+                const double inverse = sl_importance_inverse(hop.pe[0].bounds[i], cost_of(&hop, 0, graph->sources[e]));
+                expect_near_at("1 / p of an edge", e, inverse, 1 / p, 5e-5 / p);
+                sum += w * w * inverse;
+            }
+        }
+        expect_near_at("sum of A^2 / p", v, sum, wanted, 2e-6 * wanted);
+    }
+    hop_free(&hop);
+    sl_partition_free(&partition);
+    free(plain.importance);
+    free(plain.bound);
+    free(seeds);
+}
+
+static void test_weighed_bounds(void **state)
+{
+    struct graph_shape of = power_law;
+    struct sl_dataset dataset;
+    (void)state;
+    of.weighted = true;
+    make_dataset(&of, &dataset);
+    for (uint32_t n_rounds = 1; n_rounds <= 4; n_rounds++) {
+        expect_weighed_bounds(&dataset.graph, 3, n_rounds);
+        expect_weighed_bounds(&dataset.graph, 40, n_rounds);
+    }
+    sl_dataset_free(&dataset);
+}
+
 /* ---- frequencies and sums ---- */
 
 #define DRAWS 4000
@@ -303,6 +433,7 @@ static void test_sums_are_unbiased(void **state)
  * number of its edges. */
 struct tried {
     double mean, variance, n_edges;
+    double n_sources; /* of the first: distinct sources of all */
 };
 
 static struct tried *try_weighted(const struct sl_dataset *dataset, struct hop_shape shape, uint32_t n_seeds,
@@ -317,6 +448,7 @@ static struct tried *try_weighted(const struct sl_dataset *dataset, struct hop_s
     hop_bounds(&hop);
     for (uint64_t step = 0; step < DRAWS; step++) {
         hop_draw(&hop, step);
+        tried->n_sources += hop.pe[0].block.n_sources / (double)DRAWS;
         for (uint32_t d = 0; d < n_seeds; d++) {
             double x = estimate_of(&hop, d, 1, row_of);
             tried[d].mean += x / DRAWS;
@@ -337,7 +469,7 @@ static struct tried *try_weighted(const struct sl_dataset *dataset, struct hop_s
 static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
 {
     struct graph_shape of = power_law;
-    struct hop_shape weighted = by_weight(k);
+    struct hop_shape weighted = by_weight(k, 0);
     struct hop_shape plain = shape_of(k, 0);
     struct sl_dataset dataset;
     sl_vertex seeds[900];
@@ -383,6 +515,47 @@ static void test_weighted(void **state)
     expect_weighted(9, 3, variance);
     print_message("variance %g, of LABOR-0 %g\n", variance[0], variance[1]);
     assert_true(variance[0] < 0.8 * variance[1]);
+}
+
+/* Sums of weighted rows have no bias after rounds, edges without a weight are not drawn, and each round reaches fewer
+ * sources. */
+static void test_weighted_rounds(void **state)
+{
+    struct graph_shape of = power_law;
+    struct sl_dataset dataset;
+    sl_vertex seeds[900];
+    double n_sources = INFINITY;
+    uint32_t n_varying = 0;
+    (void)state;
+    of.weighted = true;
+    make_dataset(&of, &dataset);
+    const struct sl_graph *graph = &dataset.graph;
+    const uint32_t n_seeds = list_seeds(900, 9, seeds);
+    for (uint32_t n_rounds = 0; n_rounds <= 3; n_rounds++) {
+        struct hop_shape shape = by_weight(4, n_rounds);
+        shape.kappa = n_rounds;
+        struct tried *tried = try_weighted(&dataset, shape, n_seeds, seeds);
+        for (uint32_t d = 0; d < n_seeds; d++) {
+            const uint64_t begin = graph->offsets[seeds[d]];
+            const uint64_t end = graph->offsets[seeds[d] + 1];
+            double exact = 0;
+            double n_weighted = 0;
+            for (uint64_t e = begin; e < end; e++) {
+                exact += sl_graph_weights(graph)[e] * row_of(graph->sources[e]) / (double)(end - begin);
+                n_weighted += sl_graph_weights(graph)[e] > 0;
+            }
+            expect_near_at("the mean of the estimates", seeds[d], tried[d].mean, exact,
+                           6 * sqrt(tried[d].variance / DRAWS) + 1e-6);
+            assert_true(tried[d].n_edges <= n_weighted + 1e-6);
+            n_varying += tried[d].variance > 1e-6;
+        }
+        print_message("%u rounds: %g sources\n", n_rounds, tried->n_sources);
+        assert_true(tried->n_sources < n_sources);
+        n_sources = tried->n_sources;
+        free(tried);
+    }
+    assert_true(n_varying > 20);
+    sl_dataset_free(&dataset);
 }
 
 /* Destinations that have the same in-neighbours draw the same sources: the hub and its twin. */
@@ -622,8 +795,10 @@ static void test_partition_is_invisible(void **state)
         }
         struct hop_shape all = converging(3);
         expect_same_edges(&dataset, &all);
-        struct hop_shape weighted = by_weight(2);
-        expect_same_edges(&dataset, &weighted);
+        for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds++) {
+            struct hop_shape weighted = by_weight(2, n_rounds);
+            expect_same_edges(&dataset, &weighted);
+        }
         sl_dataset_free(&dataset);
     }
 }
@@ -763,7 +938,7 @@ static void test_many_neighbours(void **state)
         }
         hop_free(&hop);
     }
-    struct hop_shape shape = by_weight(50);
+    struct hop_shape shape = by_weight(50, 0);
     hop_open(&partition, &shape, 40, seeds, &hop);
     hop.weighted = true;
     hop_bounds(&hop);
@@ -984,7 +1159,8 @@ static void test_launchers(void **state)
             hop.weighted = n_rounds > 0;
             check_launchers(&hop, 5);
             hop_free(&hop);
-            shape = by_weight(3);
+            shape = by_weight(3, n_rounds);
+            shape.converges = n_rounds == 3;
             shape.kappa = n_rounds;
             hop_open(&partition, &shape, n_seeds, seeds, &hop);
             hop.weighted = true;
@@ -1011,11 +1187,13 @@ static void test_launchers_many_neighbours(void **state)
     hop_open(&partition, &shape, 40, seeds, &hop);
     check_launchers(&hop, 3);
     hop_free(&hop);
-    shape = by_weight(50);
-    hop_open(&partition, &shape, 40, seeds, &hop);
-    hop.weighted = true;
-    check_launchers(&hop, 3);
-    hop_free(&hop);
+    for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
+        shape = by_weight(50, n_rounds);
+        hop_open(&partition, &shape, 40, seeds, &hop);
+        hop.weighted = true;
+        check_launchers(&hop, 3);
+        hop_free(&hop);
+    }
     sl_partition_free(&partition);
 }
 #endif
@@ -1194,8 +1372,10 @@ static void test_submissions(void **state)
         }
         struct hop_shape all = converging(4);
         check_submissions(&dataset, &all);
-        struct hop_shape weighted = by_weight(4);
-        check_submissions(&dataset, &weighted);
+        for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
+            struct hop_shape weighted = by_weight(4, n_rounds);
+            check_submissions(&dataset, &weighted);
+        }
         sl_dataset_free(&dataset);
         fixture_stop();
     }
@@ -1250,8 +1430,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_weighed_bounds),
         cmocka_unit_test(test_sums_are_unbiased),
         cmocka_unit_test(test_weighted),
+        cmocka_unit_test(test_weighted_rounds),
         cmocka_unit_test(test_equal_lists_share),
         cmocka_unit_test(test_more_rounds_fewer_vertices),
         cmocka_unit_test(test_toy_figures),

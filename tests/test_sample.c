@@ -736,6 +736,150 @@ static void test_many_neighbours(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* ---- fanouts by relation ---- */
+
+#define N_RELATIONS 4
+#define HUB 8000
+
+static const struct graph_shape typed_shape = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .n_relations = N_RELATIONS};
+
+/* Of a typed graph, the edges of one relation as a graph without relations. */
+static struct sl_partition relation_alone(const struct sl_graph *graph, float relation)
+{
+    struct edge_list edges = {.n_vertices = graph->n_vertices};
+    struct sl_graph alone;
+    for (sl_vertex v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (sl_graph_weights(graph)[e] == relation) {
+                add_edge(&edges, graph->sources[e], v);
+            }
+        }
+    }
+    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &alone), SL_OK);
+    struct sl_partition partition = one_part(&alone);
+    sl_graph_free(&alone);
+    free_edges(&edges);
+    return partition;
+}
+
+static const struct sl_sample_rule relation_rules[] = {{.method = SL_SAMPLE_NEIGHBOR, .fanout = 3000, .kappa = 1},
+                                                       {.method = SL_SAMPLE_REPLACED, .fanout = 3000, .kappa = 1},
+                                                       {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 1},
+                                                       {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 8}};
+#define N_RELATION_RULES (sizeof relation_rules / sizeof *relation_rules)
+/* Fanouts: few, one, all, many; and many, more than any list. */
+static const uint32_t relation_fanouts[2][N_RELATIONS] = {{4, 1, UINT32_MAX, 3000}, {33, 2, 40, UINT32_MAX}};
+
+/* The edges of a destination are those that each relation, as a graph of its own, draws with the relation's seed. */
+static void check_by_relation(const struct sl_partition *partition, const struct sl_partition alone[N_RELATIONS],
+                              const struct sl_sample_rule *rule, const uint32_t *fanouts, uint32_t n_rows,
+                              const sl_vertex *frontier)
+{
+    struct sl_sample_part part = part_of(partition, 0);
+    struct group_block block;
+    struct group_block own[N_RELATIONS];
+    part.fanouts = fanouts;
+    sample_block(&part, rule, SEED, 21, 1, n_rows, frontier, &block);
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        const struct sl_sample_part own_part = part_of(&alone[r], 0);
+        struct sl_sample_rule own_rule = *rule;
+        own_rule.fanout = fanouts[r];
+        if (fanouts[r] == UINT32_MAX) {
+            own_rule = rule_of(SL_SAMPLE_FULL, 1);
+        }
+        const bool shared = rule->method == SL_SAMPLE_LABOR;
+        const uint64_t seed = shared ? SEED : SEED + r * UINT64_C(0x9e3779b97f4a7c15);
+        sample_block(&own_part, &own_rule, seed, 21, 1, n_rows, frontier, &own[r]);
+    }
+    for (uint32_t d = 0; d < n_rows; d++) {
+        uint32_t e = block.edge_offsets[d];
+        for (uint32_t r = 0; r < N_RELATIONS; r++) {
+            for (uint32_t i = own[r].edge_offsets[d]; i < own[r].edge_offsets[d + 1]; i++, e++) {
+                assert_true(e < block.edge_offsets[d + 1]);
+                assert_int_equal(source_id(&block, block.edge_sources[e]), source_id(&own[r], own[r].edge_sources[i]));
+                assert_true(block.edge_weights[e] == (float)r);
+            }
+        }
+        assert_int_equal(e, block.edge_offsets[d + 1]);
+    }
+    check_transposed(&block, n_rows);
+    check_requests(partition, &block);
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        free_block(&own[r]);
+    }
+    free_block(&block);
+}
+
+static void test_by_relation(void **state)
+{
+    (void)state;
+    static sl_vertex frontier[600];
+    struct sl_dataset dataset;
+    struct sl_partition alone[N_RELATIONS];
+    make_dataset(&typed_shape, &dataset);
+    struct sl_partition partition = one_part(&dataset.graph);
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        alone[r] = relation_alone(&dataset.graph, (float)r);
+    }
+    for (uint32_t d = 0; d < 600; d++) {
+        frontier[d] = HUB + d * 13 % 8000; /* the hub, vertices with few in-edges, and vertices with none */
+    }
+    for (size_t i = 0; i < 2 * N_RELATION_RULES; i++) {
+        const struct sl_sample_rule *rule = &relation_rules[i / 2];
+        check_by_relation(&partition, alone, rule, relation_fanouts[i % 2], 600, frontier);
+        check_by_relation(&partition, alone, rule, relation_fanouts[i % 2], 0, frontier);
+    }
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        sl_partition_free(&alone[r]);
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+/* The mean of a relation over the sample has the mean over all of its in-neighbours as expectation, also of a relation
+ * with few edges beside one with many: 20 sources of relation 0 and 3 of relation 1, two of each. */
+static void test_relation_means(void **state)
+{
+    (void)state;
+    static const uint32_t fanouts[] = {2, 2};
+    static const uint32_t n_of[] = {20, 3};
+    static const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_REPLACED, SL_SAMPLE_LABOR};
+    sl_vertex from[23];
+    sl_vertex to[23];
+    float relations[23];
+    struct sl_graph graph;
+    for (uint32_t i = 0; i < 23; i++) {
+        from[i] = i;
+        to[i] = 23;
+        relations[i] = i < 20 ? 0 : 1;
+    }
+    expect_ok(sl_graph_build_typed(24, 23, from, to, relations, 2, false, &graph));
+    struct sl_partition partition = one_part(&graph);
+    for (int m = 0; m < 3; m++) {
+        const struct sl_sample_rule rule = rule_of(methods[m], 2);
+        uint32_t n_drawn[23] = {0};
+        for (uint64_t step = 0; step < DRAWS; step++) {
+            struct sl_sample_part part = part_of(&partition, 0);
+            struct group_block block;
+            const sl_vertex v = 23;
+            part.fanouts = fanouts;
+            sample_block(&part, &rule, SEED, step, 0, 1, &v, &block);
+            assert_int_equal(block.n_edges, 4);
+            for (uint32_t e = 0; e < 4; e++) {
+                n_drawn[source_id(&block, block.edge_sources[e])]++;
+            }
+            free_block(&block);
+        }
+        for (size_t t = 0; t < 23; t++) {
+            const double wanted = 2. * DRAWS / n_of[t >= 20];
+            expect_near_at("draws of a source", t, n_drawn[t], wanted, 5 * sqrt(wanted));
+        }
+    }
+    sl_partition_free(&partition);
+    sl_graph_free(&graph);
+}
+
 /* Every destination's edges, drawn among others, are those that it draws alone. */
 static void check_picks(const struct sl_sample_part *part, uint32_t fanout, uint32_t n_rows, const sl_vertex *frontier)
 {
@@ -1161,7 +1305,9 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                       on_device(part->dataset_ids, (size_t)n * 4), on_device(part->first, n_head * 4),
                       on_device(frontier, (size_t)n_rows * 4)};
     float *weights = on_device(part->weights, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4);
-    struct sl_sample_part there = {inputs[0], inputs[1], inputs[2], inputs[3], part->n_parts, part->part, weights, {0}};
+    uint32_t *fanouts = part->fanouts == NULL ? NULL : on_device(part->fanouts, N_RELATIONS * 4);
+    struct sl_sample_part there = {inputs[0],  inputs[1], inputs[2], inputs[3], part->n_parts,
+                                   part->part, weights,   fanouts,   {0}};
     uint64_t *no_words = need(n_words, 8);
     struct sl_sample_marks marks = {
         .n_vertices = n, .words = on_device(no_words, n_words * 8), .ranks = device_room(n_words * 4)};
@@ -1192,6 +1338,9 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
     }
     cudaFree(marks.ranks);
     cudaFree(weights);
+    if (fanouts != NULL) {
+        cudaFree(fanouts);
+    }
     free(no_words);
     free(edge_offsets);
     free(counts);
@@ -1235,6 +1384,28 @@ static void test_launcher(void **state)
         }
         sl_dataset_free(&dataset);
     }
+}
+
+/* Runs of a hub that blocks draw, runs that warps draw, and runs that are taken whole; no destinations. */
+static void test_launcher_by_relation(void **state)
+{
+    (void)state;
+    sl_vertex frontier[100];
+    struct sl_dataset dataset;
+    need_device();
+    make_dataset(&typed_shape, &dataset);
+    struct sl_partition partition = one_part(&dataset.graph);
+    struct sl_sample_part part = part_of(&partition, 0);
+    for (uint32_t d = 0; d < 100; d++) {
+        frontier[d] = HUB + d * 79 % 8000;
+    }
+    for (size_t i = 0; i < 2 * N_RELATION_RULES; i++) {
+        part.fanouts = relation_fanouts[i % 2];
+        check_launcher(&part, &relation_rules[i / 2], 1, 100, frontier);
+        check_launcher(&part, &relation_rules[i / 2], 1, 0, frontier);
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
 }
 
 /* Fanouts and lists on both sides of what the kernels keep where it is fast; three destinations with the same list,
@@ -1592,6 +1763,8 @@ int main(void)
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_few_sources),
         cmocka_unit_test(test_many_neighbours),
+        cmocka_unit_test(test_by_relation),
+        cmocka_unit_test(test_relation_means),
         cmocka_unit_test(test_picks_are_each_vertex_s_own),
         cmocka_unit_test(test_word_borders),
         cmocka_unit_test(test_empty_frontier),
@@ -1604,6 +1777,7 @@ int main(void)
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
         cmocka_unit_test(test_launcher_many_neighbours),
+        cmocka_unit_test(test_launcher_by_relation),
         cmocka_unit_test(test_launcher_equal_keys),
         cmocka_unit_test(test_permute_launcher),
         cmocka_unit_test(test_seed_launcher),

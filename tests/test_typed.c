@@ -7,6 +7,7 @@
 
 #include "partition/load.h"
 #include "runtime/model/sage.h"
+#include "runtime/starling.h"
 
 #define N_RELATIONS 3
 #define SEEDS 240 /* of a step; divisible by 1, 2, 3, 4 and 8 */
@@ -78,6 +79,40 @@ static void test_one_relation(void **state)
     }
 }
 
+/* Fanouts by relation of a graph with one relation: the bits of fanouts over all. */
+static void test_one_relation_by_relation(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct graph_shape shape = dense_shape;
+        struct sl_dataset dataset;
+        struct outcome got[2];
+        shape.n_relations = 1;
+        make_dataset(&shape, &dataset);
+        for (int k = 0; k < 2; k++) {
+            struct sl_settings settings;
+            machine_up(NULL, 2);
+            settings_of(SL_MODEL_RGCN, 16, &settings);
+            settings.sampler = i % 2 == 0 ? SL_SAMPLER_NEIGHBOR : SL_SAMPLER_LABOR;
+            settings.replace = i == 2;
+            settings.pes = settings.group_size = 2;
+            settings.batch_size = SEEDS / 2;
+            settings.chunks = 2;
+            if (k == 1) {
+                expect_ok(sl_settings_set(&settings, "relation-fanout", i == 3 ? "0:4,5" : "each"));
+            }
+            run_steps(&dataset, &settings, 3, &got[k]);
+            sl_settings_free(&settings);
+            machine_down();
+        }
+        expect_equal_outcomes(&got[0], &got[1], 3);
+        outcome_free(&got[0]);
+        outcome_free(&got[1]);
+        forget_partitions();
+        sl_dataset_free(&dataset);
+    }
+}
+
 /* ---- partitions ---- */
 
 static void test_partitions(void **state)
@@ -102,6 +137,11 @@ static void test_partitions(void **state)
             settings.partition = methods[i % 3];
             settings.input_layer = k % 4 >= 2;
             settings.bases = k == 1 || k == 2 ? 2 : 0;
+            settings.sampler = k % 3 == 2 ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
+            settings.replace = k % 3 == 1;
+            if (k % 2 == 0) {
+                expect_ok(sl_settings_set(&settings, "relation-fanout", k == 4 ? "each" : "1:2,3/2:3,1"));
+            }
             run_steps(&dataset, &settings, 5, i == 0 ? &wanted : &got);
             for (uint32_t s = 0; i > 0 && s < 5; s++) {
                 expect_near_at("loss", s, got.loss[s], wanted.loss[s], tolerance * wanted.loss[s]);
@@ -350,8 +390,9 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_relation), cmocka_unit_test(test_partitions),
-                                       cmocka_unit_test(test_plain_loops), cmocka_unit_test(test_lists),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_relation), cmocka_unit_test(test_one_relation_by_relation),
+        cmocka_unit_test(test_partitions),   cmocka_unit_test(test_plain_loops),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

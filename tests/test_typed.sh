@@ -113,6 +113,28 @@ grep -aq '"convs.0.comp":{"dtype":"F32","shape":\[6,2\]' bases.safetensors || co
 paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
     awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "saved with bases: other predictions"
 
+# Fanouts by relation: the same numbers for all and by name, also from a binary copy; other numbers; a resumed run.
+run=("${rgcn[@]}" --pes 2 --batch-size 12 --epochs 2)
+losses ./small "${run[@]}" --cache none --relation-fanout each >a
+losses ./small "${run[@]}" --cache none >b
+cmp -s a b && complain "fanouts by relation: expected other losses than over all relations"
+losses ./small "${run[@]}" --cache none --relation-fanout writes:4,4/rev_writes:4,4 >b
+same "fanouts by name"
+losses ./small "${run[@]}" --cache none --relation-fanout writes:2,1/rev_cites:3,-1 >a
+losses ./small "${run[@]}" --cache copies --relation-fanout author___writes___paper:2,1/4:3,-1 >b
+same "fanouts by whole name and number"
+losses ./small "${run[@]}" --cache copies --relation-fanout 0:2,1/paper___rev_cites___paper:3,-1 >b
+same "fanouts by whole name, from a binary copy"
+run=("${rgcn[@]}" --cache none --pes 2 --batch-size 12 --relation-fanout cites:2,1)
+losses ./small "${run[@]}" --epochs 4 | tail -n 3 >a
+losses ./small "${run[@]}" --epochs 2 --checkpoint kept-fanouts >/dev/null
+losses ./small "${run[@]}" --epochs 4 --checkpoint kept-fanouts --resume --cpus 1 | tail -n 3 >b
+same "fanouts by relation, resumed"
+"$coop_sage" --dataset ./small "${rgcn[@]}" --cache none --pes 2 --batch-size 12 --relation-fanout cites:2,2 --epochs 4 --quiet \
+    --checkpoint kept-fanouts --resume >stdout 2>stderr && complain "other fanouts by relation than the checkpoint's: expected a refusal"
+grep -q -- '--relation-fanout' stderr || complain "other fanouts by relation than the checkpoint's: $(cat stderr)"
+run=("${rgcn[@]}" --cache none --pes 2 --batch-size 12)
+
 # Other models forget the relations, without a word. --directed leaves the reverses out.
 "$coop_sage" --dataset ./small --cache none --layers 2 --epochs 1 --quiet --batch-size 12 >stdout 2>stderr && [[ ! -s stderr ]] ||
     complain "sage on a typed dataset: $(cat stderr)"
@@ -133,6 +155,18 @@ spoil()
 {
     cp -r small "$1" && rm -f "$1/raw/$2.csv" "$1/raw/$2.csv.gz" && printf "$3" >"$1/raw/$2.csv" || exit 99
 }
+fanouts=(--dataset ./small --layers 2 --fanout 4,4)
+refused "^coop_sage: --relation-fanout: expected --model rgcn or rgat" "${fanouts[@]}" --model sage --relation-fanout each
+refused "^coop_sage: --relation-fanout: found 'all', expected each, or RELATION:N,N" "${fanouts[@]}" --relation-fanout all
+refused "^coop_sage: --relation-fanout: found 'cites:4', expected each, or RELATION:N,N" "${fanouts[@]}" --relation-fanout writes:1,1/cites:4
+refused "^coop_sage: --relation-fanout: found 'cites:4,0', expected each" "${fanouts[@]}" --relation-fanout cites:4,0
+refused "^coop_sage: --relation-fanout: found 'cites:4,4,4', expected each" "${fanouts[@]}" --relation-fanout cites:4,4,4
+refused "^coop_sage: --relation-fanout: found relation 'reads', expected a name in raw/triplet-type-list, rev_NAME for its reverse, or a number below 6 of 'small'" \
+    "${fanouts[@]}" --relation-fanout reads:4,4
+refused "^coop_sage: --relation-fanout: found relation '6'" "${fanouts[@]}" --relation-fanout 6:4,4
+refused "^coop_sage: --relation-fanout: found relation 'rev_cites'" "${fanouts[@]}" --directed --relation-fanout rev_cites:4,4
+refused "^coop_sage: --relation-fanout: found 'each' with --sampler full" "${fanouts[@]}" --sampler full --relation-fanout each
+refused "^coop_sage: --relation-fanout: found -1 with --replace" "${fanouts[@]}" --replace --relation-fanout cites:4,-1
 spoil no-edges relations/paper___in___venue/edge ''
 refused 'paper___in___venue/edge.csv: the relation has no edges; expected one or more' --dataset ./no-edges
 spoil wrong-type relations/author___writes___paper/edge '3,4\n30,4\n'
@@ -183,6 +217,7 @@ need_mpi
 for model in rgcn rgat; do
     declare -n options=$model
     run=(--dataset ./small "${options[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
+    [[ $model != rgat ]] || run+=(--relation-fanout writes:2,3)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "$model, one rank: $(cat stderr)"
     mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
         complain "$model, two ranks: $(cat stderr)"

@@ -821,5 +821,29 @@ fail:
     return st;
 }
 
+static enum sl_status name_relations(const struct sl_raw_files *files, char **out)
+{
+    struct table table;
+    size_t n_bytes = 1;
+    enum sl_status st = read_table(files->paths[SL_RAW_EDGES], SL_MAX_RELATIONS, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t r = 0; r < table.n; r++) {
+        n_bytes += strlen(table.line[r]) + 1;
+    }
+    st = sl_alloc_zero(n_bytes, 1, "names of relations", out);
+    for (uint64_t r = 0, at = 0; st == SL_OK && r < table.n; r++) {
+        at += (uint64_t)snprintf(*out + at, n_bytes - at, "%s\n", table.line[r]);
+    }
+    free_table(&table);
+    return st;
+}
+
 const struct sl_reader sl_reader_typed = {
-    .name = "a typed dataset in OGB's layout", .recognise = recognise, .find = find, .read = read_all};
+    .name = "a typed dataset in OGB's layout",
+    .recognise = recognise,
+    .find = find,
+    .read = read_all,
+    .name_relations = name_relations,
+};

@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 SONAME = "libstarling.so.1"
 
@@ -343,6 +344,8 @@ class Option:
             if self.kind == "flag" or "yes" in self.choices:
                 return "yes" if value else "no"
             raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+        if self.name == "relation-fanout" and isinstance(value, Mapping):
+            return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
         if self.kind == "list" and hasattr(value, "__iter__"):
             return ",".join(str(self._whole(entry)) for entry in value)
         if self.kind in ("whole", "long", "list"):
@@ -353,6 +356,12 @@ class Option:
             except (TypeError, ValueError):
                 pass
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+
+    def _fanouts(self, relation, numbers):
+        """Of a relation: its name, its number, or PyG's (source, name, destination)."""
+        name = "___".join(relation) if isinstance(relation, tuple) else str(relation)
+        numbers = numbers if hasattr(numbers, "__iter__") else [numbers]
+        return name + ":" + ",".join(str(self._whole(number)) for number in numbers)
 
     def _whole(self, value):
         if isinstance(value, str):

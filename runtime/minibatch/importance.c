@@ -78,11 +78,13 @@ static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uin
 }
 
 /* Draw the edges and close the blocks. */
-static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t n_rounds, struct sl_slot *slot)
 {
     const bool weighted = sl_settings_weighted_labor(s->settings);
-    const struct sl_poisson_rule rule = {
-        .sample = sl_step_rule(s, hop), .normalised = sl_step_normalises(s, hop) && !weighted, .weighted = weighted};
+    const struct sl_poisson_rule rule = {.sample = sl_step_rule(s, hop),
+                                         .normalised = sl_step_normalises(s, hop) && !weighted,
+                                         .weighted = weighted,
+                                         .by_edge = weighted && n_rounds == 0};
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
@@ -104,9 +106,9 @@ enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint3
     const bool whole = sl_step_rule(s, hop).method == SL_SAMPLE_FULL;
     const uint32_t n_rounds = whole ? 0 : sl_min_u32(s->settings->labor_iterations, SL_IMPORTANCE_ROUNDS);
     enum sl_status st = SL_OK;
-    if (sl_settings_weighted_labor(s->settings)) {
+    if (sl_settings_weighted_labor(s->settings) && n_rounds == 0) {
         SL_TRY(st, solve(s, step, hop, 0, true, slot), done);
-        return draw(s, step, hop, slot);
+        return draw(s, step, hop, n_rounds, slot);
     }
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
@@ -120,7 +122,7 @@ enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint3
         SL_TRY(st, raise(s, step, hop, round, slot), done);
     }
     SL_TRY(st, solve(s, step, hop, n_rounds, true, slot), done);
-    st = draw(s, step, hop, slot);
+    st = draw(s, step, hop, n_rounds, slot);
 done:
     return st;
 }

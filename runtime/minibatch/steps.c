@@ -14,13 +14,54 @@
 
 /* ---- rules ---- */
 
+/* The largest fanout of the relations that do not take all in-neighbours; SL_FANOUT_ALL: all do. */
+static uint32_t largest_fanout(const struct sl_steps *s, uint32_t layer)
+{
+    const uint32_t n = s->shards->partition->graph.n_relations;
+    const uint32_t *fanouts = s->shards->fanout_of + (size_t)layer * n;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        most = fanouts[r] == SL_FANOUT_ALL ? most : sl_max_u32(most, fanouts[r]);
+    }
+    return most == 0 ? SL_FANOUT_ALL : most;
+}
+
+starpu_data_handle_t sl_step_fanouts(const struct sl_steps *s, uint32_t hop)
+{
+    return s->shards->fanouts == NULL ? NULL : s->shards->fanouts[s->plan->n_layers - 1 - hop];
+}
+
+/* Most edges of a vertex in a hop, by fanouts; SL_FANOUT_ALL: any number. */
+static uint32_t most_edges(const struct sl_steps *s, uint32_t hop)
+{
+    const uint32_t n = s->shards->partition->graph.n_relations;
+    const uint32_t layer = s->plan->n_layers - 1 - hop;
+    uint64_t sum = 0;
+    if (s->shards->fanouts == NULL) {
+        return sl_step_rule(s, hop).fanout;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        const uint32_t fanout = s->shards->fanout_of[(size_t)layer * n + r];
+        if (fanout == SL_FANOUT_ALL) {
+            return SL_FANOUT_ALL;
+        }
+        sum += fanout;
+    }
+    return (uint32_t)sl_min_u64(sum, SL_FANOUT_ALL - 1);
+}
+
 struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
 {
     static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
                                                     [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
                                                     [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
-    uint32_t fanout = s->settings->fanout[s->plan->n_layers - 1 - hop];
-    enum sl_sample_method method = fanout == SL_FANOUT_ALL ? SL_SAMPLE_FULL : methods[s->settings->sampler];
+    const uint32_t layer = s->plan->n_layers - 1 - hop;
+    const bool by_relation = s->settings->relation_fanout != NULL;
+    const uint32_t fanout = by_relation ? largest_fanout(s, layer) : s->settings->fanout[layer];
+    enum sl_sample_method method = methods[s->settings->sampler];
+    if (fanout == SL_FANOUT_ALL) {
+        method = SL_SAMPLE_FULL;
+    }
     if (method == SL_SAMPLE_NEIGHBOR && s->settings->replace) {
         method = SL_SAMPLE_REPLACED;
     }
@@ -249,7 +290,7 @@ static enum sl_status open_slots(struct sl_steps *s)
         shape.lock = s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
     }
     for (uint32_t hop = s->plan->n_layers - s->settings->layers; hop < s->plan->n_layers; hop++) {
-        shape.fanout[hop] = sl_step_rule(s, hop).fanout;
+        shape.fanout[hop] = most_edges(s, hop);
     }
     SL_TRY(st, sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot), done);
     for (uint32_t i = 0; i < s->settings->depth; i++) {
@@ -342,10 +383,9 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     out->n_sampled = first_step;
     out->n_ordered = sl_plan_epoch(plan, first_step);
     if (by_keys) {
-        for (uint32_t hop = 0; hop < work->settings->layers; hop++) {
-            if (work->settings->fanout[hop] != SL_FANOUT_ALL && work->settings->fanout[hop] > out->max_fanout) {
-                out->max_fanout = work->settings->fanout[hop];
-            }
+        for (uint32_t hop = plan->n_layers - work->settings->layers; hop < plan->n_layers; hop++) {
+            const uint32_t fanout = sl_step_rule(out, hop).fanout;
+            out->max_fanout = fanout == SL_FANOUT_ALL ? out->max_fanout : sl_max_u32(out->max_fanout, fanout);
         }
     }
     open_pass(out, source);

@@ -125,6 +125,9 @@ enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i,
  * from the links to their ends, and the entry is for hop 1. */
 struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
 
+/* The handle of a hop's fanouts by relation; NULL: the rule's fanout is over all relations. */
+starpu_data_handle_t sl_step_fanouts(const struct sl_steps *steps, uint32_t hop);
+
 /* Whether a hop is sampled by importance (codelets/importance.h): LABOR-1 and further, and weighted LABOR. All
  * in-neighbours of a layer (--fanout -1) are then taken by it too, since all blocks have weights. */
 static inline bool sl_step_important(const struct sl_steps *steps)

@@ -243,6 +243,13 @@ static const struct sl_option options[] = {
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
      .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
+    {.name = "relation-fanout", .group = "minibatch", .kind = SL_OPTION_STRING, .offset = FIELD(relation_fanout),
+     .shown = "over all relations", .argument = "each|RELATION:N,N,...[/...]",
+     .help = "Fanouts by relation (rgcn and rgat). each: the numbers of --fanout hold for each relation. "
+             "RELATION:N,N,...: this relation has numbers of its own; more relations follow a /. A RELATION is a name "
+             "in raw/triplet-type-list, rev_NAME for the reverse, SOURCE___NAME___DESTINATION, or a number",
+     .programs = COOP, .of_shape = true, .needs = "model=rgcn,rgat",
+     .peers = "num-neighbors-dict,fanout-dict,etype-fanout"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
      .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
@@ -737,7 +744,14 @@ static enum sl_status check_fanout(struct sl_settings *s)
         return sl_fail(SL_EINVAL, "--fanout: found %u number%s, expected one per layer, and --layers is %u",
                        s->n_fanout, s->n_fanout == 1 ? "" : "s", s->layers);
     }
-    return SL_OK;
+    if (s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL) {
+        return sl_fail(SL_EINVAL,
+                       "--relation-fanout: found '%.100s' with --sampler full, expected --sampler neighbor or "
+                       "labor: full takes all in-neighbours",
+                       s->relation_fanout);
+    }
+    const struct sl_fanouts fanouts = sl_settings_fanouts(s);
+    return sl_fanouts_check(&fanouts);
 }
 
 static enum sl_status check_model(const struct sl_settings *s)
@@ -802,10 +816,6 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     if (both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0) {
         return sl_fail(SL_EINVAL, "--edge-weights: found both with --sampler %s, expected --sampler labor",
                        s->sampler == SL_SAMPLER_FULL ? "full" : "neighbor");
-    }
-    if (both && s->labor_iterations > 0) {
-        return sl_fail(SL_EINVAL, "--labor-iterations: found %u with --edge-weights both, expected 0",
-                       s->labor_iterations);
     }
     return SL_OK;
 }

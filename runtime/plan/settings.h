@@ -9,11 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/plan/fanouts.h"
 #include "support/dtype.h"
 #include "support/option.h"
 
-#define SL_MAX_LAYERS 256
-#define SL_FANOUT_ALL UINT32_MAX
 #define SL_LABOR_CONVERGE UINT32_MAX
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
@@ -99,6 +98,7 @@ struct sl_settings {
     uint32_t vertex_budget;         /* input vertices of a minibatch; 0: none */
     uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1; SL_FANOUT_ALL: all */
     uint32_t n_fanout;              /* 0: 10 per layer */
+    char *relation_fanout;          /* runtime/plan/fanouts.h; NULL: fanouts are over all relations */
     int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
     uint32_t kappa;            /* 0: the variates never change */
@@ -211,6 +211,14 @@ static inline bool sl_settings_by_importance(const struct sl_settings *settings)
 static inline bool sl_settings_weighs_sums(const struct sl_settings *settings)
 {
     return settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_settings_weighted_labor(settings);
+}
+
+/* --relation-fanout. The layers and fanouts are derived. */
+static inline struct sl_fanouts sl_settings_fanouts(const struct sl_settings *settings)
+{
+    const struct sl_fanouts fanouts = {settings->relation_fanout, settings->layers, settings->fanout,
+                                       settings->replace};
+    return fanouts;
 }
 
 /* Hops of a minibatch: one for each layer and, if links are trained, a first hop from the links to their ends. */

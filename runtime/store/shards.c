@@ -273,6 +273,24 @@ undo:
     return st;
 }
 
+enum sl_status sl_shards_take_fanouts(uint32_t *table, uint32_t n_layers, struct sl_shards *shards)
+{
+    const uint32_t n = shards->partition->graph.n_relations;
+    if (table == NULL) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_alloc_zero(n_layers, sizeof(starpu_data_handle_t), "fanouts", &shards->fanouts);
+    if (st != SL_OK) {
+        return st;
+    }
+    shards->fanout_of = table;
+    shards->n_layers = n_layers;
+    for (uint32_t l = 0; l < n_layers; l++) {
+        shards->fanouts[l] = readable(table + (size_t)l * n, n, 4);
+    }
+    return SL_OK;
+}
+
 /* ---- weights ---- */
 
 /* Number of in-neighbours of v, not counting v; or the sum of their weights. */
@@ -432,6 +450,11 @@ void sl_shards_close(struct sl_shards *shards)
     sl_handle_close(shards->link_relation);
     sl_handle_close(shards->link_ends);
     sl_handle_close(shards->factors);
+    for (uint32_t l = 0; l < shards->n_layers; l++) {
+        sl_handle_close(shards->fanouts[l]);
+    }
+    sl_free(shards->fanouts);
+    sl_free(shards->fanout_of);
     unpin(shards);
     sl_free(shards->part);
     sl_feature_source_close(&shards->features);

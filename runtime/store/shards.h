@@ -57,6 +57,9 @@ struct sl_shards {
     /* Triples: uint32 [n_train], the relation of each link; uint32 [relations x SL_ENDS] (codelets/links.h). Else
      * NULL. */
     starpu_data_handle_t link_relation, link_ends;
+    /* uint32 [n_relations], one for each layer: fanouts by relation (runtime/plan/fanouts.h). NULL: over all relations.
+     * sl_shards_take_fanouts. */
+    starpu_data_handle_t *fanouts;
     /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
@@ -84,6 +87,8 @@ struct sl_shards {
     struct sl_links links;
     uint32_t *ends; /* [n_link_relations x SL_ENDS], or NULL */
     uint32_t n_link_relations;
+    uint32_t *fanout_of; /* [n_layers x n_relations] */
+    uint32_t n_layers;   /* of `fanouts` */
     sl_real *factor_of;
     /* Tables that sl_shards_pin has locked. */
     bool pinned[SL_SHARD_TABLES];
@@ -108,6 +113,10 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
  * in-neighbours without the vertex itself, and the length of its neighbour list. With weighs_edges, d is the sum of the
  * weights. factor NULL: 1. SL_ENOMEM. */
 enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);
+
+/* Take over the table of fanouts by relation, n_layers x n_relations of the graph; NULL: no effect. On failure the table
+ * stays the caller's. SL_ENOMEM. */
+enum sl_status sl_shards_take_fanouts(uint32_t *table, uint32_t n_layers, struct sl_shards *shards);
 
 /* For machines with several NUMA nodes. by_part: move each part's edges, features and targets to the node of its PE's
  * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.

@@ -521,6 +521,8 @@ static enum sl_status open_shards(struct sl_session *t)
     enum sl_feature_form form = SL_FEATURES_AS_THEY_ARE;
     bool held_here[SL_MAX_PES];
     const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
+    const struct sl_fanouts fanouts = sl_settings_fanouts(s);
+    uint32_t *fanout_of = NULL;
     enum sl_status st;
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
@@ -540,6 +542,9 @@ static enum sl_status open_shards(struct sl_session *t)
         form = SL_FEATURES_WIDE;
     }
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
+    SL_TRY(st, sl_fanouts_read(&fanouts, t->dataset, &fanout_of), done);
+    SL_TRY(st, sl_shards_take_fanouts(fanout_of, s->layers, &t->shards), done);
+    fanout_of = NULL;
     t->shards.n_outputs = t->objective.n_outputs;
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
@@ -561,6 +566,7 @@ static enum sl_status open_shards(struct sl_session *t)
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
     st = check_gpu_memory(t);
 done:
+    sl_free(fanout_of);
     return st;
 }
 

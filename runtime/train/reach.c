@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/runs.h"
 #include "support/memory.h"
 #include "support/random.h"
 
@@ -25,6 +26,17 @@ static double growth_of(const struct sl_settings *s)
 static double fanout_of(const struct sl_settings *s, uint32_t hop)
 {
     return s->sampler == SL_SAMPLER_FULL ? INFINITY : s->fanout[sl_settings_hops(s) - 1 - hop];
+}
+
+/* Most edges of a vertex in a hop: a fanout for each relation, or one. */
+static double most_edges_of(const struct sl_settings *s, const struct sl_graph *graph, uint32_t hop)
+{
+    if (s->relation_fanout == NULL) {
+        return fanout_of(s, hop);
+    }
+    const struct sl_fanouts fanouts = sl_settings_fanouts(s);
+    const uint32_t largest = sl_fanouts_largest(&fanouts, sl_settings_hops(s) - 1 - hop);
+    return largest == SL_FANOUT_ALL ? INFINITY : (double)graph->n_relations * largest;
 }
 
 static double seeds_of(const struct sl_settings *s, const struct sl_dataset *dataset)
@@ -63,9 +75,10 @@ static struct sl_reach bound_of(const struct sl_settings *s, const struct sl_dat
     struct sl_reach b;
     double n = fmin(most, dataset->graph.n_vertices);
     for (uint32_t hop = begin(s, n_seeds, n, &b); hop < sl_settings_hops(s); hop++) {
-        const bool all = s->sampler == SL_SAMPLER_FULL || s->fanout[sl_settings_hops(s) - 1 - hop] == SL_FANOUT_ALL;
-        double n_edges = s->replace && !all ? INFINITY : (double)dataset->graph.n_edges;
-        b.edges[hop] = fmin(n_edges, growth_of(s) * b.vertices[hop] * fanout_of(s, hop));
+        const double most_edges = most_edges_of(s, &dataset->graph, hop);
+        const bool all = most_edges >= SL_FANOUT_ALL;
+        const double n_edges = s->replace && !all ? INFINITY : (double)dataset->graph.n_edges;
+        b.edges[hop] = fmin(n_edges, growth_of(s) * b.vertices[hop] * most_edges);
         b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
     }
     return b;
@@ -118,6 +131,7 @@ struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_data
 struct trial {
     const struct sl_settings *settings;
     const struct sl_dataset *dataset;
+    uint32_t *fanouts; /* by relation (runtime/plan/fanouts.h), or NULL */
     sl_vertex *ids;
     uint8_t *present;
     uint32_t n;
@@ -145,15 +159,12 @@ static uint64_t place(double k, double first, double n, double n_drawn)
     return (uint64_t)fmin((k + first) * n / n_drawn, n - 1);
 }
 
-/* Sample in-neighbours of one vertex: `fanout` of them, evenly spaced from a random start. With LABOR each
+/* Sample from `degree` in-neighbours of one vertex: `most` of them, evenly spaced from a random start. With LABOR each
  * in-neighbour has its own uniform number, the same for all sampling vertices. Returns the number of edges. */
-static double draw(struct trial *t, sl_vertex v, uint32_t hop)
+static double draw_from(struct trial *t, sl_vertex v, uint32_t hop, const sl_vertex *sources, double degree,
+                        double most)
 {
-    const struct sl_graph *graph = &t->dataset->graph;
-    const sl_vertex *sources = graph->sources + graph->offsets[v];
-    double degree = (double)(graph->offsets[v + 1] - graph->offsets[v]);
-    double wanted = fanout_of(t->settings, hop);
-    double fanout = fmin(degree, wanted);
+    double fanout = fmin(degree, most);
     double n_drawn = 0;
     if (t->settings->sampler == SL_SAMPLER_LABOR) {
         for (uint64_t e = 0; (double)e < degree; e++) {
@@ -169,8 +180,29 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
     for (double k = 0; k < fanout; k++) {
         reach(t, sources[place(k, first, degree, fanout)]);
     }
-    bool repeats = t->settings->replace && degree > 0 && wanted < SL_FANOUT_ALL; /* to at most as many vertices */
-    return repeats ? wanted : fanout;
+    if (t->settings->replace && degree > 0 && most < SL_FANOUT_ALL) {
+        return most; /* to at most as many vertices */
+    }
+    return fanout;
+}
+
+/* Sample in-neighbours of one vertex. */
+static double draw(struct trial *t, sl_vertex v, uint32_t hop)
+{
+    const struct sl_graph *graph = &t->dataset->graph;
+    const uint64_t begin = graph->offsets[v];
+    const uint64_t end = graph->offsets[v + 1];
+    const float *relations = sl_graph_weights(graph);
+    double n = 0;
+    if (t->fanouts == NULL) {
+        return draw_from(t, v, hop, graph->sources + begin, (double)(end - begin), fanout_of(t->settings, hop));
+    }
+    const uint32_t *fanouts = t->fanouts + (size_t)(sl_settings_hops(t->settings) - 1 - hop) * graph->n_relations;
+    for (uint64_t e = begin, next = 0; e < end; e = next) {
+        next = sl_relation_from(relations, e, end, relations[e] + 1);
+        n += draw_from(t, v, hop, graph->sources + e, (double)(next - e), fanouts[(uint32_t)relations[e]]);
+    }
+    return n;
 }
 
 /* Take evenly spaced training vertices as seeds; or the ends of evenly spaced training links, and as many vertices as
@@ -239,8 +271,10 @@ enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_data
     const double n_train = sl_dataset_n_train(dataset);
     const double most = BUDGET_MARGIN * s->vertex_budget;
     struct trial t = {.settings = s, .dataset = dataset};
+    const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     double n_seeds = seeds_of(s, dataset);
     enum sl_status st;
+    SL_TRY(st, sl_fanouts_read(&fanouts, dataset, &t.fanouts), done);
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids), done);
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present), done);
     *out = draw_steps(&t, n_seeds);
@@ -251,6 +285,7 @@ enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_data
         *out = larger(*out, &later);
     }
 done:
+    sl_free(t.fanouts);
     sl_free(t.ids);
     sl_free(t.present);
     return st;

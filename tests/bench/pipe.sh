@@ -92,6 +92,7 @@ echo '| graph | model | layers | mode | test % | epoch, s | MB an epoch | eight 
 echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |'
 for dataset in ${DATASETS:-amazon-computers coauthor-cs ogbn-arxiv}; do
     case $dataset in
+    squirrel) options=(--split geom-gcn-0 --hidden 64 --history-every 10) epochs=${EPOCHS:-100} ;;
     ogbn-arxiv) options=(--features derived/node-feat-prone96.csv.gz --hidden 100) epochs=${EPOCHS_ARXIV:-50} ;;
     *) options=(--split luo2024-60-20-20 --hidden 64 --history-every 10) epochs=${EPOCHS:-100} ;;
     esac
