@@ -181,6 +181,7 @@ typedef sl_real vector __attribute__((vector_size(64), aligned(sizeof(sl_real)),
 #define SPAN 4
 #define BLOCK ((uint32_t)(SPAN * LANES))
 #define AHEAD 8     /* rows prefetched ahead */
+#define AT_ONCE 4   /* rows of a product that share a read of W */
 #define LONG_RUN 16 /* columns side by side that are worth keeping a row back for */
 
 struct row_range {
@@ -200,13 +201,26 @@ SL_INLINE bool is_long_run(const struct sl_sparse_rows *x, struct row_range rang
     return n >= LONG_RUN && x->columns[range.end - 1] - x->columns[range.begin] == n - 1;
 }
 
+/* Fetch the ends of the columns of row i, which is some rows ahead. */
+SL_INLINE void fetch_columns(const struct sl_sparse_rows *x, uint32_t i, uint32_t n_rows)
+{
+    if (i + AHEAD < n_rows) {
+        __builtin_prefetch(x->offsets + (x->ids[i + AHEAD] - x->first));
+    }
+    if (i < n_rows) {
+        const struct row_range range = range_of(x, i);
+        __builtin_prefetch(x->columns + range.begin);
+        if (range.end - range.begin >= LONG_RUN) {
+            __builtin_prefetch(x->columns + range.end - 1);
+        }
+    }
+}
+
 /* Fetch the values of a row to come, and the row of `matrix` that its first entry selects. */
 SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t n_rows, uint32_t n_out,
                            const sl_real *matrix)
 {
-    if (i + 2 * AHEAD < n_rows) {
-        __builtin_prefetch(x->columns + range_of(x, i + 2 * AHEAD).begin);
-    }
+    fetch_columns(x, i + 2 * AHEAD, n_rows);
     if (i + AHEAD < n_rows) {
         const struct row_range range = range_of(x, i + AHEAD);
         if (range.begin < range.end) {
@@ -216,20 +230,42 @@ SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t 
     }
 }
 
+/* Rows with entries in the same columns, all of column .. column + n - 1. A row of the matrix is read, or read and
+ * written, once for all of them. */
+struct alike {
+    uint32_t column, n;
+    uint32_t n_rows;
+    const float *values[AHEAD];
+    uint32_t row[AHEAD]; /* of Z or GZ */
+};
+
+/* Is the long run one more of them? */
+SL_INLINE bool is_alike(const struct alike *alike, const struct sl_sparse_rows *x, struct row_range range)
+{
+    return alike->n_rows > 0 && x->columns[range.begin] == alike->column && range.end - range.begin == alike->n;
+}
+
+/* Take row i, a long run. Returns whether there is no room for one more. */
+SL_INLINE bool take(struct alike *alike, const struct sl_sparse_rows *x, struct row_range range, uint32_t i)
+{
+    alike->column = x->columns[range.begin];
+    alike->n = (uint32_t)(range.end - range.begin);
+    alike->values[alike->n_rows] = x->values + range.begin;
+    alike->row[alike->n_rows++] = i;
+    return alike->n_rows == AHEAD;
+}
+
 /* z += x W of one row without dropout. A block of z stays in registers. */
 SL_INLINE void multiply_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *w,
                             sl_real *z)
 {
-    const bool is_run = is_long_run(x, range);
-    const uint32_t first = is_run ? x->columns[range.begin] : 0;
     uint32_t c = 0;
     for (; c + BLOCK <= n_out; c += BLOCK) {
         vector *to = (vector *)(z + c);
         vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
         for (uint64_t e = range.begin; e < range.end; e++) {
             const sl_real value = (sl_real)x->values[e];
-            const size_t column = is_run ? first + (e - range.begin) : x->columns[e]; /* no read of a run's columns */
-            const vector *row = (const vector *)(w + column * n_out + c);
+            const vector *row = (const vector *)(w + (size_t)x->columns[e] * n_out + c);
             if (value != 0) {
                 for (int k = 0; k < SPAN; k++) {
                     sum[k] += value * row[k];
@@ -247,9 +283,67 @@ SL_INLINE void multiply_row(const struct sl_sparse_rows *x, struct row_range ran
     }
 }
 
+/* z += x W of n rows from the i-th on. A vector of each stays in a register, and W is read once for them. */
+SL_INLINE void multiply_alike(const struct alike *alike, uint32_t i, const uint32_t n, uint32_t n_out, const sl_real *w,
+                              sl_real *z)
+{
+    uint32_t c = 0;
+    w += (size_t)alike->column * n_out;
+    for (; c + LANES <= n_out; c += LANES) {
+        vector sum[AT_ONCE];
+        for (uint32_t k = 0; k < n; k++) {
+            sum[k] = *(const vector *)(z + (size_t)alike->row[i + k] * n_out + c);
+        }
+        for (uint32_t j = 0; j < alike->n; j++) {
+            const vector row = *(const vector *)(w + (size_t)j * n_out + c);
+            for (uint32_t k = 0; k < n; k++) {
+                sum[k] += (sl_real)alike->values[i + k][j] * row;
+            }
+        }
+        for (uint32_t k = 0; k < n; k++) {
+            *(vector *)(z + (size_t)alike->row[i + k] * n_out + c) = sum[k];
+        }
+    }
+    for (uint32_t j = 0; c < n_out && j < alike->n; j++) {
+        for (uint32_t k = 0; k < n; k++) {
+            add_scaled(n_out - c, (sl_real)alike->values[i + k][j], w + (size_t)j * n_out + c,
+                       z + (size_t)alike->row[i + k] * n_out + c);
+        }
+    }
+}
+
+SL_INLINE void multiply_all(struct alike *alike, uint32_t n_out, const sl_real *w, sl_real *z)
+{
+    uint32_t i = 0;
+    for (; i + AT_ONCE <= alike->n_rows; i += AT_ONCE) {
+        multiply_alike(alike, i, AT_ONCE, n_out, w, z);
+    }
+    for (; i < alike->n_rows; i++) {
+        multiply_alike(alike, i, 1, n_out, w, z);
+    }
+    alike->n_rows = 0;
+}
+
+/* z += the product of one row without dropout, now or with the next rows that are like it. */
+SL_INLINE void multiply(const struct sl_sparse_rows *x, struct row_range range, uint32_t i, uint32_t n_out,
+                        const sl_real *w, struct alike *alike, sl_real *z)
+{
+    if (!is_long_run(x, range)) {
+        multiply_row(x, range, n_out, w, z + (size_t)i * n_out);
+        return;
+    }
+    if (!is_alike(alike, x, range)) {
+        multiply_all(alike, n_out, w, z);
+    }
+    if (take(alike, x, range, i)) {
+        multiply_all(alike, n_out, w, z);
+    }
+}
+
 SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
                                            const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
+    struct alike alike = {.n_rows = 0};
     struct entry_mask mask;
     if (beta == 0) {
         sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
@@ -259,7 +353,7 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
         fetch_ahead(x, i, n_rows, n_out, w);
         mask_start(x, i, &mask);
         if (mask.threshold == 0) {
-            multiply_row(x, range, n_out, w, z_out + (size_t)i * n_out);
+            multiply(x, range, i, n_out, w, &alike, z_out);
             continue;
         }
         for (uint64_t e = range.begin; e < range.end; e++) {
@@ -269,42 +363,44 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
             }
         }
     }
+    multiply_all(&alike, n_out, w, z_out);
 }
 
-/* Rows with entries in the same columns, all of column .. column + n - 1. A row of GW is read and written once for all
- * of them. */
-struct alike {
-    uint32_t column, n;
-    uint32_t n_rows;
-    const float *values[AHEAD];
-    const sl_real *gz[AHEAD];
-};
-
-SL_INLINE void add_alike(uint32_t n_out, struct alike *alike, sl_real *gw)
+/* GW += the terms of n rows from the i-th on. A vector of each row of GZ stays in a register, and GW is read and written
+ * once for them. */
+SL_INLINE void add_some(const struct alike *alike, uint32_t i, const uint32_t n, uint32_t n_out, const sl_real *gz,
+                        sl_real *gw)
 {
-    for (uint32_t j = 0; alike->n_rows > 0 && j < alike->n; j++) {
-        sl_real *row = gw + (size_t)(alike->column + j) * n_out;
-        uint32_t c = 0;
-        for (; c + BLOCK <= n_out; c += BLOCK) {
-            vector *to = (vector *)(row + c);
-            vector sum[SPAN] = {to[0], to[1], to[2], to[3]};
-            for (uint32_t i = 0; i < alike->n_rows; i++) {
-                const sl_real value = (sl_real)alike->values[i][j];
-                const vector *gz = (const vector *)(alike->gz[i] + c);
-                if (value != 0) {
-                    for (int k = 0; k < SPAN; k++) {
-                        sum[k] += value * gz[k];
-                    }
-                }
-            }
-            for (int k = 0; k < SPAN; k++) {
-                to[k] = sum[k];
-            }
+    uint32_t c = 0;
+    gw += (size_t)alike->column * n_out;
+    for (; c + LANES <= n_out; c += LANES) {
+        vector from[AHEAD];
+        for (uint32_t k = 0; k < n; k++) {
+            from[k] = *(const vector *)(gz + (size_t)alike->row[i + k] * n_out + c);
         }
-        for (uint32_t i = 0; c < n_out && i < alike->n_rows; i++) {
-            if (alike->values[i][j] != 0) {
-                add_scaled(n_out - c, (sl_real)alike->values[i][j], alike->gz[i] + c, row + c);
+        for (uint32_t j = 0; j < alike->n; j++) {
+            vector sum = *(const vector *)(gw + (size_t)j * n_out + c);
+            for (uint32_t k = 0; k < n; k++) {
+                sum += (sl_real)alike->values[i + k][j] * from[k];
             }
+            *(vector *)(gw + (size_t)j * n_out + c) = sum;
+        }
+    }
+    for (uint32_t j = 0; c < n_out && j < alike->n; j++) {
+        for (uint32_t k = 0; k < n; k++) {
+            add_scaled(n_out - c, (sl_real)alike->values[i + k][j], gz + (size_t)alike->row[i + k] * n_out + c,
+                       gw + (size_t)j * n_out + c);
+        }
+    }
+}
+
+SL_INLINE void add_alike(uint32_t n_out, struct alike *alike, const sl_real *gz, sl_real *gw)
+{
+    if (alike->n_rows == AHEAD) {
+        add_some(alike, 0, AHEAD, n_out, gz, gw);
+    } else {
+        for (uint32_t i = 0; i < alike->n_rows; i++) {
+            add_some(alike, i, 1, n_out, gz, gw);
         }
     }
     alike->n_rows = 0;
@@ -312,34 +408,27 @@ SL_INLINE void add_alike(uint32_t n_out, struct alike *alike, sl_real *gw)
 
 /* GW += the term of one row without dropout, now or with the next rows that are like it. An entry of GW keeps the
  * order of its terms. */
-SL_INLINE void add_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t n_out, const sl_real *gz,
-                       struct alike *alike, sl_real *gw)
+SL_INLINE void add_row(const struct sl_sparse_rows *x, struct row_range range, uint32_t i, uint32_t n_out,
+                       const sl_real *gz, struct alike *alike, sl_real *gw)
 {
-    const uint32_t n = (uint32_t)(range.end - range.begin);
-    if (n == 0) {
+    if (range.begin == range.end) {
         return;
     }
-    const uint32_t first = x->columns[range.begin];
-    const uint32_t last = x->columns[range.end - 1];
     const bool is_run = is_long_run(x, range);
-    const bool is_alike = alike->n_rows > 0 && is_run && first == alike->column && n == alike->n;
-    const bool is_apart = alike->n_rows == 0 || last < alike->column || first >= alike->column + alike->n;
-    if (!is_alike && !(is_apart && !is_run)) {
-        add_alike(n_out, alike, gw);
+    const bool is_apart = alike->n_rows == 0 || x->columns[range.end - 1] < alike->column ||
+                          x->columns[range.begin] >= alike->column + alike->n;
+    if (is_run ? !is_alike(alike, x, range) : !is_apart) {
+        add_alike(n_out, alike, gz, gw);
     }
     if (is_run) {
-        alike->column = first;
-        alike->n = n;
-        alike->values[alike->n_rows] = x->values + range.begin;
-        alike->gz[alike->n_rows++] = gz;
-        if (alike->n_rows == AHEAD) {
-            add_alike(n_out, alike, gw);
+        if (take(alike, x, range, i)) {
+            add_alike(n_out, alike, gz, gw);
         }
         return;
     }
     for (uint64_t e = range.begin; e < range.end; e++) {
         if (x->values[e] != 0) {
-            add_scaled(n_out, (sl_real)x->values[e], gz, gw + (size_t)x->columns[e] * n_out);
+            add_scaled(n_out, (sl_real)x->values[e], gz + (size_t)i * n_out, gw + (size_t)x->columns[e] * n_out);
         }
     }
 }
@@ -358,7 +447,7 @@ SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *
         fetch_ahead(x, i, n_rows, n_out, gw_out);
         mask_start(x, i, &mask);
         if (mask.threshold == 0) {
-            add_row(x, range, n_out, gz + (size_t)i * n_out, &alike, gw_out);
+            add_row(x, range, i, n_out, gz, &alike, gw_out);
             continue;
         }
         for (uint64_t e = range.begin; e < range.end; e++) {
@@ -368,30 +457,15 @@ SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *
             }
         }
     }
-    add_alike(n_out, &alike, gw_out);
+    add_alike(n_out, &alike, gz, gw_out);
     if (gb_out != NULL) {
         sl_bias_backward_cpu(n_rows, n_out, gz, beta, gb_out);
     }
 }
 
-/* The next touched row from r on; n_in: none. Most eights of rows have none. */
-SL_INLINE uint32_t next_touched(const int8_t *touched, uint32_t r, uint32_t n_in)
-{
-    for (uint64_t eight = 0; r + 8 <= n_in; r += 8) {
-        memcpy(&eight, touched + r, sizeof eight);
-        if (eight != 0) {
-            break;
-        }
-    }
-    while (r < n_in && touched[r] == 0) {
-        r++;
-    }
-    return r;
-}
-
 void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw)
 {
-    for (uint32_t r = next_touched(touched, 0, n_in); r < n_in; r = next_touched(touched, r + 1, n_in)) {
+    for (uint32_t r = sl_next_touched(touched, 0, n_in); r < n_in; r = sl_next_touched(touched, r + 1, n_in)) {
         memset(gw + (size_t)r * n_out, 0, n_out * sizeof *gw);
         touched[r] = 0;
     }
@@ -402,6 +476,7 @@ void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t 
     for (uint32_t i = 0; i < n_rows; i++) {
         const struct row_range range = range_of(x, i);
         const uint64_t n = range.end - range.begin;
+        fetch_columns(x, i + AHEAD, n_rows);
         if (n > 0 && x->columns[range.end - 1] - x->columns[range.begin] == n - 1) {
             memset(touched + x->columns[range.begin], 1, n);
             continue;

@@ -8,39 +8,56 @@
 
 /* ---- kernels, CPU ---- */
 
+#define AHEAD 8 /* touched rows that are fetched ahead */
+
+SL_INLINE void update(const struct sl_adam_step *step, size_t n, const sl_real *restrict gradient, sl_real *restrict w,
+                      sl_real *restrict m, sl_real *restrict v)
+{
+    for (size_t i = 0; i < n; i++) {
+        sl_adam_entry(step, gradient[i], &w[i], &m[i], &v[i]);
+    }
+}
+
 SL_CLONES void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w,
                                sl_real *m, sl_real *v)
 {
-    const sl_real *restrict grad = gradient;
-    sl_real *restrict weight = w;
-    sl_real *restrict first = m;
-    sl_real *restrict second = v;
     const struct sl_adam_step step = sl_adam_step(adam);
-    for (size_t i = 0; i < n_entries; i++) {
-        sl_adam_entry(&step, grad[i], &weight[i], &first[i], &second[i]);
-    }
+    update(&step, n_entries, gradient, w, m, v);
 }
 
 SL_INLINE bool is_zero(uint32_t n, const sl_real *row)
 {
-    bool found = false;
+    int found = 0; /* a bool would keep the loop from being vectorised */
     for (uint32_t j = 0; j < n; j++) {
         found |= row[j] != 0;
     }
-    return !found;
+    return found == 0;
+}
+
+SL_INLINE uint32_t next_row(const int8_t *touched, uint32_t r, uint32_t n_rows)
+{
+    return touched == NULL ? r : sl_next_touched(touched, r, n_rows);
 }
 
 SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
                                     const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v)
 {
     const struct sl_adam_step step = sl_adam_step(adam);
-    for (uint32_t r = 0; r < n_rows; r++) {
-        const size_t first = (size_t)r * n_columns;
-        if ((touched != NULL && touched[r] == 0) || is_zero(n_columns, gradient + first)) {
-            continue;
+    const size_t bytes = n_columns * sizeof *w;
+    uint32_t ahead = next_row(touched, 0, n_rows), n_ahead = 0;
+    for (uint32_t r = ahead; r < n_rows; r = next_row(touched, r + 1, n_rows)) {
+        for (; n_ahead < AHEAD && ahead < n_rows; n_ahead++) {
+            const size_t first = (size_t)ahead * n_columns;
+            sl_row_fetch(gradient + first, bytes);
+            sl_row_fetch(w + first, bytes);
+            sl_row_fetch(m + first, bytes);
+            sl_row_fetch(v + first, bytes);
+            ahead = next_row(touched, ahead + 1, n_rows);
         }
-        for (size_t i = first; i < first + n_columns; i++) {
-            sl_adam_entry(&step, gradient[i], &w[i], &m[i], &v[i]);
+        n_ahead--;
+        const size_t first = (size_t)r * n_columns;
+        if (!is_zero(n_columns, gradient + first)) {
+            update(&step, n_columns, gradient + first, w + first, m + first, v + first);
         }
     }
 }

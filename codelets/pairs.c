@@ -103,25 +103,22 @@ enum sl_status sl_decoder_scores(const struct sl_decoder *d, uint32_t n, const u
 static enum sl_status mlp_compare(const struct sl_decoder *d, const sl_real *row, uint32_t n, const sl_real *rows,
                                   sl_real *scores)
 {
-    const uint32_t h = d->n_columns;
-    const uint32_t tile = sl_min_u32(n, TILE_ROWS);
+    const sl_real *one[TILE_ROWS];
+    const sl_real *others[TILE_ROWS];
     double found[TILE_ROWS];
-    sl_real *x;
-    enum sl_status st = sl_alloc(2 * (size_t)tile * h, sizeof *x, "products of rows", &x);
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t i = 0; st == SL_OK && i < n; i += tile) {
-        const uint32_t m = sl_min_u32(tile, n - i);
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < n; i += TILE_ROWS) {
+        const uint32_t m = sl_min_u32(TILE_ROWS, n - i);
         for (uint32_t k = 0; k < m; k++) {
-            multiply(h, row, rows + (size_t)(i + k) * h, x + (size_t)k * h);
+            one[k] = row;
+            others[k] = rows + (size_t)(i + k) * d->n_columns;
         }
-        st = mlp_scores(d, m, x, x + (size_t)tile * h, found);
+        SL_TRY(st, mlp_pairs(d, m, one, others, found), done);
         for (uint32_t k = 0; k < m; k++) {
             scores[i + k] = (sl_real)found[k];
         }
     }
-    sl_free(x);
+done:
     return st;
 }
 

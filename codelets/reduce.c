@@ -12,7 +12,8 @@
 #include "tasks/rows.h"
 
 #define BLOCK 1024 /* entries */
-#define ROWS 32    /* rows whose touches are looked at together */
+#define ROWS 8     /* rows whose notes are read together: the bytes of a word */
+#define AHEAD 256  /* rows that are fetched ahead, if they are touched */
 
 /* ---- kernels, CPU ---- */
 
@@ -34,18 +35,16 @@ SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const 
     }
 }
 
-/* Whether any partial touches one of rows r .. r + n - 1, or out has. */
-static bool any_touched(uint32_t n_partials, const struct sl_touched_rows *partials, const struct sl_touched_rows *out,
-                        uint32_t r, uint32_t n)
+/* Whether any partial touches one of rows r .. r + ROWS - 1, or out has. */
+SL_INLINE bool any_touched(uint32_t n_partials, const struct sl_touched_rows *partials,
+                           const struct sl_touched_rows *out, uint32_t r)
 {
-    int any = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        any |= out->touched[r + k];
-    }
+    uint64_t any;
+    memcpy(&any, out->touched + r, ROWS);
     for (uint32_t i = 0; i < n_partials; i++) {
-        for (uint32_t k = 0; k < n; k++) {
-            any |= partials[i].touched[r + k];
-        }
+        uint64_t notes;
+        memcpy(&notes, partials[i].touched + r, ROWS);
+        any |= notes;
     }
     return any != 0;
 }
@@ -72,15 +71,35 @@ static void sum_row(uint32_t n, const struct sl_touched_rows *partials, uint32_t
     }
 }
 
+/* Fetch the touched rows of rows r .. r + ROWS - 1. */
+static void fetch_rows(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out,
+                       uint32_t r)
+{
+    const size_t bytes = out->n_columns * sizeof *out->row;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = sl_next_touched(partials[i].touched + r, 0, ROWS); k < ROWS;
+             k = sl_next_touched(partials[i].touched + r, k + 1, ROWS)) {
+            sl_row_fetch(partials[i].row + (size_t)(r + k) * out->n_columns, bytes);
+            sl_row_fetch(out->row + (size_t)(r + k) * out->n_columns, bytes);
+        }
+    }
+}
+
 void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out)
 {
-    for (uint32_t r = 0; r < out->n_rows; r += ROWS) {
-        const uint32_t n_rows = sl_min_u32(out->n_rows - r, ROWS);
-        if (any_touched(n, partials, out, r, n_rows)) {
-            for (uint32_t k = 0; k < n_rows; k++) {
+    uint32_t r = 0;
+    for (; r + ROWS <= out->n_rows; r += ROWS) {
+        if (r + AHEAD + ROWS <= out->n_rows) {
+            fetch_rows(n, partials, out, r + AHEAD);
+        }
+        if (any_touched(n, partials, out, r)) {
+            for (uint32_t k = 0; k < ROWS; k++) {
                 sum_row(n, partials, r + k, out);
             }
         }
+    }
+    for (; r < out->n_rows; r++) {
+        sum_row(n, partials, r, out);
     }
 }
 

@@ -165,12 +165,17 @@ SL_CLONES void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_relate
     }
 }
 
-/* out += the terms of position t. */
-SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, const struct sl_slabs *slabs,
+/* out += the terms of position t. Entries before `last` are fetched ahead. */
+SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_t last, const struct sl_slabs *slabs,
                         const struct sl_view *gm, sl_real *out)
 {
     for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
         const uint32_t d = block->back_rows[e];
+        if (e + AHEAD < last) {
+            const sl_real *next = sl_view_row(gm, block->back_rows[e + AHEAD], slabs->m_width);
+            const uint32_t slab = slabs->c == NULL ? (uint32_t)block->back_relations[e + AHEAD] * slabs->m_step : 0;
+            sl_row_fetch(next + slab, slabs->n * sizeof *next);
+        }
         const float relation = block->back_relations[e];
         const uint64_t n =
             sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
@@ -192,19 +197,27 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, const s
 SL_CLONES void sl_relate_backward_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n,
                                       const struct sl_slabs *slabs, const struct sl_view *gm, sl_real *out)
 {
+    if (n == 0) {
+        return;
+    }
+    const uint32_t last = block->back_offsets[t0 + n];
     memset(out, 0, (size_t)n * slabs->x_width * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(block, t0 + i, slabs, gm, out + (size_t)i * slabs->x_width);
+        add_back(block, t0 + i, last, slabs, gm, out + (size_t)i * slabs->x_width);
     }
 }
 
 SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
                                  const struct sl_slabs *slabs, const struct sl_view *gm, const struct sl_gradient *g)
 {
+    if (n == 0) {
+        return;
+    }
+    const uint32_t last = block->back_offsets[t0 + n];
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
         if (row < g->n_rows) {
-            add_back(block, t0 + i, slabs, gm, g->rows + (size_t)row * g->n_columns);
+            add_back(block, t0 + i, last, slabs, gm, g->rows + (size_t)row * g->n_columns);
         }
     }
 }

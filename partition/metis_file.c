@@ -253,19 +253,6 @@ enum sl_status sl_metis_read(const char *path, struct sl_raw *out)
     return st;
 }
 
-enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
-{
-    struct sl_raw raw;
-    *out = (struct sl_graph){0};
-    enum sl_status st = sl_metis_read(path, &raw);
-    if (st != SL_OK) {
-        return st;
-    }
-    st = sl_graph_build_weighted(raw.n_vertices, raw.n_edges, raw.from, raw.to, raw.weights.data, false, out);
-    sl_raw_free(&raw);
-    return st;
-}
-
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static void put_graph(FILE *stream, const struct sl_graph *graph)

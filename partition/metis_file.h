@@ -15,13 +15,10 @@
 #include "partition/graph.h"
 #include "partition/raw.h"
 
-/* Read a graph as a list of edges, with all labels unknown. The rest is as for sl_metis_read_graph. */
+/* Read a graph as a list of edges, with all labels unknown. METIS's graphs are undirected, so the file lists every edge
+ * from both ends, and *out has both directions. SL_EIO. SL_EFILE: the file is not of this form (message: FILE:LINE and
+ * the expected content). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_metis_read(const char *path, struct sl_raw *out);
-
-/* Read a graph. METIS's graphs are undirected, so the file lists every edge from both ends, and *out has both
- * directions. SL_EIO. SL_EFILE: the file is not of this form (message: FILE:LINE and the expected content).
- * SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out);
 
 /* Write a graph, without self loops: METIS does not allow self loops. The file is replaced atomically. SL_EINVAL:
  * the reverse of an edge is missing. SL_EIO, SL_ENOMEM. */

@@ -109,6 +109,14 @@ enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, enum sl_dt
     return st;
 }
 
+starpu_data_handle_t sl_vector_readable(const void *memory, uint64_t n, size_t element)
+{
+    starpu_data_handle_t handle;
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, element);
+    starpu_data_set_sequential_consistency_flag(handle, 0);
+    return handle;
+}
+
 void sl_matrix_keep(starpu_data_handle_t *handle)
 {
     if (*handle != NULL && starpu_matrix_get_allocsize(*handle) > SL_KEPT_BYTES) {

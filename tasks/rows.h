@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "support/bf16.h"
 #include "support/convert.h"
@@ -107,6 +108,10 @@ enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns,
  * allowed. */
 void sl_rows_keep(struct sl_rows *rows);
 
+/* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a
+ * single element, which nobody reads. */
+starpu_data_handle_t sl_vector_readable(const void *memory, uint64_t n, size_t element);
+
 /* Unregister *handle without waiting and set it to NULL. NULL is allowed. */
 void sl_handle_drop(starpu_data_handle_t *handle);
 
@@ -195,6 +200,23 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
     for (size_t offset = 0; offset < bytes; offset += 64) {
         __builtin_prefetch((const char *)row + offset, 0, 2);
     }
+}
+
+/* ---- touched rows: an int8 for each row of a gradient, not 0 if a step touched it ---- */
+
+/* The first touched row from r on; n: there is none before row n. Most eights of rows have none. */
+SL_INLINE uint32_t sl_next_touched(const int8_t *touched, uint32_t r, uint32_t n)
+{
+    for (uint64_t eight = 0; r + 8 <= n; r += 8) {
+        memcpy(&eight, touched + r, sizeof eight);
+        if (eight != 0) {
+            break;
+        }
+    }
+    while (r < n && touched[r] == 0) {
+        r++;
+    }
+    return r;
 }
 
 /* ---- dtypes of rows: SL_DTYPE_REAL or SL_DTYPE_BF16 ---- */

@@ -205,7 +205,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_dtype(settings), NULL, &out->shards));
-    out->shards.weighs_edges = settings->edge_weights == SL_EDGE_WEIGHTS_FACTOR || sl_model_reads_relations(settings);
+    out->shards.weighs_edges = sl_settings_weighs_sums(settings) || sl_model_reads_relations(settings);
     out->shards.n_outputs = sl_settings_trains_links(settings) ? settings->hidden : out->shards.n_outputs;
     if (sl_model_reads_factors(settings)) {
         expect_ok(sl_shards_weigh(dataset, sl_model_kind(settings->model)->layer->sum->factor, &out->shards));

@@ -448,8 +448,11 @@ static void takes_weights(void **state)
     sl_dataset_delete(d);
     weights[E - 1] = NAN;
     assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "has weight nan; expected a finite number, 0 or more");
-    weights[E - 1] = -1;
-    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
+    static const float bad[] = {-1, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        weights[E - 1] = bad[i];
+        assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
+    }
 }
 
 /* Relations make a typed graph. Both 0 -> 1, once of each relation, stay. */

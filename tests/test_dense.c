@@ -309,7 +309,7 @@ static void test_sparse(void **state)
 static void test_sparse_order(void **state)
 {
     (void)state;
-    enum { ROWS = 60, IN = 90, OUT = 130 };
+    enum { ROWS = 130, IN = 90, OUT = 130 };
     struct sparse_case *c = make_sparse(ROWS, IN, 0);
     sl_real *w = noisy(IN * OUT, 2);
     sl_real *gz = noisy(ROWS * OUT, 5);

@@ -478,6 +478,8 @@ static void refuses_bad_files_of_arrays(void **state)
 {
     (void)state;
     static const float infinite[] = {1, INFINITY, 3};
+    static const float negative[] = {1, -0.5F};
+    static const float not_numbers[] = {NAN, 1};
     static const struct {
         struct tensor_text tensors[6];
         const char *features, *split;
@@ -516,6 +518,21 @@ static void refuses_bad_files_of_arrays(void **state)
          NULL,
          SL_EFILE,
          "edge_weight: expected the shape (2,)"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 2, 0, negative}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: item 1: expected the weight of an edge, a finite number of 0 or more, found -0.5"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 2, 0, infinite}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: item 1: expected the weight of an edge"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 2, 0, not_numbers}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: item 0: expected the weight of an edge"},
         {{EDGES, ROWS, CLASSES, MASK}, NULL, NULL, SL_OK, ""},
         {{EDGES, CLASSES, MASK}, "degree", NULL, SL_OK, ""},
     };

@@ -384,6 +384,37 @@ static void test_deep(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* With a --vertex-budget, a step may come to as many links as have negatives among the budget's vertices. Candidates of a
+ * relation may be fewer than the budget; then all links may come together. */
+static void test_link_budget(void **state)
+{
+    enum { N = 3000, N_LINKS = 100000, BUDGET = 1000, NEGATIVES = 2 };
+    struct sl_link_ends ends[2] = {{{0, 0}, {N, N}}, {{0, 2000}, {2000, 1000}}};
+    struct sl_dataset dataset = {.graph = {.n_vertices = N, .n_edges = 2 * N_LINKS},
+                                 .links = {.list = {[SL_LINKS_TRAIN] = {.n = N_LINKS}}}};
+    struct sl_settings settings;
+    (void)state;
+    make_settings(SL_MODEL_SAGE, &variants[0], &settings);
+    settings.objective = SL_OBJECTIVE_LINK;
+    settings.negatives = NEGATIVES;
+    settings.vertex_budget = BUDGET;
+    settings.batch_size = 10;
+    double n_links = sl_reach_bound(&settings, &dataset).vertices[0] / (2 + NEGATIVES);
+    double most = 1.2 * BUDGET;
+    assert_true(N * (1 - pow(1 - 1.0 / N, NEGATIVES * n_links)) >= most);
+    assert_true(N * (1 - pow(1 - 1.0 / N, NEGATIVES * (n_links - 1))) < most);
+    dataset.links.n_relations = 1;
+    dataset.links.ends = ends;
+    expect_near("triples", sl_reach_bound(&settings, &dataset).vertices[0] / (2 + NEGATIVES), n_links, 0.5);
+    dataset.links.n_relations = 2;
+    expect_near("few tails", sl_reach_bound(&settings, &dataset).vertices[0], (2 + NEGATIVES) * (double)N_LINKS, 0.5);
+    settings.vertex_budget = N;
+    dataset.links.n_relations = 0;
+    expect_near("all vertices", sl_reach_bound(&settings, &dataset).vertices[0], (2 + NEGATIVES) * (double)N_LINKS,
+                0.5);
+    sl_settings_free(&settings);
+}
+
 /* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither
  * touches is the other's. */
 static void test_ranks(void **state)
@@ -459,9 +490,9 @@ static void test_crews(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks),  cmocka_unit_test(test_crews),
-                                       cmocka_unit_test(test_models), cmocka_unit_test(test_replicas),
-                                       cmocka_unit_test(test_bf16),   cmocka_unit_test(test_pipe_bf16),
-                                       cmocka_unit_test(test_deep),   cmocka_unit_test(test_edge_weights)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks),     cmocka_unit_test(test_link_budget), cmocka_unit_test(test_crews),
+        cmocka_unit_test(test_models),    cmocka_unit_test(test_replicas),    cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_pipe_bf16), cmocka_unit_test(test_deep),        cmocka_unit_test(test_edge_weights)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #define TOO_MUCH 1.25  /* times the peak; all are within 0.97 and 1.15 on a quiet machine (doc/results.md) */
 #define REFUSED_AT 0.6 /* of what is needed */
 #define N_VERTICES 10000
+#define N_LINKS 400000
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTS 0 /* a sanitizer's own memory would count */
@@ -61,6 +62,8 @@ static const struct setting settings[] = {
     {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=gcnii precision=bf16"},
     {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=sage"},
     {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=1 chunks=4 history-every=1 model=gin learn-epsilon"},
+    {false, "dataset=%links features=random:100 objective=link hidden=32 pes=2 batch-size=8192"},
+    {false, "dataset=%triples features=random:100 objective=link hidden=32 pes=2 batch-size=8192 decoder=distmult"},
 };
 
 static void put_dataset(const char *name, uint32_t n_columns, bool sparse)
@@ -100,6 +103,43 @@ static void put_int8_dataset(const char *name, uint32_t n_columns)
         assert_int_equal(fwrite(row, 1, n_columns, file), n_columns);
     }
     assert_int_equal(fclose(file), 0);
+}
+
+/* Lines of a list of links, some of them equal, among the vertices from `first` on. With `relations` they are
+ * triples. */
+static void put_links(const char *path, uint32_t n, uint32_t first, uint32_t relations)
+{
+    uint64_t state = first + 1;
+    put_text(path, "");
+    FILE *file = fopen(in_folder(path), "w");
+    assert_non_null(file);
+    for (uint32_t i = 0; i < n; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint32_t from = first + (uint32_t)(state >> 40) % (N_VERTICES / 2);
+        uint32_t to = first + (uint32_t)(state >> 20) % (N_VERTICES / 2);
+        if (relations > 0) {
+            fprintf(file, "%u,%u,%u\n", from, i % relations, to);
+        } else {
+            fprintf(file, "%u,%u\n", from, to);
+        }
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The links to train on join half of the vertices, the others the other half. */
+static void put_links_dataset(const char *name, uint32_t relations)
+{
+    char path[64];
+    char text[16];
+    snprintf(path, sizeof path, "%s/raw/num-node-list.csv", name);
+    snprintf(text, sizeof text, "%d\n", N_VERTICES);
+    put_text(path, text);
+    snprintf(path, sizeof path, "%s/split/only/train.csv", name);
+    put_links(path, N_LINKS, 0, relations);
+    snprintf(path, sizeof path, "%s/split/only/valid.csv", name);
+    put_links(path, 100, N_VERTICES / 2, relations);
+    snprintf(path, sizeof path, "%s/split/only/test.csv", name);
+    put_text(path, relations > 0 ? "9999,0,9999\n" : "9999,9999\n");
 }
 
 /* Open a session; train where that is wanted. What it says that it needs, in bytes. */
@@ -158,6 +198,8 @@ static void test_peaks(void **state)
     put_dataset("dense", 100, false);
     put_dataset("sparse", 1000, true);
     put_int8_dataset("int8", 800);
+    put_links_dataset("links", 0);
+    put_links_dataset("triples", 3);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i += (size_t)stride(3)) {
         expect_peak(&settings[i]);
     }

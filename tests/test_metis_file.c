@@ -6,13 +6,26 @@
 
 #include "partition/metis_file.h"
 
+static enum sl_status read_graph(const char *path, struct sl_graph *out)
+{
+    struct sl_raw raw;
+    *out = (struct sl_graph){0};
+    enum sl_status st = sl_metis_read(path, &raw);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_graph_build_weighted(raw.n_vertices, raw.n_edges, raw.from, raw.to, raw.weights.data, false, out);
+    sl_raw_free(&raw);
+    return st;
+}
+
 /* The graph of the METIS manual's figure 2: 7 vertices, 11 edges. */
 static const char manual[] = "% the manual's\n7 11\n5 3 2\n1 3 4\n5 4 2 1\n2 3 6 7\n1 3 6\n5 4 7\n6 4\n";
 
 static void assert_manual(const char *path)
 {
     struct sl_graph graph;
-    assert_ok(sl_metis_read_graph(path, &graph));
+    assert_ok(read_graph(path, &graph));
     assert_int_equal(graph.n_vertices, 7);
     assert_int_equal(graph.n_edges, 22);
     const uint64_t offsets[] = {0, 3, 6, 10, 14, 17, 20, 22};
@@ -37,15 +50,15 @@ static void reads_graphs(void **state)
                            "7 11 111 1\n9 1 5 1 3 1 2 1\n9 1 1 1 3 1 4 1\n9 1 5 1 4 1 2 1 1 1\n9 1 2 1 3 1 6 1 7 1\n"
                            "9 1 1 1 3 1 6 1\n9 1 5 1 4 1 7 1\n9 1 6 1 4 1\n"));
     /* Vertices without neighbours have empty lines, and the last one's may be missing. */
-    assert_ok(sl_metis_read_graph(put_text("e.graph", "4 1\n\n3\n2\n"), &graph));
+    assert_ok(read_graph(put_text("e.graph", "4 1\n\n3\n2\n"), &graph));
     assert_int_equal(graph.n_edges, 2);
     assert_int_equal(graph.offsets[1], 0);
     sl_graph_free(&graph);
-    assert_ok(sl_metis_read_graph(put_text("f.graph", "0 0\n"), &graph));
+    assert_ok(read_graph(put_text("f.graph", "0 0\n"), &graph));
     assert_int_equal(graph.n_vertices, 0);
     sl_graph_free(&graph);
     const char *path = put_text("a.graph", manual);
-    assert_survives_no_memory(sl_metis_read_graph(path, &graph));
+    assert_survives_no_memory(read_graph(path, &graph));
     sl_graph_free(&graph);
 }
 
@@ -70,7 +83,7 @@ static void says_what_is_unused(void **state)
         const char *edge = formats[i][1][0] == 'e' ? " 5" : "";
         snprintf(text, sizeof text, "2 1%s\n%s2%s\n%s1%s\n", formats[i][0], vertex, edge, vertex, edge);
         n_warnings = 0;
-        assert_ok(sl_metis_read_graph(put_text("w.graph", text), &graph));
+        assert_ok(read_graph(put_text("w.graph", text), &graph));
         assert_int_equal(n_warnings, formats[i][1][0] == 'v');
         assert_int_equal(graph.weights.data != NULL, formats[i][1][0] == 'e');
         if (formats[i][1][0] == 'e') {
@@ -106,12 +119,14 @@ static void refuses_bad_graphs(void **state)
         {"3 2\n2\n1 3\n1\n", "expected every edge to be listed from both ends"},
         {"3 2\n2\n1 3\n2\n1\n", "bad:5: expected nothing after the last vertex"},
         {"3 2 001\n2\n1 1 3 1\n2 1\n", "bad:2: expected a weight behind each neighbour"},
+        {"3 2 001\n2 1\n1 1 3 -1\n2 1\n", "bad:3: expected a weight behind each neighbour"},
+        {"3 2 001\n2 1\n1 1 3 nan\n2 1\n", "bad:3: expected a weight behind each neighbour"},
         {"3 2 001\n2 1\n1 1 3 1\n2 7\n", "from both ends with the same weight"},
         {"3 2 010\n1 2\n\n1 2\n", "bad:3: expected the vertex's weights"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sl_graph graph;
-        assert_refused(sl_metis_read_graph(put_text("bad", cases[i].text), &graph), SL_EFILE, cases[i].message);
+        assert_refused(read_graph(put_text("bad", cases[i].text), &graph), SL_EFILE, cases[i].message);
         assert_null(graph.offsets);
     }
 }
@@ -123,7 +138,7 @@ static void writes_graphs(void **state)
     char *text;
     size_t bytes;
     const char *path = in_folder("w.graph");
-    assert_ok(sl_metis_read_graph(put_text("a.graph", manual), &graph));
+    assert_ok(read_graph(put_text("a.graph", manual), &graph));
     assert_survives_no_memory(sl_metis_write_graph(path, &graph));
     assert_manual(path);
     sl_graph_free(&graph);
@@ -161,7 +176,7 @@ static void survives_mutations(void **state)
         struct sl_graph graph;
         memcpy(data, manual, sizeof manual - 1);
         const char *path = put_bytes("mutant", data, mutate(data, sizeof manual - 1, sizeof data));
-        if (sl_metis_read_graph(path, &graph) == SL_OK) {
+        if (read_graph(path, &graph) == SL_OK) {
             bool symmetric;
             for (uint64_t e = 0; e < graph.n_edges; e++) {
                 assert_true(graph.sources[e] < graph.n_vertices);

@@ -59,7 +59,8 @@ static void refuses_bad_matrices(void **state)
         {HEAD "real general\n3 3 1\n1 4 1\n", "bad.mtx:3: expected a row and a column"},
         {HEAD "real general\n3 3 1\n1 2\n", "bad.mtx:3: expected a value"},
         {HEAD "real general\n3 3 1\n1 2 -1\n", "finite and not negative"},
-        {HEAD "real general\n3 3 1\n1 2 nan\n", "finite and not negative"},
+        {HEAD "real general\n3 3 1\n1 2 nan\n", "bad.mtx:3: expected a value that is finite and not negative"},
+        {HEAD "real general\n3 3 2\n1 1 1\n1 2 inf\n", "bad.mtx:4: expected a value that is finite"},
         {HEAD "real general\n3 3 1\n1 2 1e99\n", "finite and not negative"},
         {HEAD "pattern general\n3 3 1\n1 2 1\n", "bad.mtx:3: expected nothing more on the line"},
     };

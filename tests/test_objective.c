@@ -224,6 +224,53 @@ static void test_scores(void **state)
     json_decref(root);
 }
 
+/* The first half of the vertices is answered with all labels, the other half with none. */
+static void expect_label_scores(const float *targets, const double wanted[4])
+{
+    static const char *const names[] = {"ap", "auc", "f1_micro", "f1"};
+    float outputs[N * C];
+    for (uint32_t i = 0; i < N * C; i++) {
+        outputs[i] = i / C < N / 2 ? 1 : -1;
+    }
+    for (uint32_t k = 0; k < 2 * 2; k++) {
+        bool test_set = k % 2 == 1;
+        struct sl_dataset d;
+        hand_dataset(outputs, targets, test_set, &d);
+        struct sl_scores scores = scores_by_hand(&d, SL_OBJECTIVE_LABELS, k < 2 ? 1 : 7);
+        for (uint32_t i = 0; i < 4; i++) {
+            struct sl_score score = score_of(&scores, names[i]);
+            double got = test_set ? score.test : score.valid;
+            assert_true(isnan(wanted[i]) ? isnan(got) : fabs(got - wanted[i]) < 1e-12);
+            assert_true(isnan(test_set ? score.valid : score.test)); /* an empty set */
+        }
+        assert_int_equal(isnan(scores.valid_loss), test_set);
+        sl_dataset_free(&d);
+    }
+}
+
+/* A label that no vertex has, a vertex with all labels, and labels that all vertices have. */
+static void test_degenerate(void **state)
+{
+    const double half = N / 2.0;
+    float targets[N * C];
+    (void)state;
+    for (uint32_t i = 0; i < N * C; i++) {
+        targets[i] = i % C > 0 && i / C < N / 2;
+    }
+    /* without positives a label has no ap and no auc, and its F1 is 0 */
+    expect_label_scores(targets, (const double[]){1, 1, 2 * (C - 1) / (2.0 * (C - 1) + 1), (C - 1.0) / C});
+    for (uint32_t i = 0; i < N * C; i++) {
+        targets[i] = i / C == 0;
+    }
+    /* its outputs are tied with those of `half - 1` others */
+    expect_label_scores(targets,
+                        (const double[]){1 / half, (half + (half - 1) / 2) / (N - 1), 2 / (half + 1), 2 / (half + 1)});
+    for (uint32_t i = 0; i < N * C; i++) {
+        targets[i] = 1;
+    }
+    expect_label_scores(targets, (const double[]){NAN, NAN, 2 / 3.0, 2 / 3.0});
+}
+
 /* A nan output makes scores nan: they do not rise by what is left out. */
 static void test_nan_outputs(void **state)
 {
@@ -734,21 +781,14 @@ static void test_guesses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_class_losses),
-        cmocka_unit_test(test_entry_losses),
-        cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_invisible),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_mean_over_known),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_nan_outputs),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_triples),
-        cmocka_unit_test(test_better),
-        cmocka_unit_test(test_no_targets),
-        cmocka_unit_test(test_weighted_guess),
+        cmocka_unit_test(test_class_losses), cmocka_unit_test(test_entry_losses),
+        cmocka_unit_test(test_scores),       cmocka_unit_test(test_degenerate),
+        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_choice),       cmocka_unit_test(test_mean_over_known),
+        cmocka_unit_test(test_weights),      cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_nan_outputs),  cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_triples),      cmocka_unit_test(test_better),
+        cmocka_unit_test(test_no_targets),   cmocka_unit_test(test_weighted_guess),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -15,6 +15,7 @@ generate dense --vertices 1200 --edges 8000 --features 20 --classes 5
 generate small --vertices 600 --edges 4000 --features 20 --classes 5
 generate sparse --vertices 600 --edges 4000 --features 150 --classes 5 --sparse
 generate few --vertices 40 --edges 25 --features 8 --classes 3
+cp -R dense weighed && gzip -dc dense/raw/edge.csv.gz | awk '{ print (NR % 5 == 0) ? 0 : (NR % 7 + 1) / 4 }' >weighed/raw/edge-weight.csv
 common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --quiet)
 
 # ranks N ARGUMENT ...: pipe_gnn in N processes.
@@ -50,6 +51,8 @@ sage 3 7 7 --dataset dense --model sage --norm layer --residual
 gcnii 4 4 4 --dataset sparse --model gcnii --layers 4 --dropout 0.2
 resgcn 2 5 5 --dataset dense --model resgcn --recompute
 gin 2 4 4 --dataset dense --model gin --learn-epsilon --norm layer --recompute
+weighed 3 4 4 --dataset ./weighed --model gcn --edge-weights factor
+weighed-gin 2 2 8 --dataset ./weighed --model gin --learn-epsilon --edge-weights factor --precision bf16 --history-every 1
 wide 3 3 3 --dataset sparse --model gcn --hidden 40 --recompute --partition random --placement home
 directed 3 5 5 --dataset dense --model gcn --directed
 directed-sage 2 4 4 --dataset dense --model sage --directed --hidden 24

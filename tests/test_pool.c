@@ -246,6 +246,32 @@ static bool is_resident(const unsigned char *block, size_t bytes)
     return (there & 1) != 0;
 }
 
+/* All free blocks go back, however few: large ones, and the pages of those that share huge pages with used ones. */
+static void test_release(void **state)
+{
+    const size_t large = 9 << 20;
+    const size_t small = 700 << 10;
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    sl_pool_release();
+    uint64_t before = sl_pool_bytes();
+    unsigned char *used = take(small);
+    memset(used, 77, small);
+    unsigned char *beside = take(small);
+    memset(beside, 1, small);
+    uint64_t held = sl_pool_bytes();
+    give(take(large), large);
+    assert_true(sl_pool_bytes() >= held + large);
+    give(beside, small);
+    sl_pool_release();
+    assert_int_equal(sl_pool_bytes(), held);
+    assert_false(is_resident(beside, small));
+    assert_true(used[0] == 77 && used[small - 1] == 77);
+    give(used, small);
+    sl_pool_release();
+    assert_int_equal(sl_pool_bytes(), before);
+}
+
 /* Blocks that share huge pages: those that are given back lose their pages although others of them are in use,
  * which lose nothing, and are there again. */
 static void test_side_by_side(void **state)
@@ -431,7 +457,8 @@ int main(void)
         cmocka_unit_test(test_reserve_last), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again),
         cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_lent_near),
         cmocka_unit_test(test_not_kept),     cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_release),      cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_steady),
     };
     const struct CMUnitTest of_two_workers[] = {cmocka_unit_test(test_own_first)};
     int failed = cmocka_run_group_tests(tests, up, down);

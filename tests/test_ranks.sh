@@ -74,6 +74,7 @@ same()
 }
 
 generate two --vertices 600 --edges 4000 --features 20 --classes 2 # whose scores have an area
+cp -R dense weighed && gzip -dc dense/raw/edge.csv.gz | awk '{ print (NR % 5 == 0) ? 0 : (NR % 7 + 1) / 4 }' >weighed/raw/edge-weight.csv
 generate broad --vertices 70000 --edges 140000 --features 4 --classes 3 # rows for several messages
 
 while read -r name n options; do
@@ -111,6 +112,12 @@ slices-resgcn 4 --dataset dense --pes 5 --hidden 600 --model resgcn
 slices-bf16 3 --dataset dense --pes 4 --hidden 130 --layers 3 --precision bf16
 gin 3 --dataset dense --pes 4 --model gin --learn-epsilon --norm batch
 slices-gin 2 --dataset sparse --pes 4 --hidden 130 --model gin --learn-epsilon --norm layer
+weighed 3 --dataset ./weighed --pes 4 --edge-weights factor --norm layer
+weighed-gcn 2 --dataset ./weighed --pes 4 --group-size 2 --model gcn --edge-weights factor
+weighed-gin 3 --dataset ./weighed --pes 4 --model gin --learn-epsilon --edge-weights factor --precision bf16
+weighed-draws 3 --dataset ./weighed --pes 5 --edge-weights probability
+weighed-both 2 --dataset ./weighed --pes 4 --model gcn --edge-weights both --sampler labor
+bf16-gin 2 --dataset dense --pes 4 --model gin --precision bf16
 slices-gat 2 --dataset dense --pes 4 --hidden 132 --model gat --heads 3
 slices-projected 3 --dataset sparse --pes 4 --hidden 130
 slices-projected-bf16 2 --dataset sparse --pes 4 --hidden 130 --model gcn --precision bf16

@@ -186,17 +186,17 @@ static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int
 {
     starpu_data_handle_t handles[MOST];
     starpu_data_handle_t notes[MOST];
-    starpu_data_handle_t sum = rows_of(out, 101, COLUMNS);
-    starpu_data_handle_t noted = notes_of(out_touched, 101);
+    starpu_data_handle_t sum = rows_of(out, 701, COLUMNS);
+    starpu_data_handle_t noted = notes_of(out_touched, 701);
     for (uint32_t i = 0; i < n; i++) {
-        handles[i] = rows_of(partials[i], 101, COLUMNS);
-        notes[i] = notes_of(touched[i], 101);
+        handles[i] = rows_of(partials[i], 701, COLUMNS);
+        notes[i] = notes_of(touched[i], 701);
     }
     const struct sl_touched_sum request = {n, handles, notes, sum, noted, fresh};
     expect_ok(sl_reduce_touched_submit(&head, &request));
     const struct sl_touched_sum wrong = {n, handles, notes, sum, sum, fresh};
     assert_int_equal(sl_reduce_touched_submit(&head, &wrong), SL_EINVAL);
-    expect_message(sl_message(), "notes of touched rows", "[101 x 33]");
+    expect_message(sl_message(), "notes of touched rows", "[701 x 33]");
     unregister(n, handles);
     unregister(n, notes);
     unregister(1, &sum);
@@ -209,22 +209,22 @@ static void test_touched(void **state)
     (void)state;
     sl_real *partials[3];
     int8_t *touched[3];
-    sl_real *got = poisoned(101 * COLUMNS);
-    sl_real *wanted = poisoned(101 * COLUMNS);
-    int8_t noted[101];
+    sl_real *got = poisoned(701 * COLUMNS);
+    sl_real *wanted = poisoned(701 * COLUMNS);
+    int8_t noted[701];
     memset(noted, 55, sizeof noted);
     for (uint32_t i = 0; i < 3; i++) {
-        partials[i] = poisoned(101 * COLUMNS);
-        touched[i] = need(101, sizeof *touched[i]);
+        partials[i] = poisoned(701 * COLUMNS);
+        touched[i] = need(701, sizeof *touched[i]);
     }
     fixture_start(2);
     for (uint32_t t = 0; t < STEPS; t++) {
         const uint32_t n = t == 2 ? 0 : 3;
-        fill_touched(t, 3, 101, partials, touched);
+        fill_touched(t, 3, 701, partials, touched);
         submit_touched(n, t == 0, partials, touched, got, noted);
-        sum_in_order(n, 101 * COLUMNS, partials, wanted);
-        expect_same("sum of touched rows", 101 * COLUMNS, sizeof *got, got, wanted);
-        for (uint32_t r = 0; r < 101; r++) {
+        sum_in_order(n, 701 * COLUMNS, partials, wanted);
+        expect_same("sum of touched rows", 701 * COLUMNS, sizeof *got, got, wanted);
+        for (uint32_t r = 0; r < 701; r++) {
             const bool any = touches(t, 0, r) || touches(t, 1, r) || touches(t, 2, r);
             assert_true(noted[r] != 0 || n == 0 || !any);
 #ifndef SL_CUDA /* a GPU notes all rows */

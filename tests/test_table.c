@@ -211,7 +211,12 @@ static void refuses_bad_tables(void **state)
         {EDGES, NODES "a,1,0,training\n", "nodes.csv:2: column 'split': expected train, valid, test or nothing"},
         {EDGES, NODES "a,1,,train\n", "split 'file': vertex 0 of train has no label"},
         {EDGES, NODES "a,1,70000,train\n", "targets are whole numbers, but not classes"},
-        {"src,dst,weight\na,a,-1\n", NODES "a,1,0,train\n", "column 'weight': expected the weight of an edge"},
+        {"src,dst,weight\na,a,-1\n", NODES "a,1,0,train\n",
+         "edges.csv:2: column 'weight': expected the weight of an edge"},
+        {"src,dst,weight\na,a,1\na,a,inf\n", NODES "a,1,0,train\n",
+         "edges.csv:3: column 'weight': expected the weight of an edge"},
+        {"src,dst,weight\na,a,1\na,a,nan\n", NODES "a,1,0,train\n",
+         "edges.csv:3: column 'weight': expected the weight of an edge"},
         {"src,dst,weight\na,a,\n", NODES "a,1,0,train\n", "column 'weight': expected the weight of an edge"},
         {EDGES, "id,label,split\na,0,train\n", "which has no features; --features can be degree"},
     };

@@ -289,25 +289,50 @@ static void test_sessions(void **state)
     }
 }
 
-static void test_resume(void **state)
+/* Two epochs and two more are four, to the bit. */
+static void expect_resumed(bool pipe, const char *options, const char *name, struct sl_dataset *d)
 {
     struct seen whole, first, rest;
-    struct sl_dataset *d;
-    char options[1200];
-    (void)state;
-    fill(true);
-    struct sl_arrays a = arrays_of(60, 60);
-    assert_ok(sl_dataset_new(&a, &d));
-    assert_ok(run(false, "epochs=4", d, &whole));
-    snprintf(options, sizeof options, "checkpoint=%s epochs=2", in_folder("state"));
-    assert_ok(run(false, options, d, &first));
-    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=4 best-by=auc", in_folder("state"));
-    assert_refused(run(false, options, d, &rest), SL_EINVAL, "--best-by");
-    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=4", in_folder("state"));
-    assert_ok(run(false, options, d, &rest));
+    char words[1400];
+    snprintf(words, sizeof words, "%s epochs=4", options);
+    assert_ok(run(pipe, words, d, &whole));
+    snprintf(words, sizeof words, "%s checkpoint=%s epochs=2", options, in_folder(name));
+    assert_ok(run(pipe, words, d, &first));
+    snprintf(words, sizeof words, "%s checkpoint=%s resume=yes epochs=4", options, in_folder(name));
+    assert_ok(run(pipe, words, d, &rest));
     assert_true(first.loss[2] == whole.loss[2] && rest.loss[3] == whole.loss[3] && rest.loss[4] == whole.loss[4]);
     assert_true(rest.scores.score[0].valid == whole.scores.score[0].valid);
-    sl_dataset_delete(d);
+}
+
+static void test_resume(void **state)
+{
+    static const struct {
+        const char *name;
+        bool labels, pipe;
+        const char *options;
+    } cases[] = {
+        {"labels", true, false, "model=sage"},
+        {"labels-balanced", true, false, "class-weights=balanced precision=bf16"},
+        {"labels-pipe", true, true, "model=gcn stages=1"},
+        {"numbers", false, false, "model=sage loss=squared"},
+        {"numbers-gin", false, false, "model=gin learn-epsilon=yes loss=absolute"},
+        {"numbers-pipe", false, true, "model=gin learn-epsilon=yes stages=1"},
+    };
+    struct sl_dataset *d;
+    struct seen seen;
+    char words[1200];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fill(cases[i].labels);
+        struct sl_arrays a = arrays_of(60, 60);
+        assert_ok(sl_dataset_new(&a, &d));
+        expect_resumed(cases[i].pipe, cases[i].options, cases[i].name, d);
+        if (i == 0) {
+            snprintf(words, sizeof words, "checkpoint=%s resume=yes epochs=5 best-by=auc", in_folder("labels"));
+            assert_refused(run(false, words, d, &seen), SL_EINVAL, "--best-by");
+        }
+        sl_dataset_delete(d);
+    }
 }
 
 /* A resumed run has the class weights of the first run, from any file. */

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 the Starling authors
 """Arrays of numpy, scipy, PyTorch, pandas and DLPack as the library reads them, without a copy if types allow."""
 
-import numpy as np
+from ._numpy import np
 
 
 def is_sparse(value):

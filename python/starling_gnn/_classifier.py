@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from . import _arrays
 from ._graph import Graph
 from ._library import OPTIONS
+from ._numpy import np
 from ._train import train as train_model
 
 

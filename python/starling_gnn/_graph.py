@@ -9,10 +9,9 @@ import os
 import warnings
 from typing import Any
 
-import numpy as np
-
 from . import _arrays
 from ._library import Arrays, DatasetSizes, OPTIONS, StarlingWarning, check, lib, make_settings
+from ._numpy import np
 
 
 class Graph:

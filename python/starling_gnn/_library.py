@@ -8,8 +8,6 @@ import os
 import re
 import sys
 
-import numpy as np
-
 SONAME = "libstarling.so.1"
 
 
@@ -308,6 +306,11 @@ for _name, _result, _arguments in [
 version = lib.sl_version().decode()
 
 
+def _is_boolean(value):
+    """Whether a value is a boolean of Python or numpy. numpy is not imported for it."""
+    return isinstance(value, bool) or ("numpy" in sys.modules and isinstance(value, sys.modules["numpy"].bool_))
+
+
 class Option:
     """An option of training: the keyword `keyword` of train()."""
 
@@ -336,11 +339,11 @@ class Option:
             value = os.fspath(value)
         if isinstance(value, str):
             return value
-        if isinstance(value, (bool, np.bool_)):
+        if _is_boolean(value):
             if self.kind == "flag" or "yes" in self.choices:
                 return "yes" if value else "no"
             raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
-        if self.kind == "list" and not np.isscalar(value):
+        if self.kind == "list" and hasattr(value, "__iter__"):
             return ",".join(str(self._whole(entry)) for entry in value)
         if self.kind in ("whole", "long", "list"):
             return str(self._whole(value))

@@ -17,8 +17,6 @@ import signal
 import threading
 import warnings
 
-import numpy as np
-
 from ._library import (
     NoticeFunction,
     NotSupportedError,
@@ -31,6 +29,7 @@ from ._library import (
     in_keywords,
     lib,
 )
+from ._numpy import np
 
 _AT_EXIT_S = 10  # at most, for a thread of the library at the end of the interpreter
 

@@ -9,11 +9,8 @@ import inspect
 import json
 import math
 import os
-import tempfile
 import textwrap
 from typing import Any, Callable, Mapping
-
-import numpy as np
 
 from . import _arrays, _session
 from ._graph import Graph, load
@@ -29,6 +26,7 @@ from ._library import (
     lib,
     make_settings,
 )
+from ._numpy import np
 from ._progress import Progress
 
 # The score that names an objective in the metrics. Of several, the last counts.
@@ -151,6 +149,8 @@ class Run:
             if graph.n_outputs >= self.graph.n_outputs:
                 settings = make_settings(self.pipe, options, "predict")
                 return job.open(settings, graph, self._weights["dgl"]).evaluate(**wanted)
+            import tempfile  # seldom needed, and half a megabyte
+
             with tempfile.TemporaryDirectory() as folder:  # a file tells the number of outputs
                 path = os.path.join(folder, "model.safetensors")
                 self.save(path)

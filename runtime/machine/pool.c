@@ -450,6 +450,13 @@ void sl_pool_remove(void)
     memset(n_unmatched, 0, sizeof n_unmatched);
 }
 
+void sl_pool_release(void)
+{
+    pthread_mutex_lock(&lock);
+    release_free_blocks();
+    pthread_mutex_unlock(&lock);
+}
+
 void sl_pool_trim(void)
 {
     pthread_mutex_lock(&lock);

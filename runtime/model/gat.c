@@ -19,47 +19,43 @@ enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };
 
 /* ---- W' ---- */
 
-static struct sl_derive_attention_layer derived_layer(const struct sl_layer_pass *lp, const struct sl_attention *at)
+/* W' of one replica, and what it is computed from. */
+struct derivation {
+    const struct sl_parameter *derived, *from[3];
+    struct sl_derive_attention_layer layer;
+};
+
+static struct derivation find_derivation(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const uint32_t n_slabs = sl_layer_slabs(lp->layer);
-    return (struct sl_derive_attention_layer){.n_heads = lp->layer->n_heads / n_slabs,
-                                              .n_slabs = n_slabs,
-                                              .w = at->weight->value_handle,
-                                              .src = at->source->value_handle,
-                                              .dst = at->target->value_handle};
+    const struct sl_layer *layer = &lp->pass->model[replica].layer[lp->i];
+    const uint32_t n_slabs = sl_layer_slabs(layer);
+    struct derivation d = {.derived = &layer->parameter[layer->kind->derived]};
+    for (int k = 0, n = 0; k < SL_MAX_OWN_PARAMETERS; k++) {
+        if (layer->kind->parameter[k].by_derived) {
+            d.from[n++] = &layer->parameter[k];
+        }
+    }
+    d.layer = (struct sl_derive_attention_layer){.n_heads = layer->n_heads / n_slabs,
+                                                 .n_slabs = n_slabs,
+                                                 .w = d.from[0]->value_handle,
+                                                 .src = d.from[1]->value_handle,
+                                                 .dst = d.from[2]->value_handle};
+    return d;
 }
 
-enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica, const struct sl_attention *at)
+enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    struct sl_derive_attention_layer layer = derived_layer(lp, at);
+    struct derivation d = find_derivation(lp, replica);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_attention_submit(&head, &layer, at->derived->value_handle);
+    return sl_derive_attention_submit(&head, &d.layer, d.derived->value_handle);
 }
 
-enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica, const struct sl_attention *at)
+enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    struct sl_derive_attention_layer layer = derived_layer(lp, at);
+    struct derivation d = find_derivation(lp, replica);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_attention_backward_submit(&head, &layer, at->derived->gradient_handle, at->weight->gradient_handle,
-                                               at->source->gradient_handle, at->target->gradient_handle);
-}
-
-static struct sl_attention attention_of(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
-    return (struct sl_attention){&p[WEIGHT], &p[SOURCE], &p[TARGET], &p[DERIVED]};
-}
-
-static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    struct sl_attention at = attention_of(lp, replica);
-    return sl_attention_derive(lp, replica, &at);
-}
-
-static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    struct sl_attention at = attention_of(lp, replica);
-    return sl_attention_derive_back(lp, replica, &at);
+    return sl_derive_attention_backward_submit(&head, &d.layer, d.derived->gradient_handle, d.from[0]->gradient_handle,
+                                               d.from[1]->gradient_handle, d.from[2]->gradient_handle);
 }
 
 /* ---- forward, backward ---- */
@@ -139,6 +135,6 @@ const struct sl_layer_kind sl_gat = {
     .rows = sl_attention_rows,
     .forward = forward,
     .backward = backward,
-    .derive = derive,
-    .derive_back = derive_back,
+    .derive = sl_attention_derive,
+    .derive_back = sl_attention_derive_back,
 };

@@ -12,15 +12,9 @@
 void sl_attention_rows(const struct sl_layer *layer, struct sl_layer_order *order);
 void sl_attention_shape(const struct sl_settings *settings, struct sl_layer *layer);
 
-/* Parameters of one replica: W and both vectors, of all relations side by side, and the derived matrix
- * (codelets/derive.h). */
-struct sl_attention {
-    const struct sl_parameter *weight, *source, *target, *derived;
-};
-
-/* Submit the derived matrix; the gradients of the parameters from its gradient. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica, const struct sl_attention *at);
-enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica,
-                                        const struct sl_attention *at);
+/* The derived matrix (codelets/derive.h) is computed from the parameters that the kind marks by_derived: W and both
+ * vectors, in this order, of all relations side by side. */
+enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica);
+enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica);
 
 #endif

@@ -15,24 +15,6 @@
 
 enum { DERIVED = SL_SAGE_NEIGH, WEIGHT = SL_SAGE_PARAMETERS, SOURCE, TARGET, N_PARAMETERS };
 
-static struct sl_attention attention_of(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
-    return (struct sl_attention){&p[WEIGHT], &p[SOURCE], &p[TARGET], &p[DERIVED]};
-}
-
-static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    struct sl_attention at = attention_of(lp, replica);
-    return sl_attention_derive(lp, replica, &at);
-}
-
-static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
-{
-    struct sl_attention at = attention_of(lp, replica);
-    return sl_attention_derive_back(lp, replica, &at);
-}
-
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
@@ -66,6 +48,6 @@ const struct sl_layer_kind sl_rgat = {
     .shape = sl_attention_shape,
     .forward = forward,
     .backward = sl_sage_backward,
-    .derive = derive,
-    .derive_back = derive_back,
+    .derive = sl_attention_derive,
+    .derive_back = sl_attention_derive_back,
 };

@@ -86,8 +86,8 @@ static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t
         b->part_of[i] = part_of[v];
         memcpy(b->factor_of + 2 * (size_t)i, shards->factor_of + 2 * (size_t)v, 2 * sizeof *b->factor_of);
     }
-    b->parts = sl_pipe_readable(b->part_of, n_all, sizeof *b->part_of);
-    b->factors = sl_pipe_readable(b->factor_of, n_all, 2 * sizeof *b->factor_of);
+    b->parts = sl_vector_readable(b->part_of, n_all, sizeof *b->part_of);
+    b->factors = sl_vector_readable(b->factor_of, n_all, 2 * sizeof *b->factor_of);
 done:
     return st;
 }
@@ -140,7 +140,7 @@ done:
 
 static struct sl_pipe_lists renumbered(const struct sl_pipe_lists *lists, const sl_vertex *numbers)
 {
-    return (struct sl_pipe_lists){lists->offsets, sl_pipe_readable(numbers, lists->n_edges, sizeof *numbers),
+    return (struct sl_pipe_lists){lists->offsets, sl_vector_readable(numbers, lists->n_edges, sizeof *numbers),
                                   lists->n_edges, lists->weights};
 }
 
@@ -149,9 +149,9 @@ static struct sl_pipe_lists inner_lists(const struct sl_pipe_boundary *b, const 
     uint64_t begin = b->inner_offsets[part->first];
     uint64_t n = b->inner_offsets[part->end] - begin;
     return (struct sl_pipe_lists){
-        sl_pipe_readable(b->inner_offsets + part->first, part->end - part->first + 1, sizeof *b->inner_offsets),
-        sl_pipe_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n,
-        b->inner_weights != NULL ? sl_pipe_readable(b->inner_weights + begin, n, sizeof *b->inner_weights) : NULL};
+        sl_vector_readable(b->inner_offsets + part->first, part->end - part->first + 1, sizeof *b->inner_offsets),
+        sl_vector_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n,
+        b->inner_weights != NULL ? sl_vector_readable(b->inner_weights + begin, n, sizeof *b->inner_weights) : NULL};
 }
 
 /* Chunk q's boundary rows as a list with one requester: positions 0 and n, then n rows of the chunk. */
@@ -164,7 +164,7 @@ static starpu_data_handle_t list_rows(const struct sl_pipe_boundary *b, uint32_t
     for (uint32_t r = 0; r < n; r++) {
         sl_list_entries(list, 1)[r] = b->vertices[b->first[q] + r] - first_id;
     }
-    return sl_pipe_readable(list, (uint64_t)n + 2, sizeof *list);
+    return sl_vector_readable(list, (uint64_t)n + 2, sizeof *list);
 }
 
 static void open_chunk(const struct sl_shards *shards, const struct sl_pipe_graph *graph, uint32_t q,
@@ -176,7 +176,7 @@ static void open_chunk(const struct sl_shards *shards, const struct sl_pipe_grap
     for (uint32_t s = 0; s < b->n_chunks; s++) {
         first[s] = s == q ? part->first : shards->n_vertices + b->first[s];
     }
-    chunk->first = sl_pipe_readable(first, b->n_chunks, sizeof *first);
+    chunk->first = sl_vector_readable(first, b->n_chunks, sizeof *first);
     chunk->rows = list_rows(b, q, part->first);
     chunk->inner = inner_lists(b, part);
     chunk->in = renumbered(&graph->chunk[q].in, b->sources + shards->partition->graph.offsets[part->first]);

@@ -11,14 +11,6 @@
 #include "support/memory.h"
 #include "tasks/rows.h"
 
-starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element)
-{
-    starpu_data_handle_t handle;
-    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, element);
-    starpu_data_set_sequential_consistency_flag(handle, 0);
-    return handle;
-}
-
 /* ---- tables ---- */
 
 /* The chunk of each number. */
@@ -32,7 +24,7 @@ static enum sl_status fill_parts(uint32_t n_chunks, struct sl_pipe_side *side)
             side->part_of[v] = (uint16_t)q;
         }
     }
-    side->parts = sl_pipe_readable(side->part_of, n, sizeof *side->part_of);
+    side->parts = sl_vector_readable(side->part_of, n, sizeof *side->part_of);
 done:
     return st;
 }
@@ -151,9 +143,9 @@ static struct sl_pipe_lists out_lists(const struct sl_graph *graph, uint32_t fir
 {
     uint64_t begin = graph->offsets[first];
     uint64_t n = graph->offsets[end] - begin;
-    return (struct sl_pipe_lists){sl_pipe_readable(graph->offsets + first, (uint64_t)(end - first) + 1, 8),
-                                  sl_pipe_readable(graph->sources + begin, n, 4), n,
-                                  weighted ? sl_pipe_readable(sl_graph_weights(graph) + begin, n, 4) : NULL};
+    return (struct sl_pipe_lists){sl_vector_readable(graph->offsets + first, (uint64_t)(end - first) + 1, 8),
+                                  sl_vector_readable(graph->sources + begin, n, 4), n,
+                                  weighted ? sl_vector_readable(sl_graph_weights(graph) + begin, n, 4) : NULL};
 }
 
 static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pipe_graph *g)
@@ -165,13 +157,13 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
     chunk->in = (struct sl_pipe_lists){part->graph.offsets, part->graph.sources, n,
                                        shards->weighs_edges ? part->graph.weights : NULL};
     if (g->sources != NULL) {
-        chunk->in.vertices = sl_pipe_readable(g->numbered.sources + offsets[part->first], n, sizeof *g->sources);
+        chunk->in.vertices = sl_vector_readable(g->numbered.sources + offsets[part->first], n, sizeof *g->sources);
     }
     chunk->out = g->transposed.offsets == NULL
                      ? chunk->in
                      : out_lists(&g->transposed, part->first, part->end, shards->weighs_edges);
-    chunk->targets = sl_pipe_readable(train_row(shards, g, part->first),
-                                      (uint64_t)(part->end - part->first) * shards->targets.width, SL_TARGET_BYTES);
+    chunk->targets = sl_vector_readable(train_row(shards, g, part->first),
+                                        (uint64_t)(part->end - part->first) * shards->targets.width, SL_TARGET_BYTES);
 }
 
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *out)

@@ -73,10 +73,6 @@ struct sl_pipe_graph {
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards,
                                   struct sl_pipe_graph *out);
 
-/* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a
- * single element, which nobody reads. */
-starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element);
-
 /* Wait for the readers, free everything. An empty struct is allowed. */
 void sl_pipe_graph_close(struct sl_pipe_graph *graph);
 

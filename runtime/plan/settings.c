@@ -837,7 +837,9 @@ static enum sl_status check_links(const struct sl_settings *s)
                        SL_MAX_LAYERS - 1);
     }
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
-        return sl_fail(SL_EINVAL, "--edge-weights: expected none with --objective link: links have no weights");
+        return sl_fail(SL_EINVAL,
+                       "--edge-weights: expected none with --objective link: the training links are the graph, and a "
+                       "list of links has no weights");
     }
     if (s->predict != NULL && s->pairs == NULL) {
         return sl_fail(SL_EINVAL, "--predict: expected --pairs, too, with --objective link: which scores to write");

@@ -152,15 +152,6 @@ done:
 
 /* ---- registration ---- */
 
-/* Register a read-only vector. An empty vector is registered with a single element, which nobody reads. */
-static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
-{
-    starpu_data_handle_t handle;
-    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, element);
-    starpu_data_set_sequential_consistency_flag(handle, 0);
-    return handle;
-}
-
 static enum sl_status check_size(const char *name, uint32_t part, uint64_t n)
 {
     if (n < UINT32_MAX) {
@@ -198,9 +189,9 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
     uint64_t n_values = out->sparse_first[q + 1] - begin;
     st = check_size("feature values", q, n_values);
     if (st == SL_OK) {
-        part->sparse.offsets = readable(out->sparse_offsets + part->first + q, (uint64_t)n + 1, 8);
-        part->sparse.columns = readable(out->sparse_columns + begin, n_values, 4);
-        part->sparse.values = readable(out->sparse_values + begin, n_values, 4);
+        part->sparse.offsets = sl_vector_readable(out->sparse_offsets + part->first + q, (uint64_t)n + 1, 8);
+        part->sparse.columns = sl_vector_readable(out->sparse_columns + begin, n_values, 4);
+        part->sparse.values = sl_vector_readable(out->sparse_values + begin, n_values, 4);
         part->sparse.dataset_ids = out->dataset_ids;
         part->sparse.first = part->first;
         part->sparse.max_row = held ? fullest_row(out->sparse_offsets + part->first + q, n) : 0;
@@ -222,10 +213,11 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
         return st;
     }
     part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
-    part->graph.offsets = readable(offsets + part->first, (uint64_t)n + 1, 8);
-    part->graph.sources = readable(partition->graph.sources + offsets[part->first], n_edges, 4);
+    part->graph.offsets = sl_vector_readable(offsets + part->first, (uint64_t)n + 1, 8);
+    part->graph.sources = sl_vector_readable(partition->graph.sources + offsets[part->first], n_edges, 4);
     if (partition->graph.weights.data != NULL) {
-        part->graph.weights = readable(sl_graph_weights(&partition->graph) + offsets[part->first], n_edges, 4);
+        part->graph.weights =
+            sl_vector_readable(sl_graph_weights(&partition->graph) + offsets[part->first], n_edges, 4);
     }
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
@@ -233,8 +225,9 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     if (st != SL_OK) {
         return st;
     }
-    part->targets = readable(sl_shards_targets(out, part->first), (uint64_t)n * out->targets.width, SL_TARGET_BYTES);
-    part->sets = readable(out->set_of + part->first, n, 1);
+    part->targets =
+        sl_vector_readable(sl_shards_targets(out, part->first), (uint64_t)n * out->targets.width, SL_TARGET_BYTES);
+    part->sets = sl_vector_readable(out->set_of + part->first, n, 1);
     return register_features(out, q, held);
 }
 
@@ -255,21 +248,21 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->n_test = dataset->test.n + dataset->links.list[SL_LINKS_TEST].n;
     SL_TRY(st, copy_tables(dataset, partition, form, held, out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
-    out->dataset_ids = readable(partition->dataset_ids, n, 4);
-    out->new_ids = readable(partition->new_ids, n, 4);
-    out->ids = readable(out->iota, n, 4);
-    out->first = readable(partition->first, (uint64_t)out->n_parts + 1, 4);
-    out->train_ids = readable(out->train, out->n_train, 4);
+    out->dataset_ids = sl_vector_readable(partition->dataset_ids, n, 4);
+    out->new_ids = sl_vector_readable(partition->new_ids, n, 4);
+    out->ids = sl_vector_readable(out->iota, n, 4);
+    out->first = sl_vector_readable(partition->first, (uint64_t)out->n_parts + 1, 4);
+    out->train_ids = sl_vector_readable(out->train, out->n_train, 4);
     for (uint32_t q = 0; q < out->n_parts; q++) {
         SL_TRY(st, register_part(out, q, holds(held, q)), undo);
     }
     if (out->links.n > 0) {
-        out->link_from = readable(out->links.from, out->n_train, 4);
-        out->link_to = readable(out->links.to, out->n_train, 4);
+        out->link_from = sl_vector_readable(out->links.from, out->n_train, 4);
+        out->link_to = sl_vector_readable(out->links.to, out->n_train, 4);
     }
     if (out->links.n > 0 && out->ends != NULL) {
-        out->link_relation = readable(out->links.relation, out->n_train, 4);
-        out->link_ends = readable(out->ends, (uint64_t)out->n_link_relations * SL_ENDS, 4);
+        out->link_relation = sl_vector_readable(out->links.relation, out->n_train, 4);
+        out->link_ends = sl_vector_readable(out->ends, (uint64_t)out->n_link_relations * SL_ENDS, 4);
     }
     for (uint32_t i = 0; i < dataset->train.n; i++) {
         out->part[sl_partition_owner(partition->first, out->n_parts, partition->new_ids[out->train[i]])].n_train++;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/links.h"
 #include "codelets/sources.h"
 #include "partition/partition.h"
 #include "runtime/full/full.h"
@@ -14,6 +15,7 @@
 #include "runtime/model/kinds.h"
 #include "runtime/model/rows.h"
 #include "runtime/model/walk.h"
+#include "runtime/objective/collect.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/schedules.h"
@@ -21,10 +23,11 @@
 #include "support/real.h"
 #include "tasks/ranks.h"
 
-#define TASK_BYTES 5000   /* StarPU's records of a task, its handles and its arguments */
-#define CLASS_SHARE 1.125 /* sizes are rounded up by at most an eighth */
-#define UNEVEN 1.05       /* a PE's rows relative to the average of its group: the balance of parts */
-#define CHUNKS_AT_WORK 2  /* of a worker: the current one and the next */
+#define TASK_BYTES 5000       /* StarPU's records of a task, its handles and its arguments */
+#define KNOWN_TRIPLE_BYTES 64 /* 16 by either end, 16 to sort, and as many that the allocator keeps */
+#define CLASS_SHARE 1.125     /* sizes are rounded up by at most an eighth */
+#define UNEVEN 1.05           /* a PE's rows relative to the average of its group: the balance of parts */
+#define CHUNKS_AT_WORK 2      /* of a worker: the current one and the next */
 /* Margins over the rows of a walk: tasks of several layers are in progress at a time. */
 #define STEP_SPARE 0.10
 #define KEPT_SPARE 0.3 /* a handle that needs more memory takes a new block */
@@ -288,6 +291,17 @@ static double importance_bytes(const struct basis *b)
     return if_so(sl_settings_by_importance(s), (double)s->depth * s->pes * (candidates + own + 0.2 * b->n));
 }
 
+/* The table of the edges that a step on links leaves out. */
+static double excluded_bytes(const struct basis *b)
+{
+    const struct sl_settings *s = b->settings;
+    if (!sl_settings_trains_links(s) || s->link_exclude == SL_LINK_EXCLUDE_NONE) {
+        return 0;
+    }
+    double n_links = b->run->reach.vertices[0] / sl_settings_link_ends(s) * s->pes / s->group_size;
+    return (double)sl_excluded_entries((uint64_t)(2 * n_links)) * sizeof(uint64_t);
+}
+
 /* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier (4 per vertex). */
 static double sample_bytes(const struct basis *b)
 {
@@ -296,7 +310,8 @@ static double sample_bytes(const struct basis *b)
     for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
         ids += b->run->reach.vertices[hop + 1] * 16 + b->run->reach.edges[hop] * 2 * b->block_edge;
     }
-    return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2) + importance_bytes(b);
+    return s->depth * ((double)s->pes / s->group_size * (ids + 4 * b->n) + s->pes * b->n * 0.2 + excluded_bytes(b)) +
+           importance_bytes(b);
 }
 
 /* Tables of full-graph training, in place of a minibatch's blocks: out-neighbours, tables of chunks, waiting tasks.
@@ -376,17 +391,58 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
         (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
-/* Ends of the links whose scores are wanted: a number of each vertex, and the outputs of the distinct ends. Triples
- * need the outputs of all vertices, in two orders. */
+/* ---- links ---- */
+
+/* Bytes of a pair, or of a triple. */
+static double link_bytes(const struct sl_link_split *links)
+{
+    return 2 * sizeof(sl_vertex) + if_so(links->n_relations > 0, sizeof(uint32_t));
+}
+
+/* Of all lists of a dataset. */
+static double listed_bytes(const struct sl_link_split *links)
+{
+    double n = 0;
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        n += links->list[list].n;
+    }
+    return n * link_bytes(links);
+}
+
+/* The pairs of an evaluation. As many negatives as links are drawn if none is listed. */
+static double n_scored(const struct sl_link_split *links)
+{
+    double n = 0;
+    for (int list = SL_LINKS_VALID; list <= SL_LINKS_TEST; list++) {
+        uint32_t n_negatives = links->list[list - SL_LINKS_VALID + SL_LINKS_VALID_NEGATIVE].n;
+        n += links->list[list].n + (n_negatives > 0 ? n_negatives : links->list[list].n);
+    }
+    return n;
+}
+
+/* Of the training links: a copy in new ids, their numbers, two orders and the keys of an order. */
+static double trained_bytes(const struct sl_link_split *links)
+{
+    const double each = link_bytes(links) + 3 * sizeof(uint32_t) + sizeof(struct sl_permute_key);
+    return links->list[SL_LINKS_TRAIN].n * each;
+}
+
+/* Of the links whose scores are wanted, with negatives: the objective's copy. */
+static double scored_bytes(const struct sl_link_split *links)
+{
+    return n_scored(links) * link_bytes(links);
+}
+
+/* Of an evaluation of links: a number of each vertex, the outputs of the distinct ends, and the scores.
+ * Triples need the outputs of all vertices, in two orders, and all known triples. */
 static double end_bytes(const struct basis *b, const struct sl_link_split *links)
 {
-    double n_ends = 0;
-    for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
-        n_ends += 2.0 * links->list[list].n;
-    }
-    double n_rows = links->n_relations > 0 ? 2 * b->n : fmin(b->n, n_ends);
-    return if_so(sl_settings_trains_links(b->settings),
-                 b->n * sizeof(uint32_t) + n_rows * b->settings->hidden * sizeof(sl_real));
+    const bool triples = links->n_relations > 0;
+    double n_rows = triples ? 2 * b->n : fmin(b->n, 2 * n_scored(links));
+    double n_known = links->list[SL_LINKS_TRAIN].n + n_scored(links) / 2;
+    double bytes = b->n * sizeof(uint32_t) + n_rows * b->settings->hidden * sizeof(sl_real) +
+                   n_scored(links) * sizeof(struct sl_pair) + if_so(triples, n_known * KNOWN_TRIPLE_BYTES);
+    return if_so(sl_settings_trains_links(b->settings), bytes);
 }
 
 #define HOT_ROW_BYTES 16 /* of a PE's feature cache per row, besides the row */
@@ -416,7 +472,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     double vertices = (38 + further) * b.n;
     double loaded_edge = edge_bytes(sl_graph_weights(&dataset->graph) != NULL);
     double factors = if_so(b.pipe || sl_model_reads_factors(s), 2 * b.n * sizeof(sl_real));
-    double loaded = loaded_edge * b.n_edges + vertices +
+    double loaded = loaded_edge * b.n_edges + vertices + listed_bytes(&dataset->links) +
                     feature_bytes(&b, f, f->dense.data == NULL, sl_dtype_size(sl_features_dtype(f)));
     double data = b.edge * b.n_edges + vertices + feature_bytes(&b, f, b.sparse, sl_dtype_size(b.dtype));
     struct sl_memory_terms terms = {.loaded = (uint64_t)loaded,
@@ -426,6 +482,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                     .exchange = b.pipe ? 0 : (uint64_t)exchange_bytes(&b),
                                     .samples = (uint64_t)(b.pipe ? pipe_tables(&b) : sample_bytes(&b)),
                                     .factors = (uint64_t)factor_bytes(&b, &training),
+                                    .links = (uint64_t)(trained_bytes(&dataset->links) + scored_bytes(&dataset->links)),
                                     .ends = (uint64_t)end_bytes(&b, &dataset->links)};
     term_rows(&b, &training, &terms);
     return terms;
@@ -447,8 +504,8 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     bool trimmed = t.rows - sl_min_u64(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* free bytes before an evaluation */
     uint64_t work = trimmed ? sl_max_u64(training, t.history + t.evaluation + t.records + t.ends + t.samples)
                             : training + t.beside + t.records + t.ends;
-    return t.data + t.model + t.partials + t.exchange + t.factors + sl_max_u64(t.loaded, work) + PROCESS_BYTES +
-           run->n_workers * WORKER_BYTES;
+    return t.data + t.links + t.model + t.partials + t.exchange + t.factors + sl_max_u64(t.loaded, work) +
+           PROCESS_BYTES + run->n_workers * WORKER_BYTES;
 }
 
 /* ---- one rank ---- */
@@ -566,8 +623,8 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     bool piecewise = dataset->low_memory && dataset->mapping != NULL;
     double loaded = piecewise ? fmin((double)t.loaded, READING_BYTES) : (double)t.loaded;
     double own = data + kept + fmax(loaded, fmax(training, evaluation));
-    return (struct sl_rank_need){.memory = (uint64_t)own + t.model + t.factors + MESSAGE_BYTES + PROCESS_BYTES +
-                                           n_workers * WORKER_BYTES,
+    return (struct sl_rank_need){.memory = (uint64_t)own + t.links + t.model + t.factors + MESSAGE_BYTES +
+                                           PROCESS_BYTES + n_workers * WORKER_BYTES,
                                  .untouched = (uint64_t)(all - fmin(tables, all))};
 }
 
@@ -641,9 +698,10 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     }
     sl_walk(&evaluation, &evaluated);
     double stepping = share * (sl_blocks_bytes(&kept) + sl_blocks_bytes(&rows) + copies * exchange_bytes(&b));
-    double training = CLASS_SHARE * (parts + weights + PART_SHARE * stepping);
+    double training = CLASS_SHARE * (parts + trained_bytes(&outline.links) + weights + PART_SHARE * stepping);
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
-                                .evaluation = (uint64_t)(CLASS_SHARE * (parts + tables + sl_blocks_bytes(&evaluated))) +
+                                .evaluation = (uint64_t)(CLASS_SHARE * (parts + trained_bytes(&outline.links) + tables +
+                                                                        sl_blocks_bytes(&evaluated))) +
                                               SL_GPU_PIECES_BYTES};
 }
 

@@ -29,6 +29,8 @@ struct sl_memory_terms {
     uint64_t loaded;
     /* the dataset in part order, with vertex weights and feature caches */
     uint64_t data;
+    /* lists of links, their numbers and orders; all of them at every rank */
+    uint64_t links;
     /* weights, optimiser state and copies */
     uint64_t model;
     /* partial sums of gradients, losses and batch norm */
@@ -56,12 +58,12 @@ struct sl_memory_terms {
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                        const struct sl_memory_run *run);
 
-/* Estimated peak memory in bytes of a run with one rank: the sum of data, model, partials, exchange, factors and
- * the process itself, plus the larger of two phases: the dataset as loaded, and the work. The work is training with
+/* Estimated peak memory in bytes of a run with one rank: the sum of data, links, model, partials, exchange, factors
+ * and the process itself, plus the larger of two phases: the dataset as loaded, and the work. The work is training with
  * `beside`, `records` and `ends`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
- * In the 29 runs of tests/test_memory_peak.c the estimate is 0.93 to 1.18 times the peak (doc/results.md). Buffers for
+ * In the runs of tests/test_memory_peak.c the estimate is 0.93 to 1.18 times the peak (doc/results.md). Buffers for
  * reading a dataset's text are freed earlier and not counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);

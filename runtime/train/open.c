@@ -632,6 +632,7 @@ void sl_session_rest(struct sl_session *t)
     if (t->plan.n_ranks == 1 && !t->rests) {
         starpu_task_wait_for_all();
         starpu_pause();
+        sl_pool_release();
         t->rests = true;
     }
 }

@@ -32,49 +32,82 @@ static double seeds_of(const struct sl_settings *s, const struct sl_dataset *dat
     return fmin((double)s->batch_size * s->group_size, sl_dataset_n_train(dataset));
 }
 
+/* The largest sizes of two steps. */
+static struct sl_reach larger(struct sl_reach a, const struct sl_reach *b)
+{
+    for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
+        a.vertices[level] = fmax(a.vertices[level], b->vertices[level]);
+    }
+    for (uint32_t hop = 0; hop < SL_MAX_LAYERS; hop++) {
+        a.edges[hop] = fmax(a.edges[hop], b->edges[hop]);
+    }
+    return a;
+}
+
+/* Seeds that are links have an edge to each of their ends, in hop 0. Returns the first hop that samples. */
+static uint32_t begin(const struct sl_settings *s, double n_seeds, double n, struct sl_reach *out)
+{
+    *out = (struct sl_reach){.vertices = {n_seeds}};
+    if (!sl_settings_trains_links(s)) {
+        return 0;
+    }
+    out->vertices[0] = out->edges[0] = n_seeds * sl_settings_link_ends(s);
+    out->vertices[1] = fmin(n, out->vertices[0]);
+    return 1;
+}
+
 /* The bound of a step with n_seeds, whose levels have at most `most` vertices. */
 static struct sl_reach bound_of(const struct sl_settings *s, const struct sl_dataset *dataset, double n_seeds,
                                 double most)
 {
     struct sl_reach b;
     double n = fmin(most, dataset->graph.n_vertices);
-    double n_edges = (double)dataset->graph.n_edges;
-    b.vertices[0] = n_seeds;
-    uint32_t hop = 0;
-    if (sl_settings_trains_links(s)) {
-        b.vertices[0] *= sl_settings_link_ends(s);
-        b.edges[0] = b.vertices[0];
-        b.vertices[1] = fmin(n, b.vertices[0]);
-        hop = 1;
-    }
-    for (; hop < sl_settings_hops(s); hop++) {
+    for (uint32_t hop = begin(s, n_seeds, n, &b); hop < sl_settings_hops(s); hop++) {
         const bool all = s->sampler == SL_SAMPLER_FULL || s->fanout[sl_settings_hops(s) - 1 - hop] == SL_FANOUT_ALL;
-        b.edges[hop] =
-            fmin(s->replace && !all ? INFINITY : n_edges, growth_of(s) * b.vertices[hop] * fanout_of(s, hop));
+        double n_edges = s->replace && !all ? INFINITY : (double)dataset->graph.n_edges;
+        b.edges[hop] = fmin(n_edges, growth_of(s) * b.vertices[hop] * fanout_of(s, hop));
         b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
     }
     return b;
 }
 
-static struct sl_reach larger(const struct sl_settings *s, struct sl_reach a, const struct sl_reach *b)
+/* The vertices that a negative may be, of the relation with the fewest. */
+static double n_candidates(const struct sl_dataset *dataset)
 {
-    for (uint32_t level = 0; level <= sl_settings_hops(s); level++) {
-        a.vertices[level] = fmax(a.vertices[level], b->vertices[level]);
+    const struct sl_link_split *links = &dataset->links;
+    double n = dataset->graph.n_vertices;
+    for (uint32_t r = 0; r < links->n_relations; r++) {
+        for (int end = 0; links->ends != NULL && end < 2; end++) {
+            n = fmin(n, links->ends[r].n[end]);
+        }
     }
-    for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
-        a.edges[hop] = fmax(a.edges[hop], b->edges[hop]);
+    return n;
+}
+
+/* The most links of a step that has `most` vertices on average: n negatives are N (1 - (1 - 1 / N)^n) distinct vertices
+ * of N, on average. */
+static double links_within(const struct sl_settings *s, const struct sl_dataset *dataset, double most)
+{
+    const double n_train = sl_dataset_n_train(dataset);
+    const double n = n_candidates(dataset);
+    const bool known = dataset->links.n_relations == 0 || dataset->links.ends != NULL;
+    if (!known || most >= n) {
+        return n_train;
     }
-    return a;
+    return fmin(n_train, ceil(log1p(-most / n) / log1p(-1 / n) / s->negatives));
 }
 
 struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     struct sl_reach bound = bound_of(s, dataset, seeds_of(s, dataset), INFINITY);
-    if (s->vertex_budget > 0) { /* a seed is an input vertex, but a link is not */
+    if (s->vertex_budget > 0) {
         double most = BUDGET_MARGIN * s->vertex_budget;
-        double n_train = sl_dataset_n_train(dataset);
-        struct sl_reach later = bound_of(s, dataset, sl_settings_trains_links(s) ? n_train : fmin(most, n_train), most);
-        bound = larger(s, bound, &later);
+        double n_seeds = fmin(most, sl_dataset_n_train(dataset)); /* a seed is an input vertex, but a link is not */
+        if (sl_settings_trains_links(s)) {
+            n_seeds = links_within(s, dataset, most);
+        }
+        struct sl_reach later = bound_of(s, dataset, n_seeds, most);
+        bound = larger(bound, &later);
     }
     return bound;
 }
@@ -84,8 +117,7 @@ struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_data
 /* A frontier, its members, and the seed of its random numbers. */
 struct trial {
     const struct sl_settings *settings;
-    const struct sl_graph *graph;
-    double n_seeds;
+    const struct sl_dataset *dataset;
     sl_vertex *ids;
     uint8_t *present;
     uint32_t n;
@@ -117,9 +149,11 @@ static uint64_t place(double k, double first, double n, double n_drawn)
  * in-neighbour has its own uniform number, the same for all sampling vertices. Returns the number of edges. */
 static double draw(struct trial *t, sl_vertex v, uint32_t hop)
 {
-    const sl_vertex *sources = t->graph->sources + t->graph->offsets[v];
-    double degree = (double)(t->graph->offsets[v + 1] - t->graph->offsets[v]);
-    double fanout = fmin(degree, fanout_of(t->settings, hop));
+    const struct sl_graph *graph = &t->dataset->graph;
+    const sl_vertex *sources = graph->sources + graph->offsets[v];
+    double degree = (double)(graph->offsets[v + 1] - graph->offsets[v]);
+    double wanted = fanout_of(t->settings, hop);
+    double fanout = fmin(degree, wanted);
     double n_drawn = 0;
     if (t->settings->sampler == SL_SAMPLER_LABOR) {
         for (uint64_t e = 0; (double)e < degree; e++) {
@@ -135,105 +169,86 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
     for (double k = 0; k < fanout; k++) {
         reach(t, sources[place(k, first, degree, fanout)]);
     }
-    if (t->settings->replace && degree > 0 && fanout_of(t->settings, hop) < SL_FANOUT_ALL) {
-        return fanout_of(t->settings, hop); /* to at most as many vertices */
-    }
-    return fanout;
+    bool repeats = t->settings->replace && degree > 0 && wanted < SL_FANOUT_ALL; /* to at most as many vertices */
+    return repeats ? wanted : fanout;
 }
 
-/* Take evenly spaced training links: their ends, and as many vertices as they have negatives. */
-static void draw_links(struct trial *t, const struct sl_links *links, double n_seeds)
+/* Take evenly spaced training vertices as seeds; or the ends of evenly spaced training links, and as many vertices as
+ * the links have negatives. */
+static void draw_seeds(struct trial *t, double n_seeds)
 {
+    const struct sl_links *links = &t->dataset->links.list[SL_LINKS_TRAIN];
+    const struct sl_ids *train = &t->dataset->train;
     double first = uniform(t, 0, t->settings->layers);
-    double n_drawn = n_seeds * t->settings->negatives;
     for (double k = 0; k < n_seeds; k++) {
-        uint64_t link = place(k, first, links->n, n_seeds);
-        reach(t, links->from[link]);
-        reach(t, links->to[link]);
+        if (links->n > 0) {
+            uint64_t link = place(k, first, links->n, n_seeds);
+            reach(t, links->from[link]);
+            reach(t, links->to[link]);
+        } else {
+            reach(t, train->ids[place(k, first, train->n, n_seeds)]);
+        }
     }
-    for (double k = 0; k < n_drawn; k++) {
+    for (double k = 0; links->n > 0 && k < n_seeds * t->settings->negatives; k++) {
         double u = uniform(t, (sl_vertex)fmin(k, UINT32_MAX), t->settings->layers + 1);
-        reach(t, (sl_vertex)(u * t->graph->n_vertices));
+        reach(t, (sl_vertex)(u * t->dataset->graph.n_vertices));
     }
 }
 
-/* Take evenly spaced training vertices as seeds. */
-static void draw_seeds(struct trial *t, const struct sl_ids *train, double n_seeds)
+static double with_margin(double n, double most)
 {
-    double first = uniform(t, 0, t->settings->layers);
-    for (double k = 0; k < n_seeds; k++) {
-        reach(t, train->ids[place(k, first, train->n, n_seeds)]);
-    }
+    return fmin(most, n + DEVIATIONS * sqrt(n));
 }
 
-static void take_most(double *most, double here, double bound)
+static struct sl_reach draw_step(struct trial *t, double n_seeds, const struct sl_reach *bound)
 {
-    *most = fmax(*most, fmin(bound, here + DEVIATIONS * sqrt(here)));
-}
-
-static void draw_step(struct trial *t, const struct sl_dataset *dataset, const struct sl_reach *bound,
-                      struct sl_reach *out)
-{
-    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
-    uint32_t hop = 0;
+    struct sl_reach out;
+    uint32_t hop = begin(t->settings, n_seeds, t->dataset->graph.n_vertices, &out);
     t->n = 0;
-    memset(t->present, 0, t->graph->n_vertices);
-    if (links->n > 0) {
-        draw_links(t, links, t->n_seeds);
-        out->edges[0] = bound->edges[0];
-        take_most(&out->vertices[1], t->n, bound->vertices[1]);
-        hop = 1;
-    } else {
-        draw_seeds(t, &dataset->train, t->n_seeds);
+    memset(t->present, 0, t->dataset->graph.n_vertices);
+    draw_seeds(t, n_seeds);
+    if (hop > 0) {
+        out.vertices[1] = with_margin(t->n, bound->vertices[1]);
     }
     for (; hop < sl_settings_hops(t->settings); hop++) {
         double n_edges = 0;
         for (uint32_t i = 0, n = t->n; i < n; i++) {
             n_edges += draw(t, t->ids[i], hop);
         }
-        take_most(&out->edges[hop], n_edges, bound->edges[hop]);
-        take_most(&out->vertices[hop + 1], t->n, bound->vertices[hop + 1]);
-    }
-}
-
-/* The expected size of a step with n_seeds. */
-static struct sl_reach draw_steps(struct trial *t, const struct sl_dataset *dataset, double n_seeds)
-{
-    struct sl_reach bound = bound_of(t->settings, dataset, n_seeds, INFINITY);
-    struct sl_reach out = {.vertices = {bound.vertices[0]}};
-    t->n_seeds = n_seeds;
-    for (t->key = 0; t->key < N_TRIES; t->key++) {
-        draw_step(t, dataset, &bound, &out);
+        out.edges[hop] = with_margin(n_edges, bound->edges[hop]);
+        out.vertices[hop + 1] = with_margin(t->n, bound->vertices[hop + 1]);
     }
     return out;
 }
 
-/* The largest of the steps on the way to a --vertex-budget. */
-static struct sl_reach draw_budget(struct trial *t, const struct sl_dataset *dataset, struct sl_reach first)
+/* The expected size of a step with n_seeds. */
+static struct sl_reach draw_steps(struct trial *t, double n_seeds)
 {
-    const uint32_t last = sl_settings_hops(t->settings);
-    const double n_train = sl_dataset_n_train(dataset);
-    double most = BUDGET_MARGIN * t->settings->vertex_budget;
-    double n_seeds = seeds_of(t->settings, dataset);
-    struct sl_reach all = first;
-    struct sl_reach now = first;
-    for (int i = 0; i < N_BUDGETS && now.vertices[last] < most && n_seeds < n_train; i++) {
-        n_seeds = floor(fmin(n_train, n_seeds * most / fmax(1, now.vertices[last])));
-        now = draw_steps(t, dataset, n_seeds);
-        all = larger(t->settings, all, &now);
+    const struct sl_reach bound = bound_of(t->settings, t->dataset, n_seeds, INFINITY);
+    struct sl_reach all = {{0}, {0}};
+    for (t->key = 0; t->key < N_TRIES; t->key++) {
+        const struct sl_reach one = draw_step(t, n_seeds, &bound);
+        all = larger(all, &one);
     }
     return all;
 }
 
 enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_dataset *dataset, struct sl_reach *out)
 {
-    struct trial t = {.settings = s, .graph = &dataset->graph};
+    const double *last = &out->vertices[sl_settings_hops(s)];
+    const double n_train = sl_dataset_n_train(dataset);
+    const double most = BUDGET_MARGIN * s->vertex_budget;
+    struct trial t = {.settings = s, .dataset = dataset};
+    double n_seeds = seeds_of(s, dataset);
     enum sl_status st;
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids), done);
     SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present), done);
-    *out = draw_steps(&t, dataset, seeds_of(s, dataset));
-    if (s->vertex_budget > 0) {
-        *out = draw_budget(&t, dataset, *out);
+    *out = draw_steps(&t, n_seeds);
+    /* the largest step on the way to a --vertex-budget */
+    for (int i = 0; i < N_BUDGETS && *last < most && n_seeds < n_train; i++) {
+        n_seeds = floor(fmin(n_train, n_seeds * most / fmax(1, *last)));
+        const struct sl_reach later = draw_steps(&t, n_seeds);
+        *out = larger(*out, &later);
     }
 done:
     sl_free(t.ids);

@@ -3,14 +3,14 @@
 # Copyright (c) 2026 the Starling authors
 """Steps of a sampled R-GCN on a typed graph by coop_sage and by DGL, by turns on one machine.
 
-usage: typed.py COOP_SAGE --data DIR [--rounds N] [--steps N] [--dgl-fanout N,N]
+usage: typed.py COOP_SAGE --data DIR [--rounds N] [--steps N] [--hidden N] [--dgl-fanout N,N]
 
 DIR is a typed dataset in the raw layout, as `starling_data generate mag-synthetic --out DIR` writes it. Both train on the
 first N x 1024 training vertices of a shuffled list, which is a split of its own, split/bench, beside DIR's own. A round is
 an epoch over them of each, one after the other.
 
-Both: two layers of 64 with a mean for each relation, ReLU between, dropout 0.5, float32, reverse relations, 1024 seeds a
-step, a projection of the features, and a trained vector of 64 for each vertex without features.
+Both: two layers of --hidden [64] with a mean for each relation, ReLU between, dropout 0.5, float32, reverse relations, 1024 seeds a
+step, a projection of the features, and a trained vector of that width for each vertex without features.
 Ours: two PEs of 512 seeds, fanout 25,10 over all relations together. DGL: NeighborSampler, whose fanout counts for each
 relation by itself; so DGL has two settings: 25,10 for each relation, and --dgl-fanout [9,4], meant to read about as many
 edges a step as ours. The table has the edges and vertices of a step of each. DGL's heterogeneous R-GCN:
@@ -28,7 +28,6 @@ import tempfile
 import time
 
 SEEDS = 1024
-HIDDEN = 64
 N_LAYERS = 2
 
 
@@ -115,8 +114,8 @@ def dgl_peer(args):
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.input = torch.nn.Linear(x.shape[1], HIDDEN)
-            self.layers = torch.nn.ModuleList([Layer(HIDDEN, HIDDEN), Layer(HIDDEN, n_classes)])
+            self.input = torch.nn.Linear(x.shape[1], args.hidden)
+            self.layers = torch.nn.ModuleList([Layer(args.hidden, args.hidden), Layer(args.hidden, n_classes)])
 
         def forward(self, blocks, h):
             for i, (layer, block) in enumerate(zip(self.layers, blocks)):
@@ -126,7 +125,7 @@ def dgl_peer(args):
             return h[target]
 
     vectors = torch.nn.ModuleDict(
-        {t: torch.nn.Embedding(n, HIDDEN, sparse=True) for t, n in counts.items() if t != target})
+        {t: torch.nn.Embedding(n, args.hidden, sparse=True) for t, n in counts.items() if t != target})
     model = Model()
     dense = torch.optim.Adam(model.parameters(), lr=0.01)
     sparse = torch.optim.SparseAdam(list(vectors.parameters()), lr=0.01)
@@ -182,7 +181,7 @@ def ours(args):
     with tempfile.TemporaryDirectory() as folder:
         metrics = os.path.join(folder, "run.jsonl")
         command = [args.program, "--dataset", args.data, "--split", f"bench{args.steps}", "--model", "rgcn",
-                   "--input-layer", "--layers", str(N_LAYERS), "--hidden", str(HIDDEN), "--fanout", "25,10", "--pes", "2",
+                   "--input-layer", "--layers", str(N_LAYERS), "--hidden", str(args.hidden), "--fanout", "25,10", "--pes", "2",
                    "--batch-size", str(SEEDS // 2), "--lr", "0.01", "--dropout", "0.5", "--epochs", "2", "--eval-every",
                    "0", "--metrics", metrics] + args.ours
         run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -203,6 +202,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--dgl-steps", type=int, default=10)
     parser.add_argument("--dgl-fanout", default="9,4")
     parser.add_argument("--ours", type=lambda text: text.split(), default=[])

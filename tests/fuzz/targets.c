@@ -252,9 +252,9 @@ static void seed_number(const char *folder)
 
 static void run_metis(const uint8_t *data, size_t n)
 {
-    struct sl_graph graph = {0};
-    judge(sl_metis_read_graph(file_of(0, data, n), &graph));
-    sl_graph_free(&graph);
+    struct sl_raw raw = {0};
+    judge(sl_metis_read(file_of(0, data, n), &raw));
+    sl_raw_free(&raw);
 }
 
 static void seed_metis(const char *folder)

@@ -56,6 +56,12 @@ def graph(**changes):
     return sl.Graph(**{**dict(edge_index=edges, x=x, y=y, name="crowds"), **sets, **changes})
 
 
+def resident():
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def losses(run):
     return [record.loss for record in run.records]
 
@@ -821,6 +827,26 @@ class Training(unittest.TestCase):
             except ImportError as error:
                 assert "pip install matplotlib" in str(error), error
         """)
+    def test_numpy_comes_with_the_results(self):
+        """Training on files needs no numpy before its end, and without numpy the import says so."""
+        with tempfile.TemporaryDirectory() as folder:
+            edges, x, y, sets = arrays()
+            np.savez(os.path.join(folder, "made.npz"), edge_index=edges, x=x, y=y, **sets)
+            code = """
+                import sys
+                import starling_gnn as sl
+                def tell(record):
+                    print(sorted({"numpy", "pandas"} & set(sys.modules)), end=" ")
+                options = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=1, progress=False)
+                run = sl.train(sl.load(sys.argv[1], cache="none"), **options, on_epoch=tell)
+                print(run.predict().shape)
+                """
+            command = [sys.executable, "-c", textwrap.dedent(code), os.path.join(folder, "made.npz")]
+            self.assertEqual(subprocess.check_output(command, text=True), f"[] ({N}, {K})\n")
+        without = "import sys; sys.modules['numpy'] = None; import starling_gnn"
+        done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("numpy", done.stderr.splitlines()[-1])
 
 
 def _pyg_net(model):
@@ -1069,6 +1095,21 @@ class Processes(unittest.TestCase):
         time.sleep(0.5)
         self.assertLess(time.process_time() - before, 0.2)
         del run
+
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "a sanitizer keeps freed memory")
+    def test_idle_session_returns_buffers(self):
+        """Memory at the last epoch, and after training: its buffers, far more than the graph, are free."""
+        rng = np.random.default_rng(2)
+        n = 20000
+        edges, x = rng.integers(n, size=(2, 4 * n)), rng.random((n, 32), np.float32)
+        wide = sl.Graph(edges, x, np.arange(n) % 4, train=np.arange(n))
+        options = dict(layers=2, hidden=256, fanout=[5, 5], batch_size=2000, pes=2, epochs=2, cache="none", progress=False)
+        before, held = resident(), []
+        run = sl.train(wide, **options, on_epoch=lambda record: held.append(resident()))
+        self.assertGreater(held[-1] - before, 64 << 20)
+        self.assertLess(resident() - before, (held[-1] - before) / 2)
+        self.assertEqual(run.predict().shape, (n, 4))
+        self.assertLess(resident() - before, (held[-1] - before) / 2)
 
     def test_no_pickles(self):
         import pickle
