@@ -939,6 +939,20 @@ done:
     return st;
 }
 
+enum sl_status sl_ranks_gather_each(const void *mine, size_t bytes, void *all)
+{
+    size_t *bytes_of = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(sl_n_ranks(), sizeof *bytes_of, "sizes of all ranks", &bytes_of), done);
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        bytes_of[r] = bytes;
+    }
+    st = sl_ranks_gather(mine, bytes, bytes_of, all);
+done:
+    sl_free(bytes_of);
+    return st;
+}
+
 enum sl_status sl_ranks_match_text(const char *label, const char *mine, const char *remedy)
 {
     char *first = NULL;

@@ -89,6 +89,9 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts);
  * SL_ENOMEM. */
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all);
 
+/* The same if all ranks have as many bytes. */
+enum sl_status sl_ranks_gather_each(const void *mine, size_t bytes, void *all);
+
 /* All-to-all exchange of lists. `to` has a list of n_to[r] numbers for each rank r, list after list; `from`
  * receives a list of n_from[r] numbers from each. sl_ranks_swap_counts exchanges the lengths first. SL_EIO,
  * SL_ENOMEM. */

@@ -359,14 +359,10 @@ struct gathered {
 
 static enum sl_status gather_counts(const struct sl_plan *plan, const uint32_t *mine, struct gathered *out)
 {
-    size_t each[SL_MAX_PES];
     size_t n_all = plan->rank == 0 ? (size_t)plan->n_ranks * out->n_steps : 0;
     enum sl_status st;
-    for (uint32_t r = 0; r < plan->n_ranks; r++) {
-        each[r] = out->n_steps * sizeof *mine;
-    }
     SL_TRY(st, sl_alloc(n_all, sizeof *out->n_parts, "numbers of losses", &out->n_parts), done);
-    st = sl_ranks_gather(mine, out->n_steps * sizeof *mine, each, out->n_parts);
+    st = sl_ranks_gather_each(mine, out->n_steps * sizeof *mine, out->n_parts);
 done:
     return st;
 }

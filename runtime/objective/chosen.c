@@ -92,15 +92,11 @@ enum sl_status sl_chosen_gather(struct sl_chosen *c)
 {
     const struct span own = {c->first, c->end};
     struct span of_rank[SL_MAX_PES];
-    size_t each[SL_MAX_PES];
     enum sl_status st = SL_OK;
     if (sl_n_ranks() == 1) {
         return SL_OK;
     }
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        each[r] = sizeof own;
-    }
-    SL_TRY(st, sl_ranks_gather(&own, sizeof own, each, of_rank), done);
+    SL_TRY(st, sl_ranks_gather_each(&own, sizeof own, of_rank), done);
     const uint32_t n_rows = (uint32_t)sl_min_u64(c->n, WINDOW_BYTES / (c->n_columns * sizeof *c->rows) + 1);
     struct span window = {0, 0};
     while (window.end < c->n) {

@@ -70,14 +70,10 @@ done:
 enum sl_status sl_pairs_gather(const struct sl_pair *mine, size_t n, struct sl_pair **out, size_t *n_out)
 {
     size_t bytes = n * sizeof *mine;
-    size_t each[SL_MAX_PES];
     size_t bytes_of[SL_MAX_PES] = {0};
     enum sl_status st;
     *n_out = 0;
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        each[r] = sizeof bytes;
-    }
-    SL_TRY(st, sl_ranks_gather(&bytes, sizeof bytes, each, bytes_of), done);
+    SL_TRY(st, sl_ranks_gather_each(&bytes, sizeof bytes, bytes_of), done);
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         *n_out += bytes_of[r] / sizeof *mine;
     }

@@ -29,9 +29,9 @@
 #define UNEVEN 1.05           /* a PE's rows relative to the average of its group: the balance of parts */
 #define CHUNKS_AT_WORK 2      /* of a worker: the current one and the next */
 /* Margins over the rows of a walk: tasks of several layers are in progress at a time. */
-#define STEP_SPARE 0.10
+#define STEP_SPARE 0.13
 #define KEPT_SPARE 0.3 /* a handle that needs more memory takes a new block */
-#define PIPE_SPARE 0.03
+#define PIPE_SPARE 0.06
 #define EVALUATION_SPARE 0.15
 /* Rows gathered for the third step in flight, and for later ones, lie in blocks meant for larger rows. */
 #define MIXED_SHARE 0.6
@@ -492,9 +492,16 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
 #if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
 #define PROCESS_BYTES ((uint64_t)220 << 20)
 #else
-#define PROCESS_BYTES ((uint64_t)20 << 20)
+#define PROCESS_BYTES ((uint64_t)21 << 20)
 #endif
 #define WORKER_BYTES ((uint64_t)3 << 19) /* a worker's stack and tasks, and the libraries' packing buffers */
+#define BF16_BYTES ((uint64_t)4 << 20)   /* the library of bf16 products, and its compiled kernels */
+
+static uint64_t process_bytes(const struct sl_settings *settings, uint32_t n_workers)
+{
+    uint64_t products = settings->precision == SL_PRECISION_BF16 ? BF16_BYTES : 0;
+    return PROCESS_BYTES + products + n_workers * WORKER_BYTES;
+}
 
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run)
@@ -505,7 +512,7 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     uint64_t work = trimmed ? sl_max_u64(training, t.history + t.evaluation + t.records + t.ends + t.samples)
                             : training + t.beside + t.records + t.ends;
     return t.data + t.links + t.model + t.partials + t.exchange + t.factors + sl_max_u64(t.loaded, work) +
-           PROCESS_BYTES + run->n_workers * WORKER_BYTES;
+           process_bytes(settings, run->n_workers);
 }
 
 /* ---- one rank ---- */
@@ -624,7 +631,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double loaded = piecewise ? fmin((double)t.loaded, READING_BYTES) : (double)t.loaded;
     double own = data + kept + fmax(loaded, fmax(training, evaluation));
     return (struct sl_rank_need){.memory = (uint64_t)own + t.links + t.model + t.factors + MESSAGE_BYTES +
-                                           PROCESS_BYTES + n_workers * WORKER_BYTES,
+                                           process_bytes(settings, n_workers),
                                  .untouched = (uint64_t)(all - fmin(tables, all))};
 }
 

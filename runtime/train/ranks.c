@@ -190,13 +190,8 @@ enum sl_status sl_ranks_match_parts(const struct sl_session *t)
 
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {
-    size_t each[SL_MAX_PES];
     uint64_t numbers[SL_MAX_PES] = {mine};
-    enum sl_status st;
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        each[r] = sizeof mine;
-    }
-    st = sl_ranks_gather(&mine, sizeof mine, each, numbers);
+    enum sl_status st = sl_ranks_gather_each(&mine, sizeof mine, numbers);
     *most_out = 0;
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         *most_out = numbers[r] > *most_out ? numbers[r] : *most_out;
