@@ -286,7 +286,7 @@ enum sl_status sl_shards_take_fanouts(uint32_t *table, uint32_t n_layers, struct
     shards->fanout_of = table;
     shards->n_layers = n_layers;
     for (uint32_t l = 0; l < n_layers; l++) {
-        shards->fanouts[l] = readable(table + (size_t)l * n, n, 4);
+        shards->fanouts[l] = sl_vector_readable(table + (size_t)l * n, n, 4);
     }
     return SL_OK;
 }
