@@ -86,4 +86,7 @@ measure imdb f1_micro=61.3 --model rgcn --dataset imdb --input-layer --batch-siz
     --lr 0.005 --best-by f1_micro --dropout 0.5 --normalize-features row
 measure imdb-rgat f1_micro=61.3 --model rgat --dataset imdb --input-layer --batch-size 64 --layers 2 --hidden 64 --fanout 10,10 --epochs 60 \
     --lr 0.005 --best-by f1_micro --dropout 0.5 --normalize-features row
+measure fb15k-237-rgcn mrr=24.0 --model rgcn --bases 2 --dataset fb15k-237 --objective link --decoder distmult --features onehot \
+    --input-layer --layers 1 --sampler full --hidden 100 --batch-size 1250 --negatives 50 --link-loss softmax --epochs 12 --lr 0.01 \
+    --lr-schedule cosine --dropout 0.5 --eval-every 4 --best-by mrr
 exit $failed
