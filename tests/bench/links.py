@@ -302,6 +302,7 @@ def main():
         return make(args.make, args.data)
     if args.peer:
         return graphbolt(args)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # not without the peer's end
     peer = Peer()
     try:
         report(measure(args, peer))
