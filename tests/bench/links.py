@@ -192,6 +192,9 @@ class Peer:
     def __init__(self):
         self.process = subprocess.Popen([sys.executable] + sys.argv + ["--peer"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.name = ""
+
+    def get_ready(self):
         self.name = self.answer()["name"]
         self.signal(signal.SIGSTOP)
 
@@ -305,6 +308,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # not without the peer's end
     peer = Peer()
     try:
+        peer.get_ready()
         report(measure(args, peer))
     finally:
         peer.signal(signal.SIGKILL)
