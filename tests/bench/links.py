@@ -192,6 +192,9 @@ class Peer:
     def __init__(self):
         self.process = subprocess.Popen([sys.executable] + sys.argv + ["--peer"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.name = ""
+
+    def get_ready(self):
         self.name = self.answer()["name"]
         self.signal(signal.SIGSTOP)
 
@@ -302,8 +305,10 @@ def main():
         return make(args.make, args.data)
     if args.peer:
         return graphbolt(args)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # not without the peer's end
     peer = Peer()
     try:
+        peer.get_ready()
         report(measure(args, peer))
     finally:
         peer.signal(signal.SIGKILL)
