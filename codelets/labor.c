@@ -58,11 +58,11 @@ SL_INLINE void make_keys(const struct sl_labor_turn *turn, const uint32_t *verti
 {
     double u[LANES], v[LANES], x[LANES], y[LANES];
     if (turn->sine == 0) {
-        draw_units(&turn->first, vertices, 0, keys_out);
+        draw_units(&turn->first, vertices, turn->draw, keys_out);
         return;
     }
-    draw_units(&turn->first, vertices, 0, u);
-    draw_units(&turn->second, vertices, 0, v);
+    draw_units(&turn->first, vertices, turn->draw, u);
+    draw_units(&turn->second, vertices, turn->draw, v);
     find_quantiles(u, x);
     find_quantiles(v, y);
     for (uint32_t l = 0; l < LANES; l++) {

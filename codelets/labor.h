@@ -27,16 +27,17 @@
 struct sl_labor_turn {
     double cosine, sine;
     struct sl_draw first, second;
+    uint32_t draw; /* 0: of sources alone. Otherwise the destination: each of its edges has a key of its own */
 };
 
 /* The key of an in-neighbour; smaller keys are picked first. `vertex` is a dataset id. Equal keys are ordered by id. */
 static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *turn, uint32_t vertex)
 {
-    double u = sl_random_open(&turn->first, vertex, 0);
+    double u = sl_random_open(&turn->first, vertex, turn->draw);
     if (turn->sine == 0) {
         return u;
     }
-    double v = sl_random_open(&turn->second, vertex, 0);
+    double v = sl_random_open(&turn->second, vertex, turn->draw);
     return turn->cosine * sl_normal_quantile(u) + turn->sine * sl_normal_quantile(v);
 }
 

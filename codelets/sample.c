@@ -183,15 +183,22 @@ SL_INLINE void pick_neighbor(const struct sl_draw *draw, uint32_t k, const struc
     }
 }
 
-/* labor: pick positions in the lists of a batch. Reads the lists. */
-SL_INLINE void pick_labor(const struct sl_sample_part *part, const struct sl_labor_turn *turn, uint32_t k,
-                          const struct batch *batch, struct sl_labor_pick *heap, uint32_t *edges_out)
+/* labor, slow: pick positions in the lists of a batch. Reads the lists. */
+SL_INLINE void pick_labor(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                          const struct sl_labor_turn *turn, const struct batch *batch, struct sl_labor_pick *heap,
+                          uint32_t *edges_out)
 {
     struct sl_labor_list lists[BATCH];
     for (uint32_t l = 0; l < batch->n_some; l++) {
         lists[l] = (struct sl_labor_list){batch->some[l].ids, batch->degrees[l], edges_out + batch->some[l].first_edge};
     }
-    sl_labor_pick_cpu(turn, part->dataset_ids, k, batch->n_some, lists, heap);
+    for (uint32_t l = 0; l < batch->n_some && rule->method == SL_SAMPLE_SLOW; l++) {
+        const struct sl_labor_turn own = sl_labor_turn_of(turn, rule, batch->vertices[l]);
+        sl_labor_pick_cpu(&own, part->dataset_ids, rule->fanout, 1, &lists[l], heap);
+    }
+    if (rule->method == SL_SAMPLE_LABOR) {
+        sl_labor_pick_cpu(turn, part->dataset_ids, rule->fanout, batch->n_some, lists, heap);
+    }
 }
 
 /* Prefetch the first cache lines of lists that will be read. */
@@ -252,8 +259,8 @@ SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_s
                             const struct sl_labor_turn *turn, const struct batch *batch,
                             const struct sl_sample_marks *marks, sl_vertex *edges_out, float *weights_out)
 {
-    if (rule->method == SL_SAMPLE_LABOR && batch->n_some > 0) {
-        pick_labor(part, turn, rule->fanout, batch, marks->heap, edges_out);
+    if (sl_sample_by_keys(rule) && batch->n_some > 0) {
+        pick_labor(part, rule, turn, batch, marks->heap, edges_out);
     }
     if (weights_out != NULL) {
         read_weights(part, rule->fanout, batch, edges_out, weights_out);
@@ -363,8 +370,9 @@ SL_INLINE void pick_positions(const struct sl_sample_rule *rule, const struct sl
                               const struct sl_labor_turn *turn, const struct sl_sample_part *part, uint32_t vertex,
                               const struct sl_labor_list *list, struct sl_labor_pick *heap)
 {
-    if (rule->method == SL_SAMPLE_LABOR) {
-        sl_labor_pick_cpu(turn, part->dataset_ids, rule->fanout, 1, list, heap);
+    if (sl_sample_by_keys(rule)) {
+        const struct sl_labor_turn own = sl_labor_turn_of(turn, rule, vertex);
+        sl_labor_pick_cpu(&own, part->dataset_ids, rule->fanout, 1, list, heap);
     } else if (rule->method == SL_SAMPLE_REPLACED) {
         sl_pick_replaced(draw, vertex, list->degree, rule->fanout, list->picked_out);
     } else {
@@ -1001,7 +1009,7 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     struct sl_task task;
     if (part->n_parts > SL_MAX_PES ||
         starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout) ||
-        ((rule->method == SL_SAMPLE_LABOR || (rule->method == SL_SAMPLE_WEIGHTED && rule->fanout != UINT32_MAX)) &&
+        ((sl_sample_by_keys(rule) || (rule->method == SL_SAMPLE_WEIGHTED && rule->fanout != UINT32_MAX)) &&
          rule->fanout > marks->max_fanout)) {
         return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts, SL_MAX_PES,
                        rule->fanout, marks->max_fanout);

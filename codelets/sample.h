@@ -7,6 +7,8 @@
  *
  *   neighbor  min(k, degree) in-neighbours without replacement (Hamilton et al. 2017), by Floyd's selection with key
  *             (step, hop, destination, draw)
+ *   slow      the same, but with kappa: the min(k, degree) in-neighbours with the smallest keys, and an edge's key changes
+ *             slowly over kappa steps, as r_t of labor. Each destination has keys of its own, so none share their picks
  *   replaced  k in-neighbours with replacement, uniformly, with key (step, hop, destination, draw). A block has an edge
  *             for each draw, so the edges of a destination may have the same source. No in-neighbours: no edges
  *   labor     LABOR-0, sequential Poisson (Balin, Catalyurek, NeurIPS 2023): the min(k, degree) in-neighbours t with
@@ -18,7 +20,7 @@
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
  *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
- * Fanouts by relation (neighbor, replaced, labor). The in-edges of a destination with one relation are a run of its
+ * Fanouts by relation (neighbor, slow, replaced, labor). The in-edges of a destination with one relation are a run of its
  * list. Each run has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor and
  * replaced have another seed for each relation. r_t of labor is the same for all relations, so relations share their
  * picks, too. A graph with one relation draws the edges of a plain graph.
@@ -55,7 +57,14 @@
 #include "support/random.h"
 #include "tasks/task.h"
 
-enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL, SL_SAMPLE_WEIGHTED, SL_SAMPLE_REPLACED };
+enum sl_sample_method {
+    SL_SAMPLE_NEIGHBOR,
+    SL_SAMPLE_LABOR,
+    SL_SAMPLE_FULL,
+    SL_SAMPLE_WEIGHTED,
+    SL_SAMPLE_REPLACED,
+    SL_SAMPLE_SLOW
+};
 
 /* How to draw. Scalars only, since it is part of the task's arguments. */
 struct sl_sample_rule {
@@ -64,6 +73,23 @@ struct sl_sample_rule {
     bool layer_dependency;
     uint32_t kappa; /* 1: new r_t in each step; 0: the same r_t in all steps */
 };
+
+/* Whether the rule picks the smallest of LABOR's keys. */
+static inline SL_HOST_DEVICE bool sl_sample_by_keys(const struct sl_sample_rule *rule)
+{
+    return rule->method == SL_SAMPLE_LABOR || rule->method == SL_SAMPLE_SLOW;
+}
+
+/* The keys of a destination (a dataset id). 1 is added, as 0 stands for keys of sources alone. */
+static inline SL_HOST_DEVICE struct sl_labor_turn
+sl_labor_turn_of(const struct sl_labor_turn *turn, const struct sl_sample_rule *rule, uint32_t destination)
+{
+    struct sl_labor_turn own = *turn;
+    if (rule->method == SL_SAMPLE_SLOW) {
+        own.draw = destination + 1;
+    }
+    return own;
+}
 
 /* ---- the sizes of one PE's sample, in one vector of uint32 (L = n_hops levels, G owners) ---- */
 
@@ -253,7 +279,7 @@ struct sl_sample_part {
  *   words    [W]
  *   touched  [ceil(W / 64)], used by sl_sample_cpu only
  *   ranks    [W]
- *   heap     [fanout], used by labor and weighted on CPUs only */
+ *   heap     [fanout], used by labor, slow and weighted on CPUs only */
 struct sl_sample_marks {
     uint32_t n_vertices; /* N */
     uint64_t *words;

@@ -319,13 +319,21 @@ static __device__ void draw_labor(const List &list, uint32_t k, struct labor_roo
     }
 }
 
-static __global__ void draw_labor_short(struct sl_sample_part part, struct sl_labor_turn turn, uint32_t k,
-                                        uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                        uint32_t *edges)
+static inline __device__ struct labor_list labor_list_of(const struct sl_sample_part &part,
+                                                         const struct sl_sample_rule &rule,
+                                                         const struct sl_labor_turn &turn, sl_vertex id)
 {
+    return {neighbours_of(part, id), part.dataset_ids, sl_labor_turn_of(&turn, &rule, part.dataset_ids[id])};
+}
+
+static __global__ void draw_labor_short(struct sl_sample_part part, struct sl_sample_rule rule,
+                                        struct sl_labor_turn turn, uint32_t n_rows, const sl_vertex *frontier,
+                                        const uint32_t *edge_offsets, uint32_t *edges)
+{
+    const uint32_t k = rule.fanout;
     __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
     for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
-        struct labor_list list = {neighbours_of(part, frontier[d]), part.dataset_ids, turn};
+        struct labor_list list = labor_list_of(part, rule, turn, frontier[d]);
         if (list.from.degree > k && list.from.degree < LONG_LIST) {
             draw_labor(list, k, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
         }
@@ -333,10 +341,11 @@ static __global__ void draw_labor_short(struct sl_sample_part part, struct sl_la
 }
 
 /* A block checks as many destinations as it has threads, then draws for the destinations with long lists. */
-static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_labor_turn turn, uint32_t k,
-                                       uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                       uint32_t *edges)
+static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_sample_rule rule,
+                                       struct sl_labor_turn turn, uint32_t n_rows, const sl_vertex *frontier,
+                                       const uint32_t *edge_offsets, uint32_t *edges)
 {
+    const uint32_t k = rule.fanout;
     __shared__ struct labor_room<SL_THREADS> room;
     __shared__ uint32_t n_long;
     __shared__ uint32_t long_row[SL_THREADS];
@@ -352,7 +361,7 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_lab
         }
         __syncthreads();
         for (uint32_t i = 0; i < n_long; i++) {
-            struct labor_list list = {neighbours_of(part, frontier[long_row[i]]), part.dataset_ids, turn};
+            struct labor_list list = labor_list_of(part, rule, turn, frontier[long_row[i]]);
             draw_labor(list, k, &room, edges + edge_offsets[long_row[i]]);
         }
         __syncthreads();
@@ -369,7 +378,9 @@ static __device__ void draw_labor_runs(const struct sl_sample_part &part, const 
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
         run = sl_run_at(weights_of(part, from), run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
-        const struct labor_list list = {{from.ids + run.begin, run.end - run.begin}, part.dataset_ids, turn};
+        const struct labor_list list = {{from.ids + run.begin, run.end - run.begin},
+                                        part.dataset_ids,
+                                        sl_labor_turn_of(&turn, &rule, part.dataset_ids[destination])};
         const uint32_t n = sl_sample_count(&own, list.from.degree);
         const bool is_long = n < list.from.degree && list.from.degree >= LONG_LIST;
         if (is_long == (GROUP > SL_WARP)) {
@@ -612,7 +623,7 @@ static bool are_placed(const struct sample_call *call)
 /* Draw positions in the runs of all lists. */
 static enum sl_status draw_all_runs(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
-    if (call->rule->method != SL_SAMPLE_LABOR) {
+    if (!sl_sample_by_keys(call->rule)) {
         return sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs, call->part,
                         *call->rule, *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
@@ -656,11 +667,12 @@ static enum sl_status draw_edges(const struct sample_call *call, const struct sl
         return drawn;
     }
     struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule);
-    enum sl_status st = sl_start("sl_sample: labor", call->stream, sl_warp_blocks(call->n_rows), draw_labor_short,
-                                 call->part, turn, k, call->n_rows, call->frontier, call->edge_offsets, edges);
+    enum sl_status st =
+        sl_start("sl_sample: labor", call->stream, sl_warp_blocks(call->n_rows), draw_labor_short, call->part,
+                 *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
     if (st == SL_OK) {
-        st = sl_start("sl_sample: labor", call->stream, sl_blocks(call->n_rows), draw_labor_long, call->part, turn, k,
-                      call->n_rows, call->frontier, call->edge_offsets, edges);
+        st = sl_start("sl_sample: labor", call->stream, sl_blocks(call->n_rows), draw_labor_long, call->part,
+                      *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
     return st;
 }

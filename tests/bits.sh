@@ -26,6 +26,7 @@ losses()
 plain dense --pes 4
 labor dense --pes 4 --sampler labor --fanout 5,5
 kappa dense --pes 3 --sampler labor --kappa 8 --layer-dependency --layers 3
+slow dense --pes 4 --kappa 8 --fanout 5,5
 replaced dense --pes 4 --replace --fanout 5,5
 important dense --pes 4 --sampler labor --labor-iterations 2 --fanout 5,5
 full dense --pes 2 --sampler full --batch-size 200

@@ -132,8 +132,8 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
     uint32_t n_vertices = part->first[part->n_parts];
     uint32_t n_edges = count_edges(part, rule, n_rows, frontier);
     uint32_t n_sources = n_edges < n_vertices ? n_edges : n_vertices;
-    struct sl_sample_marks marks = make_marks(
-        n_vertices, rule->method == SL_SAMPLE_LABOR || rule->method == SL_SAMPLE_WEIGHTED ? rule->fanout : 0);
+    struct sl_sample_marks marks =
+        make_marks(n_vertices, sl_sample_by_keys(rule) || rule->method == SL_SAMPLE_WEIGHTED ? rule->fanout : 0);
     *out = (struct group_block){.edge_offsets = need((size_t)n_rows + 1, 4),
                                 .edge_sources = need(n_edges, 4),
                                 .back_offsets = need((size_t)n_sources + 1, 4),

@@ -79,7 +79,8 @@ coop_sage --model transformer      | 2 | expected one of sage, gcn
 coop_sage --lr 0,01                | 2 | --lr: found '0,01', expected a number
 coop_sage --fanout -2              | 2 | --fanout: found '-2', expected .* or -1
 coop_sage --fanout 10 --layers 2   | 2 | --fanout: found 1 number, expected one per layer, and --layers is 2
-coop_sage --kappa 4                | 2 | --kappa: expected --sampler labor with 4$
+coop_sage --kappa 4 --sampler full | 2 | --kappa: expected --sampler neighbor or labor with 4$
+coop_sage --kappa 4 --replace      | 2 | --kappa: found 4 with --replace, expected 1
 coop_sage --replace --sampler labor | 2 | --replace: expected --sampler neighbor
 coop_sage --labor-iterations 1     | 2 | --labor-iterations: expected --sampler labor with 1$
 coop_sage --sampler labor --labor-iterations 21 | 2 | --labor-iterations: found '21', expected converge or a whole number from 0 to 20

@@ -65,6 +65,7 @@ static const struct variant common[] = {
      SL_MODEL_SAGE},
     {"sparse, labor, batch norm", SL_SAMPLER_LABOR, SL_NORM_BATCH, 8, 16, 0.3, 0.1, false, true, true, SL_MODEL_SAGE},
     {"neighbor, replaced", REPLACED, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false, SL_MODEL_SAGE},
+    {"neighbor, kappa 8", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 8, 16, 0.5, 0, false, false, false, SL_MODEL_SAGE},
     {"labor, one round", LABOR_ROUNDS(1), SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false, SL_MODEL_SAGE},
     {"labor, 20 rounds, kappa 8", LABOR_ROUNDS(20), SL_NORM_LAYER, 8, 24, 0, 0.2, true, false, true, SL_MODEL_SAGE},
 };

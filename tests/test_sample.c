@@ -159,6 +159,7 @@ static void test_labor_is_uniform(void **state)
 {
     (void)state;
     expect_frequencies(SL_SAMPLE_LABOR);
+    expect_frequencies(SL_SAMPLE_SLOW);
 }
 
 /* ---- in proportion to weights ---- */
@@ -261,6 +262,7 @@ static void test_draws_are_fresh(void **state)
     (void)state;
     expect_fresh(SL_SAMPLE_NEIGHBOR, false);
     expect_fresh(SL_SAMPLE_LABOR, false);
+    expect_fresh(SL_SAMPLE_SLOW, false);
     expect_fresh(SL_SAMPLE_LABOR, true);
 }
 
@@ -289,8 +291,8 @@ static void test_seed_and_large_steps(void **state)
 
 /* ---- LABOR ---- */
 
-/* n_t or r_t of algorithms: from the formula. */
-static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, sl_vertex t)
+/* n_t or r_t, from the formula. draw: 0: of sources alone; otherwise 1 + the destination. */
+static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, sl_vertex t, uint32_t draw)
 {
     uint64_t group = rule->kappa == 0 ? 0 : step / rule->kappa;
     uint64_t turned = rule->kappa == 0 ? 0 : step % rule->kappa;
@@ -300,17 +302,17 @@ static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t
     double angle = rule->kappa == 0 ? 0 : (double)turned / rule->kappa * M_PI_2;
     second.step++;
     if (turned == 0) {
-        return sl_random_open(&first, t, 0);
+        return sl_random_open(&first, t, draw);
     }
-    return cos(angle) * sl_normal_quantile(sl_random_open(&first, t, 0)) +
-           sin(angle) * sl_normal_quantile(sl_random_open(&second, t, 0));
+    return cos(angle) * sl_normal_quantile(sl_random_open(&first, t, draw)) +
+           sin(angle) * sl_normal_quantile(sl_random_open(&second, t, draw));
 }
 
-/* The k smallest of 0 .. degree - 1, by sorting them all. */
+/* The k smallest of 0 .. degree - 1, the in-neighbours of vertex `degree`, by sorting them all. */
 static void smallest(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, uint32_t degree, struct keyed *all)
 {
     for (uint32_t t = 0; t < degree; t++) {
-        all[t] = (struct keyed){variate(rule, step, hop, t), t};
+        all[t] = (struct keyed){variate(rule, step, hop, t, rule->method == SL_SAMPLE_SLOW ? degree + 1 : 0), t};
     }
     sort_smallest(all, degree, rule->fanout);
 }
@@ -325,8 +327,10 @@ static void test_labor_picks_the_smallest(void **state)
         sl_vertex *picks = need(degrees[i], sizeof *picks);
         const uint32_t fanouts[] = {1, 2, 3, 7, 10, 62, 299, 12999};
         for (uint32_t j = 0; j < 8 && fanouts[j] < degrees[i]; j++) {
-            for (uint32_t kappa = 0; kappa < 10; kappa += 3) {
-                struct sl_sample_rule rule = {SL_SAMPLE_LABOR, fanouts[j], kappa == 6, kappa};
+            for (uint32_t i_rule = 0; i_rule < 8; i_rule++) {
+                const uint32_t kappa = i_rule / 2 * 3;
+                const enum sl_sample_method method = i_rule % 2 == 0 ? SL_SAMPLE_LABOR : SL_SAMPLE_SLOW;
+                struct sl_sample_rule rule = {method, fanouts[j], kappa == 6, kappa};
                 smallest(&rule, 17, 2, degrees[i], all);
                 assert_int_equal(draw_one(&fan, &rule, 17, 2, degrees[i], picks), fanouts[j]);
                 for (uint32_t k = 0; k < fanouts[j]; k++) {
@@ -523,9 +527,9 @@ static bool contains(uint32_t n, const sl_vertex *ids, sl_vertex id)
 /* DGL's test of dependent minibatches: one seed with 200 neighbours, fanout 5, kappa 100, 101 batches. Successive
  * samples share at least 5 vertices of the seed and its 5 picks; over the run at least 5 are replaced; with layer
  * dependency the inputs are the first hop's vertices, without it there are more. */
-static void check_dependent_batches(const struct sl_partition *star, bool dependency)
+static void check_dependent_batches(const struct sl_partition *star, enum sl_sample_method method, bool dependency)
 {
-    struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 5, dependency, 100};
+    struct sl_sample_rule rule = {method, 5, dependency, 100};
     const struct sl_sample_rule rules[] = {rule, rule};
     const sl_vertex seed_vertex = 0;
     sl_vertex last[6];
@@ -554,8 +558,9 @@ static void test_dependent_batches(void **state)
 {
     (void)state;
     struct sl_partition star = make_dense_star();
-    check_dependent_batches(&star, false);
-    check_dependent_batches(&star, true);
+    check_dependent_batches(&star, SL_SAMPLE_LABOR, false);
+    check_dependent_batches(&star, SL_SAMPLE_LABOR, true);
+    check_dependent_batches(&star, SL_SAMPLE_SLOW, false);
     sl_partition_free(&star);
 }
 
@@ -645,7 +650,7 @@ static void check_group(const struct group *group, const struct sl_sample_rule *
     }
 }
 
-#define N_RULES 7
+#define N_RULES 8
 
 /* Three rules with different fanouts, so that a swap of hops is seen. */
 static void make_rules(int kind, struct sl_sample_rule rules[3])
@@ -654,10 +659,10 @@ static void make_rules(int kind, struct sl_sample_rule rules[3])
     for (int hop = 0; hop < 3; hop++) {
         static const enum sl_sample_method methods[N_RULES] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL,
                                                                SL_SAMPLE_LABOR,    SL_SAMPLE_LABOR, SL_SAMPLE_WEIGHTED,
-                                                               SL_SAMPLE_REPLACED};
+                                                               SL_SAMPLE_REPLACED, SL_SAMPLE_SLOW};
         rules[hop] = rule_of(methods[kind], fanouts[hop]);
         rules[hop].layer_dependency = kind == 4;
-        rules[hop].kappa = kind == 3 ? 8 : 1;
+        rules[hop].kappa = kind == 3 || kind == 7 ? 8 : 1;
     }
 }
 static void check_blocks(const struct sl_dataset *dataset, int split, uint32_t n_parts)
@@ -766,7 +771,8 @@ static struct sl_partition relation_alone(const struct sl_graph *graph, float re
 static const struct sl_sample_rule relation_rules[] = {{.method = SL_SAMPLE_NEIGHBOR, .fanout = 3000, .kappa = 1},
                                                        {.method = SL_SAMPLE_REPLACED, .fanout = 3000, .kappa = 1},
                                                        {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 1},
-                                                       {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 8}};
+                                                       {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 8},
+                                                       {.method = SL_SAMPLE_SLOW, .fanout = 3000, .kappa = 8}};
 #define N_RELATION_RULES (sizeof relation_rules / sizeof *relation_rules)
 /* Fanouts: few, one, all, many; and many, more than any list. */
 static const uint32_t relation_fanouts[2][N_RELATIONS] = {{4, 1, UINT32_MAX, 3000}, {33, 2, 40, UINT32_MAX}};
@@ -788,7 +794,7 @@ static void check_by_relation(const struct sl_partition *partition, const struct
         if (fanouts[r] == UINT32_MAX) {
             own_rule = rule_of(SL_SAMPLE_FULL, 1);
         }
-        const bool shared = rule->method == SL_SAMPLE_LABOR;
+        const bool shared = sl_sample_by_keys(rule);
         const uint64_t seed = shared ? SEED : SEED + r * UINT64_C(0x9e3779b97f4a7c15);
         sample_block(&own_part, &own_rule, seed, 21, 1, n_rows, frontier, &own[r]);
     }

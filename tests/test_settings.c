@@ -189,13 +189,22 @@ static void a_second_check_changes_nothing(void **state)
     assert_memory_equal(&before, s, sizeof before);
 }
 
-static void kappa_and_layer_dependency_need_labor(void **state)
+static void kappa_and_layer_dependency_need_a_sampler(void **state)
 {
     struct sl_settings *s = *state;
+    set(s, "sampler", "full");
     set(s, "kappa", "8");
-    refused(s, "--kappa: expected --sampler labor with 8", "");
+    refused(s, "--kappa: expected --sampler neighbor or labor with 8", "");
     set(s, "kappa", "0");
-    refused(s, "--kappa: expected --sampler labor with 0", "");
+    refused(s, "--kappa: expected --sampler neighbor or labor with 0", "");
+    set(s, "sampler", "neighbor");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "edge-weights", "probability");
+    refused(s, "--kappa: found 0 with --edge-weights probability", "expected 1");
+    set(s, "edge-weights", "none");
+    set(s, "replace", NULL);
+    refused(s, "--kappa: found 0 with --replace", "expected 1");
+    set(s, "replace", "no");
     set(s, "sampler", "labor");
     set(s, "layer-dependency", NULL);
     assert_int_equal(sl_settings_check(s), SL_OK);
@@ -490,7 +499,7 @@ int main(void)
         TEST(options_are_described_and_grouped),
         TEST(fanout_has_one_number_per_layer),
         TEST(a_second_check_changes_nothing),
-        TEST(kappa_and_layer_dependency_need_labor),
+        TEST(kappa_and_layer_dependency_need_a_sampler),
         TEST(the_group_size_divides_the_pes),
         TEST(gossip_is_checked),
         TEST(models_are_checked),

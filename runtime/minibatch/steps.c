@@ -65,6 +65,9 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
     if (method == SL_SAMPLE_NEIGHBOR && s->settings->replace) {
         method = SL_SAMPLE_REPLACED;
     }
+    if (method == SL_SAMPLE_NEIGHBOR && s->settings->kappa != 1) {
+        method = SL_SAMPLE_SLOW;
+    }
     if (s->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY) {
         method = SL_SAMPLE_WEIGHTED; /* also of all in-neighbours: edges of weight 0 are never drawn */
     }
@@ -368,8 +371,8 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                              struct sl_steps *out)
 {
     const struct sl_plan *plan = work->plan;
-    const bool by_keys =
-        work->settings->sampler == SL_SAMPLER_LABOR || work->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    const bool by_keys = work->settings->sampler == SL_SAMPLER_LABOR || work->settings->kappa != 1 ||
+                         work->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     enum sl_status st;
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;

@@ -48,7 +48,7 @@ struct sl_steps {
     struct sl_feature_cache cache;
     /* The feature table of each PE's part as rows of one chunk. The shards own the handles. */
     struct sl_rows *tables;
-    /* Largest fanout of any hop with --sampler labor; otherwise 0. */
+    /* Largest fanout of any hop that picks by keys (codelets/labor.h); otherwise 0. */
     uint32_t max_fanout;
     /* Number of steps with a submitted sampling phase. */
     uint64_t n_sampled;

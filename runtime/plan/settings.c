@@ -266,9 +266,9 @@ static const struct sl_option options[] = {
      .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
-     .help = "Steps over which samples change slowly (labor only). 1: independent steps. 0: the same samples in all "
-             "steps",
-     .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "batch-dependency"},
+     .help = "Steps over which samples change slowly (neighbor and labor). 1: independent steps. 0: the same samples in "
+             "all steps",
+     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor,labor", .peers = "batch-dependency"},
     {.name = "labor-iterations", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(labor_iterations),
      .initial = "0", .max = SL_IMPORTANCE_ROUNDS, .word = "converge", .argument = "N|converge",
      .help = "Rounds that make sources likelier which many destinations share (labor only): fewer vertices, more edges. "
@@ -820,6 +820,15 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     return SL_OK;
 }
 
+static enum sl_status check_kappa(const struct sl_settings *s)
+{
+    if (s->kappa != 1 && (s->replace || s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY)) {
+        return sl_fail(SL_EINVAL, "--kappa: found %u with %s, expected 1: these draws do not change slowly", s->kappa,
+                       s->replace ? "--replace" : "--edge-weights probability");
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_iterations(const struct sl_settings *s)
 {
     if (s->labor_iterations > 0 && (s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT)) {
@@ -1059,6 +1068,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_edge_weights(settings), done);
+    SL_TRY(st, check_kappa(settings), done);
     SL_TRY(st, check_iterations(settings), done);
     SL_TRY(st, check_links(settings), done);
     SL_TRY(st, check_precision(settings), done);

@@ -32,12 +32,8 @@ printf ' --- |%.0s' "${kappas[@]}"
 for sampler in "neighbor" "labor" "labor --layer-dependency" "labor --labor-iterations 1" "labor --labor-iterations converge"; do
     printf '\n| %s |' "$sampler"
     for kappa in "${kappas[@]}"; do
-        if [[ $sampler == neighbor && $kappa != 1 ]]; then
-            printf ' |'
-        else
-            # shellcheck disable=SC2086
-            missed --sampler $sampler --kappa "$kappa"
-        fi
+        # shellcheck disable=SC2086
+        missed --sampler $sampler --kappa "$kappa"
     done
 done
 echo
