@@ -231,7 +231,7 @@ SL_INLINE void fetch_ahead(const struct sl_sparse_rows *x, uint32_t i, uint32_t 
 }
 
 /* Rows with entries in the same columns, all of column .. column + n - 1. A row of the matrix is read, or read and
- * written, once for all of them. */
+ * written, once for all of them. Zeros among their entries are multiplied too: they are few. */
 struct alike {
     uint32_t column, n;
     uint32_t n_rows;
@@ -366,8 +366,8 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
     multiply_all(&alike, n_out, w, z_out);
 }
 
-/* GW += the terms of n rows from the i-th on. A vector of each row of GZ stays in a register, and GW is read and written
- * once for them. */
+/* GW += the terms of n rows from the i-th on. A vector of each row of GZ stays in a register, and GW is read and
+ * written once for them. */
 SL_INLINE void add_some(const struct alike *alike, uint32_t i, const uint32_t n, uint32_t n_out, const sl_real *gz,
                         sl_real *gw)
 {

@@ -375,7 +375,8 @@ SL_INLINE float cost_of(const struct sl_candidates *c, bool weighted, sl_vertex 
     return c->costs[position_of(c, id)];
 }
 
-/* Draw the edges of destination d: ids, and their raw weights. Returns the number of edges, and the sum of their 1 / p. */
+/* Draw the edges of destination d: ids, and their raw weights. Returns the number of edges, and the sum of their 1 /
+ * p. */
 SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_poisson_rule *rule,
                             const struct sl_labor_turn *turn, const struct sl_candidates *c, uint32_t d,
                             sl_vertex *edges_out, float *weights_out, double *sum_out)

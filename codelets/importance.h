@@ -32,11 +32,11 @@
  * A cost is 1 / pi_t, so that sums need no divisions: 1 / p = max(1, cost / c).
  *
  * Weighted LABOR-0 has an importance of its own for each edge, the edge's weight A_ts, and c_s = k / A_s, where A_s is
- * the sum over the in-neighbours of s: p = min(1, k A_ts / A_s). If d <= k, all edges with a positive weight are sampled.
- * Without rounds there are neither candidates nor costs: a hop is solve, and poisson.
+ * the sum over the in-neighbours of s: p = min(1, k A_ts / A_s). If d <= k, all edges with a positive weight are
+ * sampled. Without rounds there are neither candidates nor costs: a hop is solve, and poisson.
  *
- * Weighted LABOR-1 and further: the first round takes pi_t = the largest c_s A_ts of all destinations of t, or 1 if d <=
- * k for one of them. From then on pi_t belongs to the source, and c_s solves
+ * Weighted LABOR-1 and further: the first round takes pi_t = the largest c_s A_ts of all destinations of t, or 1 if d
+ * <= k for one of them. From then on pi_t belongs to the source, and c_s solves
  *
  *   sum over in-neighbours t of s of A_ts^2 / min(1, c_s pi_t) = A_s^2 (1 / k - 1 / d) + sum of A_ts^2
  *

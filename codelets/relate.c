@@ -12,8 +12,8 @@
 
 #define AHEAD 12    /* terms prefetched ahead */
 #define COLUMNS 512 /* columns of a run that are summed at a time, before components mix them */
-#define LANES                                                                                                          \
-    16 /* partial sums of an inner product, for speed; the same number everywhere, so that the order is fixed */
+/* Partial sums of an inner product, for speed. The same number everywhere, so that the order is fixed. */
+#define LANES 16
 
 /* ---- kernels, CPU ---- */
 

@@ -3,8 +3,8 @@
  *
  * Means by relation, mixed by components or not, and the transposed sums, on a device. A thread sums one column of one
  * row along its list, so the order of additions is that of the CPU. Neighbouring threads have neighbouring columns, so
- * they read whole rows. A warp sums the products of one component over a stretch of rows; then a thread adds the sums of
- * all stretches in order. */
+ * they read whole rows. A warp sums the products of one component over a stretch of rows; then a thread adds the sums
+ * of all stretches in order. */
 #include "codelets/relate.h"
 
 #include "codelets/bf16.cuh"

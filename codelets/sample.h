@@ -20,10 +20,10 @@
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
  *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
  *
- * Fanouts by relation (neighbor, slow, replaced, labor). The in-edges of a destination with one relation are a run of its
- * list. Each run has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor and
- * replaced have another seed for each relation. r_t of labor is the same for all relations, so relations share their
- * picks, too. A graph with one relation draws the edges of a plain graph.
+ * Fanouts by relation (neighbor, slow, replaced, labor). The in-edges of a destination with one relation are a run of
+ * its list. Each run has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor
+ * and replaced have another seed for each relation. r_t of labor is the same for all relations, so relations share
+ * their picks, too. A graph with one relation draws the edges of a plain graph.
  *
  * Edges may be excluded (struct sl_excluded). They are dropped after the draw, so the others are drawn as ever.
  *
@@ -146,7 +146,8 @@ static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32
 /* ---- arithmetic of one item, host and device ---- */
 
 /* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. `weighted` counts
- * only in-neighbours with a positive weight as degree. `replaced` draws `fanout` edges from any list but an empty one; UINT32_MAX stands for all. */
+ * only in-neighbours with a positive weight as degree. `replaced` draws `fanout` edges from any list but an empty one;
+ * UINT32_MAX stands for all. */
 static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rule *rule, uint32_t degree)
 {
     if (rule->method == SL_SAMPLE_REPLACED && rule->fanout != UINT32_MAX) {

@@ -384,8 +384,8 @@ static void test_deep(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* With a --vertex-budget, a step may come to as many links as have negatives among the budget's vertices. Candidates of a
- * relation may be fewer than the budget; then all links may come together. */
+/* With a --vertex-budget, a step may come to as many links as have negatives among the budget's vertices. Candidates of
+ * a relation may be fewer than the budget; then all links may come together. */
 static void test_link_budget(void **state)
 {
     enum { N = 3000, N_LINKS = 100000, BUDGET = 1000, NEGATIVES = 2 };

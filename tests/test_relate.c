@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/relate.h over whole groups: means by relation, their adjoint and the sums at owners, with the exchange
- * between them, with and without components, against plain loops in double; with one relation against codelets/aggregate.h, bit for bit; and the
- * launchers against the kernels. tests/test_gradients.c and tests/test_properties.c run the submissions. */
+ * between them, with and without components, against plain loops in double; with one relation against
+ * codelets/aggregate.h, bit for bit; and the launchers against the kernels. tests/test_gradients.c and
+ * tests/test_properties.c run the submissions. */
 #include "codelets/exchange.h"
 #include "codelets/relate.h"
 #include "partition/load.h"

@@ -161,6 +161,7 @@ refused "^coop_sage: --relation-fanout: found 'all', expected each, or RELATION:
 refused "^coop_sage: --relation-fanout: found 'cites:4', expected each, or RELATION:N,N" "${fanouts[@]}" --relation-fanout writes:1,1/cites:4
 refused "^coop_sage: --relation-fanout: found 'cites:4,0', expected each" "${fanouts[@]}" --relation-fanout cites:4,0
 refused "^coop_sage: --relation-fanout: found 'cites:4,4,4', expected each" "${fanouts[@]}" --relation-fanout cites:4,4,4
+refused "^coop_sage: --relation-fanout: found 'cites:4,4/', expected each" "${fanouts[@]}" --relation-fanout cites:4,4/
 refused "^coop_sage: --relation-fanout: found relation 'reads', expected a name in raw/triplet-type-list, rev_NAME for its reverse, or a number below 6 of 'small'" \
     "${fanouts[@]}" --relation-fanout reads:4,4
 refused "^coop_sage: --relation-fanout: found relation '6'" "${fanouts[@]}" --relation-fanout 6:4,4

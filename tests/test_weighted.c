@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --edge-weights and GIN, whole runs: the partition is invisible, in double nearly to the bit; rows of bf16 are close to
- * float; the same run twice is the same to the bit; all weights may be zero.
- */
+ * --edge-weights and GIN, whole runs: the partition is invisible, in double nearly to the bit; rows of bf16 are close
+ * to float; the same run twice is the same to the bit; all weights may be zero. / */
 #include "tests/run_fixture.h"
 
 #ifdef SL_REAL_DOUBLE

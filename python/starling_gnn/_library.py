@@ -309,7 +309,7 @@ version = lib.sl_version().decode()
 
 def _is_boolean(value):
     """Whether a value is a boolean of Python or numpy. numpy is not imported for it."""
-    return isinstance(value, bool) or ("numpy" in sys.modules and isinstance(value, sys.modules["numpy"].bool_))
+    return isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool)))
 
 
 class Option:
@@ -358,9 +358,10 @@ class Option:
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
 
     def _fanouts(self, relation, numbers):
-        """Of a relation: its name, its number, or PyG's (source, name, destination)."""
-        name = "___".join(relation) if isinstance(relation, tuple) else str(relation)
-        numbers = numbers if hasattr(numbers, "__iter__") else [numbers]
+        """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
+        name = "___".join(map(str, relation)) if isinstance(relation, tuple) else str(relation)
+        if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
+            numbers = [numbers]
         return name + ":" + ",".join(str(self._whole(number)) for number in numbers)
 
     def _whole(self, value):

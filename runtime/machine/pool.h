@@ -3,7 +3,8 @@
  *
  * Memory for compute buffers in runs without GPUs. StarPU's allocation cache keeps no unpinned memory, so the
  * system would map, fault in and unmap every buffer again. The pool's hooks give StarPU blocks from free lists instead.
- * Block sizes are classes, eight per power of two. The pool keeps its blocks until the end.
+ * Block sizes are classes, eight per power of two. The pool keeps its blocks until sl_pool_trim,
+ * sl_pool_release or the end.
  *
  * A process has one pool, as it has one StarPU. Call its functions while no task runs, unless their comment says
  * thread safe.

@@ -51,9 +51,12 @@ static enum sl_status read_entry(const char **text, uint32_t n_layers, struct en
 {
     const char *begin = *text;
     const char *end = begin + strcspn(begin, "/");
-    const char *p = memchr(begin, ':', (size_t)(end - begin));
+    const char *p = end; /* the last colon: a name may have some */
     uint32_t n = 0;
-    if (p == NULL || p == begin || p - begin >= MAX_KEY) {
+    while (p > begin && *p != ':') {
+        p--;
+    }
+    if (p == begin || p - begin >= MAX_KEY) {
         return refuse(begin, end);
     }
     snprintf(out->key, sizeof out->key, "%.*s", (int)(p - begin), begin);
@@ -67,6 +70,9 @@ static enum sl_status read_entry(const char **text, uint32_t n_layers, struct en
     }
     if (p != end || n != n_layers) {
         return refuse(begin, end);
+    }
+    if (*end == '/' && end[1] == '\0') {
+        return refuse(begin, end + 1);
     }
     *text = *end == '/' ? end + 1 : end;
     return SL_OK;
@@ -181,8 +187,8 @@ static enum sl_status take_entry(const struct entry *entry, const struct sl_data
     const uint32_t n = dataset->graph.n_relations;
     if (!find_relations(entry->key, dataset->relations, n, marks)) {
         return sl_fail(
-            SL_EINVAL, "--relation-fanout: found relation '%.100s', expected %s a number below %u of '%s'", entry->key,
-            dataset->relations == NULL ? "" : "a name in raw/triplet-type-list, rev_NAME for its reverse, or", n,
+            SL_EINVAL, "--relation-fanout: found relation '%.100s', expected %sa number below %u of '%s'", entry->key,
+            dataset->relations == NULL ? "" : "a name in raw/triplet-type-list, rev_NAME for its reverse, or ", n,
             dataset->name);
     }
     for (uint32_t l = 0; l < n_layers; l++) {

@@ -114,8 +114,8 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
  * weights. factor NULL: 1. SL_ENOMEM. */
 enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);
 
-/* Take over the table of fanouts by relation, n_layers x n_relations of the graph; NULL: no effect. On failure the table
- * stays the caller's. SL_ENOMEM. */
+/* Take over the table of fanouts by relation, n_layers x n_relations of the graph; NULL: no effect. On failure the
+ * table stays the caller's. SL_ENOMEM. */
 enum sl_status sl_shards_take_fanouts(uint32_t *table, uint32_t n_layers, struct sl_shards *shards);
 
 /* For machines with several NUMA nodes. by_part: move each part's edges, features and targets to the node of its PE's

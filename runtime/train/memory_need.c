@@ -258,6 +258,7 @@ static double exchange_bytes(const struct basis *b)
     double teams = ceil((double)s->group_size / b->run->team);
     double handles = b->run->team > 1 ? teams * teams : s->group_size * (s->group_size - 1.0);
     double kept = 0;
+    double held = 0; /* until the backward pass, which reads the rows again */
     double passing = 0;
     double before = 0; /* bytes of the previous layer, if its matrices are released, too */
     for (uint32_t i = 0; i < b->model.n_layers; i++) {
@@ -276,9 +277,10 @@ static double exchange_bytes(const struct basis *b)
         double most = fmax(1.25 * bytes, handles * SL_POOL_SMALLEST_BYTES);
         passing = fmax(passing, if_so(goes, bytes) + if_so(goes && s->pes > b->run->n_workers, before));
         kept += if_so(!goes, (back ? 2 : 1) * most) + kinds * handles * SL_HANDLE_BYTES;
+        held += if_so(goes && layer->kind->sum->rereads, bytes);
         before = if_so(goes, bytes);
     }
-    return (kept * s->depth + passing) * s->pes / s->group_size;
+    return (kept * s->depth + fmax(held, passing)) * s->pes / s->group_size;
 }
 
 /* Of --labor-iterations and weighted LABOR, in all ring slots: up to all vertices are candidates of a PE, with an

@@ -28,15 +28,15 @@ static double fanout_of(const struct sl_settings *s, uint32_t hop)
     return s->sampler == SL_SAMPLER_FULL ? INFINITY : s->fanout[sl_settings_hops(s) - 1 - hop];
 }
 
-/* Most edges of a vertex in a hop: a fanout for each relation, or one. */
-static double most_edges_of(const struct sl_settings *s, const struct sl_graph *graph, uint32_t hop)
+/* The largest fanout of a hop: of a relation, or the only one. */
+static double largest_fanout(const struct sl_settings *s, uint32_t hop)
 {
     if (s->relation_fanout == NULL) {
         return fanout_of(s, hop);
     }
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     const uint32_t largest = sl_fanouts_largest(&fanouts, sl_settings_hops(s) - 1 - hop);
-    return largest == SL_FANOUT_ALL ? INFINITY : (double)graph->n_relations * largest;
+    return largest == SL_FANOUT_ALL ? INFINITY : largest;
 }
 
 static double seeds_of(const struct sl_settings *s, const struct sl_dataset *dataset)
@@ -75,10 +75,11 @@ static struct sl_reach bound_of(const struct sl_settings *s, const struct sl_dat
     struct sl_reach b;
     double n = fmin(most, dataset->graph.n_vertices);
     for (uint32_t hop = begin(s, n_seeds, n, &b); hop < sl_settings_hops(s); hop++) {
-        const double most_edges = most_edges_of(s, &dataset->graph, hop);
-        const bool all = most_edges >= SL_FANOUT_ALL;
-        const double n_edges = s->replace && !all ? INFINITY : (double)dataset->graph.n_edges;
-        b.edges[hop] = fmin(n_edges, growth_of(s) * b.vertices[hop] * most_edges);
+        const double fanout = largest_fanout(s, hop);
+        const double n_lists = s->relation_fanout == NULL ? 1 : dataset->graph.n_relations; /* of a vertex */
+        const double n_draws = s->replace && fanout < SL_FANOUT_ALL ? fanout : 1;           /* of an edge, at most */
+        b.edges[hop] =
+            fmin(n_draws * (double)dataset->graph.n_edges, growth_of(s) * b.vertices[hop] * n_lists * fanout);
         b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
     }
     return b;

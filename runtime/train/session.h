@@ -111,8 +111,8 @@ enum sl_status sl_session_open_losses(struct sl_session *session);
 void sl_session_close_losses(struct sl_session *session);
 
 /* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
- * sl_session_rest waits for all tasks first, and returns free compute buffers to the system. The workers of several ranks stay awake, since messages come at any
- * time. Returns whether the workers slept before. */
+ * sl_session_rest waits for all tasks first, and without GPUs it returns free compute buffers to the system. The
+ * workers of several ranks stay awake, since messages come at any time. Returns whether the workers slept before. */
 bool sl_session_wake(struct sl_session *t);
 void sl_session_rest(struct sl_session *t);
 

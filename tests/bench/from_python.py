@@ -25,7 +25,7 @@ run.history, run.test_acc
 
 
 def measure(command, metrics):
-    """(seconds of an epoch, processor seconds, peak in MB) of a process."""
+    """(seconds of an epoch, processor seconds, peak in MiB) of a process."""
     child = os.posix_spawnp(command[0], command, os.environ)
     _, status, usage = os.wait4(child, 0)
     if status != 0:

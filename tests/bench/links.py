@@ -19,7 +19,8 @@ products. Here both sides have two (--decoder mlp: OGB's LinkPredictor), or none
 Ours: two PEs that cooperate. A turn is a run, which is stopped after its steps. They are timed by the moments at which
 it prints their losses. Vertices and edges are counted once, in an epoch with rows of one number: samples do not depend
 on the width. GraphBolt: a process that keeps its iterator, with the number of sampling workers that is fastest here.
-It is stopped while ours runs, since it samples ahead. Each turn begins with --warm steps without a clock.
+It is stopped while ours runs, since it samples ahead. Its peak memory is without those workers. Each turn begins with
+--warm steps without a clock.
 """
 import argparse
 import functools

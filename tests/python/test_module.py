@@ -649,6 +649,13 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "with pipe=True"):
             sl.train(graph(), stages=2)
 
+    def test_fanouts_by_relation(self):
+        option = next(option for option in sl.options() if option.keyword == "relation_fanout")
+        names = {"cites": [10, 5], ("author", "writes", "paper"): np.array([5, 5]), 3: "7,-1"}
+        self.assertEqual(option.text(names), "cites:10,5/author___writes___paper:5,5/3:7,-1")
+        self.assertEqual(option.text({"cites": 15}), "cites:15")
+        self.assertEqual(option.text("each"), "each")
+
     def test_options(self):
         signature = inspect.signature(sl.train)
         self.assertEqual(signature.parameters["batch_size"].default, 1024)
@@ -827,6 +834,7 @@ class Training(unittest.TestCase):
             except ImportError as error:
                 assert "pip install matplotlib" in str(error), error
         """)
+
     def test_numpy_comes_with_the_results(self):
         """Training on files needs no numpy before its end, and without numpy the import says so."""
         with tempfile.TemporaryDirectory() as folder:
@@ -1103,8 +1111,9 @@ class Processes(unittest.TestCase):
         n = 20000
         edges, x = rng.integers(n, size=(2, 4 * n)), rng.random((n, 32), np.float32)
         wide = sl.Graph(edges, x, np.arange(n) % 4, train=np.arange(n))
-        options = dict(layers=2, hidden=1024, fanout=[5, 5], batch_size=4000, pes=2, epochs=2, cache="none", progress=False)
-        sl.train(graph(), **SMALL)
+        options = dict(layers=2, hidden=1024, fanout=[5, 5], batch_size=4000, pes=2, gpus=0, epochs=2)
+        options.update(cache="none", progress=False)
+        sl.train(graph(), **SMALL, gpus=0)
         before, held = resident(), []
         run = sl.train(wide, **options, on_epoch=lambda record: held.append(resident()))
         self.assertGreater(held[-1] - before, 128 << 20)
