@@ -75,7 +75,7 @@ expect 2 "--dropout: found '0.99995', expected a number from 0 to 0.9999" --drop
 expect 2 '--input-dropout: found .* 0.9999' --input-dropout 0.99999
 expect 2 '--group-size.*divisor' --pes=4 --group-size=3
 expect 2 '--fanout.*one per layer' --layers=2 --fanout=5
-expect 2 '--kappa: expected --sampler labor with 8' --kappa=8
+expect 2 '--kappa: expected --sampler neighbor or labor with 8' --sampler=full --kappa=8
 expect 2 '--resume.*--checkpoint' --resume
 expect 2 '--trace-steps: expected --trace DIR with it' --trace-steps 1:2
 for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
