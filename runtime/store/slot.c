@@ -100,7 +100,7 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
     }
     bool any = shape->full || shape->importance || shape->fanout[hop] == UINT32_MAX;
     if (!any && shape->replaced) {
-        return sl_min_u64(n_edges * shape->max_fanout, most_rows(shape, part, hop) * shape->fanout[hop]);
+        return n_edges == 0 ? 0 : most_rows(shape, part, hop) * shape->fanout[hop];
     }
     return any ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
