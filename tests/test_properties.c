@@ -729,12 +729,16 @@ static void test_fanout(void **state)
     (void)state;
     long_test_watched();
     machine_up(NULL, 2);
-    for (size_t i = 0; i < N_COMMON; i += 4) {
+    for (size_t i = 0; i < N_COMMON; i++) {
         const struct sl_graph *graph = &dataset_of(&variants[i])->graph;
         struct sl_settings settings;
         struct sl_step_sizes sizes;
         struct world w;
         settings_of(&variants[i], &one_pe, &settings);
+        if (settings.sampler == SL_SAMPLER_LABOR || settings.replace) { /* the number of edges is another */
+            sl_settings_free(&settings);
+            continue;
+        }
         world_open(dataset_of(&variants[i]), &settings, 1, &w);
         expect_ok(sl_step_sample(w.steps, 0));
         sl_step_begin(w.steps, 0);
