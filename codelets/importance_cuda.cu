@@ -350,7 +350,7 @@ done:
 /* The candidates, if costs are theirs; whether costs are of weighted LABOR. */
 struct costs_of {
     struct sl_candidates c;
-    bool weighted;
+    uint64_t weighted; /* true or false; a whole word, because tools check kernel arguments word by word */
 };
 
 /* The cost of in-neighbour i. */
