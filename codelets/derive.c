@@ -9,8 +9,6 @@
 #include "codelets/blend.h"
 #include "tasks/rows.h"
 
-#define LANES 16 /* partial sums of a head's score, for speed; the same number everywhere, so that the order is fixed */
-
 /* ---- kernels, CPU ---- */
 
 SL_CLONES void sl_derive_identity_cpu(uint32_t n, double a, double b, const sl_real *w, sl_real *out)
@@ -26,27 +24,6 @@ SL_CLONES void sl_derive_identity_cpu(uint32_t n, double a, double b, const sl_r
     }
 }
 
-/* The sum of x[c] * y[c]. */
-SL_INLINE sl_real dot(uint32_t n, const sl_real *restrict x, const sl_real *restrict y)
-{
-    sl_real lane[LANES] = {0};
-    uint32_t c = 0;
-    for (; c + LANES <= n; c += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            lane[l] += x[c + l] * y[c + l];
-        }
-    }
-    for (uint32_t l = 0; c < n; c++, l++) {
-        lane[l] += x[c] * y[c];
-    }
-    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
-        for (uint32_t l = 0; l < half; l++) {
-            lane[l] += lane[l + half];
-        }
-    }
-    return lane[0];
-}
-
 SL_CLONES void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out)
 {
     const uint32_t width = a->n_columns / a->n_heads;
@@ -58,8 +35,8 @@ SL_CLONES void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_r
         sl_real *score = to + a->n_columns;
         memcpy(to, row, a->n_columns * sizeof *to);
         for (uint32_t k = 0; k < a->n_heads; k++) {
-            score[k] = dot(width, row + k * width, src + k * width);
-            score[a->n_heads + k] = dot(width, row + k * width, dst + k * width);
+            score[k] = sl_row_dot(width, row + k * width, src + k * width);
+            score[a->n_heads + k] = sl_row_dot(width, row + k * width, dst + k * width);
         }
     }
 }

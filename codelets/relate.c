@@ -12,8 +12,6 @@
 
 #define AHEAD 12    /* terms prefetched ahead */
 #define COLUMNS 512 /* columns of a run that are summed at a time, before components mix them */
-/* Partial sums of an inner product, for speed. The same number everywhere, so that the order is fixed. */
-#define LANES 16
 
 /* ---- kernels, CPU ---- */
 
@@ -222,27 +220,6 @@ SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t
     }
 }
 
-/* The sum of x[c] * y[c]. */
-SL_INLINE sl_real dot(uint32_t n, const sl_real *restrict x, const sl_real *restrict y)
-{
-    sl_real lane[LANES] = {0};
-    uint32_t c = 0;
-    for (; c + LANES <= n; c += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            lane[l] += x[c + l] * y[c + l];
-        }
-    }
-    for (uint32_t l = 0; c < n; c++, l++) {
-        lane[l] += x[c] * y[c];
-    }
-    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
-        for (uint32_t l = 0; l < half; l++) {
-            lane[l] += lane[l + half];
-        }
-    }
-    return lane[0];
-}
-
 /* gc += the products of one destination's runs with its row g of GM. */
 SL_INLINE void add_components(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
                               uint64_t begin, uint64_t end, const sl_real *g, double *gc)
@@ -258,7 +235,7 @@ SL_INLINE void add_components(enum sl_dtype dtype, const struct edge_list *list,
             sum_run(dtype, list, slabs, e, stop, columns, sum);
             for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
                 const sl_real *from = g + (size_t)b * slabs->m_step + columns.first % slabs->n;
-                to[b] += (double)(weight * dot(columns.n, sum, from));
+                to[b] += (double)(weight * sl_row_dot(columns.n, sum, from));
             }
         }
         e = stop;

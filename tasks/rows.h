@@ -219,6 +219,32 @@ SL_INLINE uint32_t sl_next_touched(const int8_t *touched, uint32_t r, uint32_t n
     return r;
 }
 
+/* ---- inner products ---- */
+
+/* Partial sums, for speed. The number is the same on every machine, which fixes the order of the sum. */
+#define SL_DOT_LANES 16
+
+/* The sum of x[c] * y[c]. */
+SL_INLINE sl_real sl_row_dot(uint32_t n, const sl_real *restrict x, const sl_real *restrict y)
+{
+    sl_real lane[SL_DOT_LANES] = {0};
+    uint32_t c = 0;
+    for (; c + SL_DOT_LANES <= n; c += SL_DOT_LANES) {
+        for (uint32_t l = 0; l < SL_DOT_LANES; l++) {
+            lane[l] += x[c + l] * y[c + l];
+        }
+    }
+    for (uint32_t l = 0; c < n; c++, l++) {
+        lane[l] += x[c] * y[c];
+    }
+    for (uint32_t half = SL_DOT_LANES / 2; half > 0; half /= 2) {
+        for (uint32_t l = 0; l < half; l++) {
+            lane[l] += lane[l + half];
+        }
+    }
+    return lane[0];
+}
+
 /* ---- dtypes of rows: SL_DTYPE_REAL or SL_DTYPE_BF16 ---- */
 
 /* Call an SL_INLINE kernel(dtype, ...) with the dtype as a constant, so that the kernel is compiled for each dtype. */
