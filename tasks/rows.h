@@ -225,7 +225,7 @@ SL_INLINE uint32_t sl_next_touched(const int8_t *touched, uint32_t r, uint32_t n
 #define SL_DOT_LANES 16
 
 /* The sum of x[c] * y[c]. */
-SL_INLINE sl_real sl_row_dot(uint32_t n, const sl_real *restrict x, const sl_real *restrict y)
+SL_INLINE sl_real sl_row_dot(uint32_t n, const sl_real *x, const sl_real *y)
 {
     sl_real lane[SL_DOT_LANES] = {0};
     uint32_t c = 0;
