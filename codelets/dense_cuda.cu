@@ -7,6 +7,7 @@
 #include <cublas_v2.h>
 
 #include "codelets/bias.h"
+#include "codelets/cub.cuh"
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
 
@@ -385,224 +386,222 @@ enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl
 /* ---- sparse weight gradient ----
  *
  * Row c of GW is the sum, over the rows i with an entry in column c, of the entry times row i of GZ. Entries are stored
- * by row. They are first sorted into lists by column, each in row order:
- *   1. Rows are cut into slabs of consecutive rows. One warp per slab counts its entries by column.
- *   2. The counts give the place of each slab's entries in the list of each column.
- *   3. The warps go over their slabs again, and put the entries there.
- * A row has a column at most once: the lanes of a warp, at entries of one row, never write to the same place, and need
- * no atomics. The lists do not depend on the slabs.
+ * by row. A stable sort by column makes a list of each column, in row order.
  *
- * Only the device knows the number of entries of the rows. So rows are taken in tiles. A tile has at most TILE_TERMS
- * entries, even if all its rows were as full as the fullest row of the part. The sums of a tile are added to the sums
- * of the tiles before it. */
+ * Only the device knows the number of entries of the rows. So each row has a slot for each entry of the fullest row of
+ * the part, and slots without an entry are sorted behind the last column. Rows are taken in tiles of at most TILE_SLOTS
+ * slots. The sums of a tile are added to the sums of the tiles before it.
+ *
+ * The sorted slots are cut into stretches of equal length. A list within one stretch is added by one block. A longer
+ * list is added stretch by stretch, and then the sums of its stretches are added in order. */
 
-#define TILE_TERMS (1u << 23)  /* 64 MiB of terms */
-#define MOST_COUNTS (1u << 23) /* columns x slabs: 32 MiB of counts */
-#define MOST_SLABS 1024
-#define LEAST_ROWS 8 /* per slab */
-
-struct term {
-    uint32_t row;
-    sl_real value;
-};
+#define TILE_SLOTS (1u << 22) /* 80 MiB of scratch memory */
+#define STRETCH 2048          /* slots */
 
 struct lists {
-    uint32_t n_slabs;
-    uint32_t slab_rows;
-    /* n_in x n_slabs. Later: the first place of a slab's entries in the column's list. */
-    uint32_t *counts;
-    uint32_t *first; /* n_in + 1: the start of each column's list */
-    struct term *terms;
+    uint32_t n_slots; /* rows x max_row */
+    uint32_t max_row;
+    sl_real *values;                    /* of each slot with an entry */
+    uint32_t *columns, *slots;          /* as stored; columns[slot] is n_in if the slot has no entry */
+    uint32_t *by_column, *sorted_slots; /* both, sorted by column */
+    uint32_t *first;                    /* n_in + 1: the start of each column's list */
 };
 
-/* Count the entries (terms NULL), or put each entry at its place and count again: a count moves from the first place of
- * a slab to the end of its places. Dropped entries are skipped. */
-static __global__ void list_entries(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, struct lists lists,
-                                    struct term *terms)
+/* Dropped entries are skipped. */
+static __global__ void fill_slots(struct sl_sparse_rows x, struct mask mask, uint32_t n_in, struct lists lists)
 {
-    for (uint64_t s = sl_warp(); s < lists.n_slabs; s += sl_n_warps()) {
-        uint64_t end = (s + 1) * lists.slab_rows < n_rows ? (s + 1) * lists.slab_rows : n_rows;
-        for (uint64_t i = s * lists.slab_rows; i < end; i++) {
-            const uint64_t *range = x.offsets + (x.ids[i] - x.first);
-            const uint64_t past = range[1];
-            for (uint64_t e = range[0] + sl_lane(); e < past; e += SL_WARP) {
-                sl_real value = entry_value(x, mask, (uint32_t)i, e);
-                uint32_t column = x.columns[e];
-                uint32_t *count = lists.counts + (size_t)column * lists.n_slabs + s;
-                if (value != 0) {
-                    if (terms != NULL) {
-                        terms[lists.first[column] + *count] = {(uint32_t)i, value};
-                    }
-                    ++*count;
-                }
-            }
-            __syncwarp(); /* the next row may count the same columns, in other lanes */
-        }
+    for (uint64_t slot = sl_thread(); slot < lists.n_slots; slot += sl_n_threads()) {
+        const uint32_t i = (uint32_t)slot / lists.max_row;
+        const uint64_t *range = x.offsets + (x.ids[i] - x.first);
+        const uint64_t e = range[0] + (uint32_t)slot % lists.max_row;
+        const sl_real value = e < range[1] ? entry_value(x, mask, i, e) : 0;
+        lists.values[slot] = value;
+        lists.columns[slot] = value != 0 ? x.columns[e] : n_in;
+        lists.slots[slot] = (uint32_t)slot;
     }
 }
 
-/* One warp per column. Counts become exclusive sums; the total of the column goes to `first`. */
-static __global__ void add_up_slabs(uint32_t n_in, struct lists lists)
+/* first[c]: the number of slots of smaller columns. */
+static __global__ void find_lists(uint32_t n_in, struct lists lists)
 {
-    const uint32_t lane = sl_lane();
-    for (uint64_t column = sl_warp(); column < n_in; column += sl_n_warps()) {
-        uint32_t *counts = lists.counts + column * lists.n_slabs;
-        uint32_t before = 0;
-        for (uint32_t s0 = 0; s0 < lists.n_slabs; s0 += SL_WARP) {
-            bool inside = s0 + lane < lists.n_slabs;
-            uint32_t count = inside ? counts[s0 + lane] : 0;
-            uint32_t sum = count; /* of the lanes up to this lane */
-            for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
-                uint32_t other = __shfl_sync(ALL, sum, (int)(lane >= distance ? lane - distance : lane));
-                sum += lane >= distance ? other : 0;
-            }
-            if (inside) {
-                counts[s0 + lane] = before + sum - count;
-            }
-            before += __shfl_sync(ALL, sum, SL_WARP - 1);
+    for (uint64_t c = sl_thread(); c <= n_in; c += sl_n_threads()) {
+        uint32_t first = 0;
+        for (uint32_t n = lists.n_slots; n > 0;) {
+            const uint32_t half = n / 2;
+            const bool smaller = lists.by_column[first + half] < c;
+            first += smaller ? half + 1 : 0;
+            n = smaller ? n - half - 1 : half;
         }
-        if (lane == 0) {
-            lists.first[column] = before;
-        }
-    }
-}
-
-/* One block. Totals become exclusive sums; each thread takes consecutive columns. */
-static __global__ void add_up_columns(uint32_t n_in, uint32_t *first)
-{
-    __shared__ uint32_t totals[SL_THREADS];
-    const uint64_t length = ((uint64_t)n_in + SL_THREADS - 1) / SL_THREADS;
-    const uint64_t begin = threadIdx.x * length < n_in ? threadIdx.x * length : n_in;
-    const uint64_t end = n_in - begin < length ? n_in : begin + length;
-    uint32_t sum = 0;
-    for (uint64_t c = begin; c < end; c++) {
-        sum += first[c];
-    }
-    totals[threadIdx.x] = sum;
-    __syncthreads();
-    sum = 0;
-    for (uint32_t t = 0; t < threadIdx.x; t++) {
-        sum += totals[t];
-    }
-    for (uint64_t c = begin; c < end; c++) {
-        uint32_t total = first[c];
-        first[c] = sum;
-        sum += total;
-    }
-    if (threadIdx.x == SL_THREADS - 1) {
-        first[n_in] = sum;
+        lists.first[c] = first;
     }
 }
 
 #define LEAST_TERMS 32 /* terms worth a warp */
 
-/* One block for SL_WARP items of a row of GW. Each warp adds consecutive terms of the list, the first warp then adds
- * the warps' sums. */
+/* start + the terms of the sorted slots begin .. end - 1, at column c of GZ, for the first warp of the block. Each warp
+ * adds consecutive terms, the first warp then adds the warps' sums. */
 template <typename T>
-static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, int beta, T *gw)
+static __device__ T sum_terms(const struct lists &lists, uint32_t begin, uint32_t end, const T *gz, uint32_t n_items,
+                              uint32_t c, T start)
 {
-    __shared__ T stretch[WARPS][SL_WARP];
+    __shared__ T sums[WARPS][SL_WARP];
     const uint32_t warp = threadIdx.x / SL_WARP;
+    const uint32_t share = (end - begin + WARPS - 1) / WARPS;
+    const uint32_t length = share < LEAST_TERMS ? LEAST_TERMS : share;
+    const uint32_t own_end = end - begin < (warp + 1) * length ? end : begin + (warp + 1) * length;
+    T sum = warp == 0 ? start : nothing(T());
+    for (uint32_t t = begin + warp * length; t < own_end; t += SL_WARP) {
+        uint32_t count = own_end - t < SL_WARP ? own_end - t : SL_WARP;
+        bool has = sl_lane() < count;
+        uint32_t slot = lists.sorted_slots[has ? t + sl_lane() : t];
+        add_terms(count, has ? lists.values[slot] : 0, slot / lists.max_row, gz, n_items, c, &sum);
+    }
+    sums[warp][sl_lane()] = sum;
+    __syncthreads();
+    for (uint32_t k = 1; warp == 0 && k * length < end - begin; k++) {
+        add_scaled(1, sums[k][sl_lane()], &sum);
+    }
+    __syncthreads();
+    return sum;
+}
+
+/* Whether the list of a column ends in a later stretch than it begins. */
+static __device__ bool is_long(const struct lists &lists, uint32_t column)
+{
+    const uint32_t begin = lists.first[column];
+    const uint32_t end = lists.first[column + 1];
+    return begin < end && begin / STRETCH != (end - 1) / STRETCH;
+}
+
+/* One block for SL_WARP items of the sums of a stretch. A stretch has parts of at most two long lists: one that began
+ * before it (pieces[2 s]), and one that begins in it and goes on (pieces[2 s + 1]). */
+template <typename T>
+static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, T *pieces)
+{
     const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
-    for (uint64_t item = blockIdx.x; item < (uint64_t)n_in * n_tiles; item += gridDim.x) {
-        uint32_t row = (uint32_t)(item / n_tiles);
-        uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
-        uint32_t c = column < n_items ? column : 0;
-        T *out = gw + (size_t)row * n_items + c;
-        const struct term *terms = lists.terms + lists.first[row];
-        uint32_t n = lists.first[row + 1] - lists.first[row];
-        if (n == 0 && beta != 0) {
-            continue; /* all threads of the block */
-        }
-        uint32_t length = (n + WARPS - 1) / WARPS < LEAST_TERMS ? LEAST_TERMS : (n + WARPS - 1) / WARPS;
-        uint64_t begin = (uint64_t)warp * length < n ? (uint64_t)warp * length : n;
-        uint64_t end = n - begin < length ? n : begin + length;
-        T sum = warp == 0 && beta != 0 ? *out : nothing(T());
-        for (uint64_t t = begin; t < end; t += SL_WARP) {
-            uint32_t count = end - t < SL_WARP ? (uint32_t)(end - t) : SL_WARP;
-            bool has = sl_lane() < count;
-            struct term own = terms[has ? t + sl_lane() : t];
-            add_terms(count, has ? own.value : 0, own.row, gz, n_items, c, &sum);
-        }
-        stretch[warp][sl_lane()] = sum;
-        __syncthreads();
-        if (warp == 0 && column < n_items) {
-            for (uint32_t k = 1; (uint64_t)k * length < n; k++) {
-                add_scaled(1, stretch[k][sl_lane()], &sum);
+    const uint32_t n_stretches = (lists.n_slots + STRETCH - 1) / STRETCH;
+    for (uint64_t item = blockIdx.x; item < (uint64_t)n_stretches * n_tiles; item += gridDim.x) {
+        const uint32_t stretch = (uint32_t)(item / n_tiles);
+        const uint32_t begin = stretch * STRETCH;
+        const uint32_t end = lists.n_slots - begin < STRETCH ? lists.n_slots : begin + STRETCH;
+        const uint32_t item_column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
+        const uint32_t c = item_column < n_items ? item_column : 0;
+        for (uint32_t k = 0; k < 2; k++) {
+            const uint32_t column = lists.by_column[k == 0 ? begin : end - 1];
+            if (column == n_in || !is_long(lists, column) || (lists.first[column] < begin) != (k == 0)) {
+                continue; /* all threads of the block */
             }
-            *out = sum;
+            const uint32_t from = k == 0 ? begin : lists.first[column];
+            const uint32_t to = lists.first[column + 1] < end ? lists.first[column + 1] : end;
+            const T sum = sum_terms(lists, from, to, gz, n_items, c, nothing(T()));
+            if (threadIdx.x < SL_WARP && item_column < n_items) {
+                pieces[((size_t)2 * stretch + k) * n_items + c] = sum;
+            }
         }
-        __syncthreads();
     }
 }
 
-static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
+/* One block for SL_WARP items of a row of GW. */
+template <typename T>
+static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, const T *pieces,
+                                 int beta, T *gw)
 {
-    uint32_t most = MOST_COUNTS / n_in;
-    if (most > MOST_SLABS) {
-        most = MOST_SLABS;
-    } else if (most < 1) {
-        most = 1;
+    const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    for (uint64_t item = blockIdx.x; item < (uint64_t)n_in * n_tiles; item += gridDim.x) {
+        const uint32_t row = (uint32_t)(item / n_tiles);
+        const uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
+        const uint32_t c = column < n_items ? column : 0;
+        const uint32_t begin = lists.first[row];
+        const uint32_t end = lists.first[row + 1];
+        T *out = gw + (size_t)row * n_items + c;
+        if (begin == end && beta != 0) {
+            continue; /* all threads of the block */
+        }
+        T sum = beta != 0 ? *out : nothing(T());
+        if (!is_long(lists, row)) {
+            sum = sum_terms(lists, begin, end, gz, n_items, c, sum);
+        } else {
+            add_scaled(1, pieces[(size_t)(2 * (begin / STRETCH) + 1) * n_items + c], &sum);
+            for (uint32_t s = begin / STRETCH + 1; s <= (end - 1) / STRETCH; s++) {
+                add_scaled(1, pieces[(size_t)2 * s * n_items + c], &sum);
+            }
+        }
+        __syncthreads(); /* all threads have read *out */
+        if (threadIdx.x < SL_WARP && column < n_items) {
+            *out = sum;
+        }
     }
-    out->slab_rows = (uint32_t)(((uint64_t)n_rows + most - 1) / most);
-    out->slab_rows = out->slab_rows < LEAST_ROWS ? LEAST_ROWS : out->slab_rows;
-    out->n_slabs = (uint32_t)(((uint64_t)n_rows + out->slab_rows - 1) / out->slab_rows);
 }
 
 /* Rows of a tile. */
 static uint32_t tile_rows(const struct sl_sparse_rows *x, uint32_t n_rows)
 {
-    uint32_t most = x->max_row == 0 ? n_rows : TILE_TERMS / x->max_row;
+    uint32_t most = x->max_row == 0 ? n_rows : TILE_SLOTS / x->max_row;
     if (most < 1) {
         return 1;
     }
     return most < n_rows ? most : n_rows;
 }
 
-/* Scratch memory for the lists of a tile of n_rows rows. n_rows, n_in >= 1. */
-static enum sl_status take_lists(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, sl_scratch *room,
-                                 struct lists *out)
+/* Scratch memory for the lists of a tile, and for the sums of its stretches. */
+static enum sl_status take_lists(uint32_t n_in, uint32_t n_out, sl_scratch *room, struct lists *lists,
+                                 sl_real **pieces_out)
 {
-    size_t n_terms = (size_t)n_rows * x->max_row;
-    cut_slabs(n_rows, n_in, out);
-    size_t n_counts = (size_t)n_in * out->n_slabs;
-    enum sl_status st = room->take(n_terms * sizeof *out->terms + (n_counts + n_in + 1) * sizeof *out->counts,
+    const size_t n = lists->n_slots;
+    const size_t n_pieces = 2 * ((n + STRETCH - 1) / STRETCH) * n_out;
+    enum sl_status st = room->take((n_pieces + n) * sizeof(sl_real) + (4 * n + n_in + 1) * sizeof(uint32_t),
                                    "the entries of sparse rows by column");
     if (st == SL_OK) {
-        out->terms = room->as<struct term>();
-        out->counts = (uint32_t *)(out->terms + n_terms);
-        out->first = out->counts + n_counts;
+        *pieces_out = room->as<sl_real>();
+        lists->values = *pieces_out + n_pieces;
+        lists->columns = (uint32_t *)(lists->values + n);
+        lists->slots = lists->columns + n;
+        lists->by_column = lists->slots + n;
+        lists->sorted_slots = lists->by_column + n;
+        lists->first = lists->sorted_slots + n;
     }
     return st;
 }
 
-/* Sort the entries of a tile's rows into lists. `out` has room for at least as many rows, and keeps its slabs. */
-static enum sl_status make_lists(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
-                                 uint32_t n_in, struct lists *out)
+/* Sort the entries of rows into lists. */
+static enum sl_status make_lists(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_in,
+                                 const struct lists *lists)
 {
+    int n_bits = 1;
     enum sl_status st;
-    out->n_slabs = (n_rows - 1) / out->slab_rows + 1;
-    size_t n_counts = (size_t)n_in * out->n_slabs;
-    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(out->counts, 0, n_counts * sizeof *out->counts, stream), name), failed);
+    while (n_bits < 32 && n_in >> n_bits > 0) {
+        n_bits++;
+    }
+    SL_TRY(st, sl_start(name, stream, sl_blocks(lists->n_slots), fill_slots, *x, mask_of(x), n_in, *lists), failed);
     SL_TRY(st,
-           sl_start(name, stream, sl_warp_blocks(out->n_slabs), list_entries, *x, mask_of(x), n_rows, *out,
-                    (struct term *)NULL),
+           sl_sort_pairs(stream, lists->n_slots, n_bits, lists->columns, lists->slots, lists->by_column,
+                         lists->sorted_slots),
            failed);
-    SL_TRY(st, sl_start(name, stream, sl_warp_blocks(n_in), add_up_slabs, n_in, *out), failed);
-    SL_TRY(st, sl_start(name, stream, 1, add_up_columns, n_in, out->first), failed);
-    st = sl_start(name, stream, sl_warp_blocks(out->n_slabs), list_entries, *x, mask_of(x), n_rows, *out, out->terms);
+    st = sl_start(name, stream, sl_blocks((uint64_t)n_in + 1), find_lists, n_in, *lists);
 failed:
     return st;
 }
 
+static unsigned few(uint64_t n_blocks)
+{
+    return n_blocks < SL_MAX_BLOCKS ? (unsigned)n_blocks : SL_MAX_BLOCKS;
+}
+
 /* GW from the lists. n_in, n_items >= 1. */
 template <typename T>
-static enum sl_status start_sum_lists(const char *name, cudaStream_t stream, uint32_t n_in, const struct lists *lists,
-                                      uint32_t n_items, const T *gz, int beta, T *gw)
+static enum sl_status start_sums(const char *name, cudaStream_t stream, uint32_t n_in, const struct lists *lists,
+                                 uint32_t n_items, const T *gz, T *pieces, int beta, T *gw)
 {
-    uint64_t n_blocks = (uint64_t)n_in * ((n_items + SL_WARP - 1) / SL_WARP);
-    return sl_start(name, stream, n_blocks < SL_MAX_BLOCKS ? (unsigned)n_blocks : SL_MAX_BLOCKS, sum_lists<T>, n_in,
-                    *lists, n_items, gz, beta, gw);
+    const uint64_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    const uint64_t n_stretches = (lists->n_slots + STRETCH - 1) / STRETCH;
+    enum sl_status st = SL_OK;
+    if (n_stretches > 1) {
+        st = sl_start(name, stream, few(n_stretches * n_tiles), sum_stretches<T>, n_in, *lists, n_items, gz, pieces);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    return sl_start(name, stream, few(n_in * n_tiles), sum_lists<T>, n_in, *lists, n_items, gz, pieces, beta, gw);
 }
 
 /* GW by tiles of rows. n_rows, n_in, n_out >= 1. */
@@ -612,19 +611,24 @@ static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows
     const char *name = "sl_dense_sparse_backward_weight";
     const uint32_t most = tile_rows(x, n_rows);
     struct lists lists = {};
+    sl_real *pieces = NULL;
     sl_scratch room(stream);
     enum sl_status st;
-    SL_TRY(st, take_lists(x, most, n_in, &room, &lists), failed);
+    lists.max_row = x->max_row;
+    lists.n_slots = most * x->max_row;
+    SL_TRY(st, take_lists(n_in, n_out, &room, &lists, &pieces), failed);
     for (uint32_t row = 0; row < n_rows; row += most) {
         struct sl_sparse_rows tile = *x;
         const sl_real *tile_gz = gz + (size_t)row * n_out;
         tile.ids += row;
-        SL_TRY(st, make_lists(name, stream, &tile, n_rows - row < most ? n_rows - row : most, n_in, &lists), failed);
-        if (sl_in_quads(n_out, tile_gz, gw, NULL)) {
+        lists.n_slots = (n_rows - row < most ? n_rows - row : most) * x->max_row;
+        SL_TRY(st, make_lists(name, stream, &tile, n_in, &lists), failed);
+        if (sl_in_quads(n_out, tile_gz, gw, pieces)) {
             const float4 *quads = (const float4 *)tile_gz;
-            SL_TRY(st, start_sum_lists(name, stream, n_in, &lists, n_out / 4, quads, beta, (float4 *)gw), failed);
+            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out / 4, quads, (float4 *)pieces, beta, (float4 *)gw),
+                   failed);
         } else {
-            SL_TRY(st, start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw), failed);
+            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out, tile_gz, pieces, beta, gw), failed);
         }
         beta = 1;
     }

@@ -588,13 +588,13 @@ static void test_sparse_launchers(void **state)
             check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0, shape[1]);
         }
     }
-    check_sparse_backward_launcher(13000, 3, 7, 0.35, 1, 1, 3); /* the most slabs, and more rows in each */
-    /* Tiles of seven rows, of one, and of 8738, whose slabs are larger than the last tile's would be. */
-    for (int beta = 0; beta < 2; beta++) {
-        check_sparse_backward_launcher(29, 17, 5, 0, beta, 1, (1u << 23) / 7);
-        check_sparse_backward_launcher(28, 8, 8, 0.35, beta, 0, (1u << 23) / 7);
-        check_sparse_backward_launcher(3, 17, 4, 0, beta, 0, (1u << 23) + 1);
-    }
+    /* Lists of several stretches, in quads and not. */
+    check_sparse_backward_launcher(13000, 3, 7, 0.35, 1, 1, 3);
+    check_sparse_backward_launcher(13000, 5, 8, 0.35, 0, 1, 5);
+    /* Tiles of seven rows, of one, and of 4369. */
+    check_sparse_backward_launcher(29, 17, 5, 0, 0, 1, (1u << 22) / 7);
+    check_sparse_backward_launcher(15, 8, 8, 0.35, 1, 0, (1u << 22) / 7);
+    check_sparse_backward_launcher(3, 17, 4, 0, 0, 0, (1u << 22) + 1);
     check_sparse_backward_launcher(16930, 3, 7, 0.35, 1, 1, 960);
 }
 
