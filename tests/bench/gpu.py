@@ -8,7 +8,7 @@ usage: gpu.py BENCH_GPU COOP_SAGE PEER [options of coop_sage that say where the 
 1. launchers: tests/bench/bench_gpu.c, each rate beside the copy bandwidth or a large product's
 2. epochs of ogbn-arxiv at two settings, median of 5 after one to warm up, beside a floor: what must be moved over the copy
    bandwidth plus what must be multiplied over the large product's rate, counted from the metrics' vertices and edges; and whether
-   4 PEs on the GPU, and the CPU alone, give the same losses
+   4 PEs on the GPU, and the CPU alone, give the same losses. Epochs of gat, without a floor
 3. PyTorch Geometric at the same settings, where it is installed (tests/bench/peer_pyg.py)
 
 Exit status 77 where there is no device.
@@ -79,11 +79,13 @@ def main():
             least = floor_s(setting, config["features"], config["classes"], all_epochs[-1], bandwidth, rate)
             print(f"| {setting} | {name} | {statistics.median(seconds):.4f} | {min(seconds):.4f} .. {max(seconds):.4f} | "
                   f"{least:.4f} | {statistics.median(seconds) / least:.1f} | {off:.1e} |", flush=True)
-    print()
+    _, all_epochs = epochs(coop_sage, "deep", 1, ["--gpus=1", "--model=gat"], data, 6)
+    seconds = [e["seconds"] for e in all_epochs[1:]]
+    print(f"\ngat, deep: {statistics.median(seconds):.4f} s an epoch ({min(seconds):.4f} .. {max(seconds):.4f})\n", flush=True)
     folder = os.path.join(os.environ.get("STARLING_DATA", "").split(":")[0], "ogbn-arxiv")
-    for setting in SETTINGS:
+    for setting, model in [("tutorial", "sage"), ("deep", "sage"), ("deep", "gat")]:
         features = [value for name, value in zip(data, data[1:]) if name == "--features"]
-        subprocess.run([sys.executable, peer, "--data", folder, "--setting", setting]
+        subprocess.run([sys.executable, peer, "--data", folder, "--setting", setting, "--model", model]
                        + (["--features", features[0]] if features else []), check=False)
 
 

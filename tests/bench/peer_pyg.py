@@ -3,13 +3,15 @@
 # Copyright (c) 2026 the Starling authors
 """PyTorch Geometric at the settings of tests/bench/bench.c, so that both are timed on one machine in one run.
 
-usage: peer_pyg.py --data DIR [--features FILE] [--setting tutorial|deep] [--repeats N] [--device cuda|cpu]
+usage: peer_pyg.py --data DIR [--features FILE] [--setting tutorial|deep] [--model sage|gat] [--repeats N]
+                   [--device cuda|cpu]
 
 DIR is a dataset in OGB's raw layout (raw/edge.csv.gz, raw/node-label.csv.gz, split/time/train.csv.gz). Two ways of sampling:
 NeighborLoader where PyG has it (it needs pyg-lib or torch-sparse), else uniform sampling written in PyTorch on the device, with
 replacement where a vertex has more in-neighbours than the fanout, which is less work than without. What was used is printed.
-The model is GraphSAGE with mean aggregation, ReLU, dropout 0.5 and Adam; float32, TF32 off. Features, graph and labels are on
-the device. One epoch to warm up, then the median of N. Needs torch, torch_geometric and numpy; exit status 77 without them.
+The model is GraphSAGE with mean aggregation and ReLU, or GAT with 8 heads (one in the last layer), an edge of each vertex to
+itself, and ELU; dropout 0.5 and Adam; float32, TF32 off. Features, graph and labels are on the device. One epoch to warm up,
+then the median of N. Needs torch, torch_geometric and numpy; exit status 77 without them.
 """
 import argparse
 import os
@@ -21,7 +23,7 @@ try:
     import numpy as np
     import torch
     import torch_geometric
-    from torch_geometric.nn import SAGEConv
+    from torch_geometric.nn import GATConv, SAGEConv
 except ImportError as missing:
     print(f"peer_pyg: skipped: {missing}")
     sys.exit(77)
@@ -56,18 +58,25 @@ def load(folder, features, device):
     }
 
 
-class Sage(torch.nn.Module):
-    def __init__(self, n_in, hidden, n_out, n_layers):
+class Model(torch.nn.Module):
+    def __init__(self, kind, n_in, hidden, n_out, n_layers):
         super().__init__()
         widths = [n_in] + [hidden] * (n_layers - 1) + [n_out]
-        self.layers = torch.nn.ModuleList(SAGEConv(a, b) for a, b in zip(widths, widths[1:]))
+        heads = [8] * (n_layers - 1) + [1]
+        if kind == "gat":
+            layers = (GATConv(a, b // k, k) for a, b, k in zip(widths, widths[1:], heads))
+            self.activation = torch.nn.functional.elu
+        else:
+            layers = (SAGEConv(a, b) for a, b in zip(widths, widths[1:]))
+            self.activation = torch.relu
+        self.layers = torch.nn.ModuleList(layers)
 
     def forward(self, x, blocks):
         """blocks: from the input side, (edge_index with local ids, number of destinations)."""
         for i, (layer, (edge_index, n_rows)) in enumerate(zip(self.layers, blocks)):
             x = layer((x, x[:n_rows]), edge_index)
             if i + 1 < len(self.layers):
-                x = torch.nn.functional.dropout(torch.relu(x), 0.5, self.training)
+                x = torch.nn.functional.dropout(self.activation(x), 0.5, self.training)
         return x
 
 
@@ -145,13 +154,14 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--features", default="raw/node-feat.csv.gz")
     parser.add_argument("--setting", choices=sorted(SETTINGS), default="tutorial")
+    parser.add_argument("--model", choices=["sage", "gat"], default="sage")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     hidden, fanout, n_seeds = SETTINGS[options.setting]
     graph = load(options.data, options.features, options.device)
-    model = Sage(graph["x"].shape[1], hidden, graph["n_classes"], len(fanout)).to(options.device)
+    model = Model(options.model, graph["x"].shape[1], hidden, graph["n_classes"], len(fanout)).to(options.device)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
     loader = loader_of(graph, fanout, n_seeds)
     ways = {"sampling in PyTorch": lambda: batches_in_torch(graph, fanout, n_seeds)}
@@ -165,7 +175,8 @@ def main():
             epoch(model, optimiser, batches())
             synchronise(options.device)
             seconds.append(time.perf_counter() - start)
-        print(f"PyG {torch_geometric.__version__}, torch {torch.__version__}, {options.device}, {options.setting}, {name}: "
+        print(f"PyG {torch_geometric.__version__}, torch {torch.__version__}, {options.device}, {options.setting}, "
+              f"{options.model}, {name}: "
               f"{statistics.median(seconds[1:]):.4f} s an epoch ({min(seconds[1:]):.4f} .. {max(seconds[1:]):.4f})")
 
 
