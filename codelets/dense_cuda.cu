@@ -514,20 +514,20 @@ static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_i
         const uint32_t begin = lists.first[row];
         const uint32_t end = lists.first[row + 1];
         T *out = gw + (size_t)row * n_items + c;
+        const bool stores = threadIdx.x < SL_WARP && column < n_items;
         if (begin == end && beta != 0) {
             continue; /* all threads of the block */
         }
-        T sum = beta != 0 ? *out : nothing(T());
-        if (!is_long(lists, row)) {
-            sum = sum_terms(lists, begin, end, gz, n_items, c, sum);
-        } else {
+        T sum = beta != 0 && stores ? *out : nothing(T());
+        if (is_long(lists, row)) {
             add_scaled(1, pieces[(size_t)(2 * (begin / STRETCH) + 1) * n_items + c], &sum);
             for (uint32_t s = begin / STRETCH + 1; s <= (end - 1) / STRETCH; s++) {
                 add_scaled(1, pieces[(size_t)2 * s * n_items + c], &sum);
             }
+        } else if (begin < end) {
+            sum = sum_terms(lists, begin, end, gz, n_items, c, sum);
         }
-        __syncthreads(); /* all threads have read *out */
-        if (threadIdx.x < SL_WARP && column < n_items) {
+        if (stores) {
             *out = sum;
         }
     }
