@@ -425,7 +425,7 @@ static void check_deal(uint32_t n, const double *seconds, uint32_t n_stages)
     uint32_t other[16];
     uint32_t cuts = 0;
     double squares, other_squares;
-    sl_pipe_deal(n, seconds, n_stages, stage);
+    expect_ok(sl_pipe_deal(n, seconds, n_stages, stage));
     assert_int_equal(stage[0], 0);
     assert_int_equal(stage[n - 1], n_stages - 1);
     for (uint32_t i = 1; i < n; i++) {

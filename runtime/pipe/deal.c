@@ -9,6 +9,7 @@
 
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
+#include "support/memory.h"
 #include "tasks/ranks.h"
 
 /* ---- the best distribution ---- */
@@ -25,36 +26,41 @@ static bool is_better(const struct way *a, const struct way *b)
     return a->slowest < b->slowest || (a->slowest == b->slowest && a->squares < b->squares);
 }
 
-void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t *stage_out)
+enum sl_status sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t *stage_out)
 {
     static const struct way none = {INFINITY, INFINITY, 0};
-    struct way best[SL_MAX_MODEL_LAYERS + 1][SL_MAX_MODEL_LAYERS + 1]; /* [stages][layers] */
-    for (uint32_t s = 0; s <= n_stages; s++) {
-        for (uint32_t i = 0; i <= n; i++) {
-            best[s][i] = none;
-        }
+    const size_t n_ways = n + 1; /* of s stages: best[s * n_ways + layers] */
+    struct way *best;
+    enum sl_status st = sl_alloc((n_stages + 1) * n_ways, sizeof *best, "distributions of layers over stages", &best);
+    if (st != SL_OK) {
+        return st;
     }
-    best[0][0] = (struct way){0, 0, 0};
+    for (size_t i = 0; i < (n_stages + 1) * n_ways; i++) {
+        best[i] = none;
+    }
+    best[0] = (struct way){0, 0, 0};
     for (uint32_t s = 1; s <= n_stages; s++) {
         for (uint32_t end = s; end <= n; end++) {
             double sum = 0;
             for (uint32_t first = end; first-- > 0;) {
-                const struct way *before = &best[s - 1][first];
+                const struct way *before = &best[(s - 1) * n_ways + first];
                 sum += seconds[first];
                 struct way here = {fmax(before->slowest, sum), before->squares + sum * sum, first};
-                if (is_better(&here, &best[s][end])) {
-                    best[s][end] = here;
+                if (is_better(&here, &best[s * n_ways + end])) {
+                    best[s * n_ways + end] = here;
                 }
             }
         }
     }
     for (uint32_t s = n_stages, end = n; s > 0; s--) {
-        uint32_t first = best[s][end].first;
+        uint32_t first = best[s * n_ways + end].first;
         for (uint32_t i = first; i < end; i++) {
             stage_out[i] = s - 1;
         }
         end = first;
     }
+    sl_free(best);
+    return SL_OK;
 }
 
 /* ---- seconds ---- */
@@ -107,7 +113,7 @@ static enum sl_status measure(struct sl_pipe *p)
         SL_TRY(st, sl_pipe_time(p, seconds), done);
         SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first run also allocates memory, so measure again */
         average(p->work.model, seconds);
-        sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage);
+        SL_TRY(st, sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage), done);
     }
     st = sl_ranks_broadcast(p->stage, sizeof p->stage);
 done:

@@ -12,8 +12,8 @@
 
 /* Distribute n layers that take `seconds` [n] over n_stages stages, in order, no stage empty. The largest sum of
  * seconds of a stage is minimal. Among equal distributions the sum of squares is minimal. 1 <= n_stages <= n <=
- * SL_MAX_MODEL_LAYERS. stage_out [n]. */
-void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t *stage_out);
+ * SL_MAX_MODEL_LAYERS. stage_out [n]. SL_ENOMEM. */
+enum sl_status sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t *stage_out);
 
 /* Set pipe->stage, and the first and last layer of this rank's crew. If layers must be measured, rank 0 sends its
  * largest chunk through all layers, forward and backward, twice, and discards the results. Layers of the same kind
