@@ -96,7 +96,7 @@ void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_related *edge
 
 #ifdef SL_CUDA
 /* ---- launchers. Structs and arrays of pointers are the host's; the call reads them before it returns. SL_ECUDA.
- * A thread sums one column of one row along the list, as on the CPU. ---- */
+ * Terms are added in the order of the list (codelets/lists.cuh), each with its component's weight. ---- */
 
 SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
                                                   const struct sl_slabs *slabs, const struct sl_device_sources *x,
