@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Weighted sums over sampled in-neighbours, and the transposed sums, on a device.
- * All sums use one kernel (codelets/lists.cuh). Terms are added in the order of the list, as on the CPU and with the
- * same bits, unless a list is long. */
+ * Weighted sums over sampled in-neighbours, and the transposed sums, on a device. All sums use one kernel
+ * (codelets/lists.cuh). A list that is not long has the bits of the CPU. */
 #include <type_traits>
 
 #include "codelets/aggregate.h"

@@ -3,10 +3,10 @@
  *
  * Sums over lists of rows on a device, with one kernel for all, sl_sum_lists. An item has a list of terms, a row and a
  * weight each, and an output row. A group of lanes serves one item and one tile of its columns. The lanes look up as
- * many rows as there are lanes, one each, and exchange the addresses. So loads of SL_IN_FLIGHT rows are in flight before
- * the first row is added. Terms are added in the order of the list. A list longer than SL_LONG_LIST would delay a whole
- * kernel. So the groups of a block take a slice of it each, and the sums of the slices are added in order. The result
- * depends on the list and on the width alone, never on the grid.
+ * many rows as there are lanes, one each, and exchange the addresses. So loads of SL_IN_FLIGHT rows are in flight
+ * before the first row is added. Terms are added in the order of the list. A list longer than SL_LONG_LIST would delay
+ * a whole kernel. So the groups of a block take a slice of it each, and the sums of the slices are added in order. The
+ * result depends on the list and on the width alone, never on the grid.
  */
 #ifndef SL_CODELETS_LISTS_CUH
 #define SL_CODELETS_LISTS_CUH

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Losses of links, with one warp per link. One block then adds the losses of the links. mlp multiplies the products of
- * all links at once. */
+ * all links at once. distmult adds the links' gradients of a relation with one block per relation. */
 #include "codelets/kernel.cuh"
 
 #include <math.h>
@@ -149,8 +149,8 @@ static __global__ void lose_links(struct sl_pairs pairs, double scale, double *s
     }
 }
 
-/* The gradients of the rows. gx: mlp's gradients of the products, else NULL. gr [n_links x n_columns]: each link's term of
- * the gradient of R, or NULL. */
+/* The gradients of the rows. gx: mlp's gradients of the products, else NULL. gr [n_links x n_columns]: each link's term
+ * of the gradient of R, or NULL. */
 static __global__ void spread_links(struct sl_pairs pairs, const sl_real *z_all, const double *slopes_all,
                                     const sl_real *gx, sl_real *gz_all, double *gr)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Means by relation, mixed by components or not, and the transposed sums, on a device. A list (codelets/lists.cuh) has one
- * slab of a sum. Its terms are the slabs of its entries' rows, in the order of the entries: of each row the slab of the
- * entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component. For the gradient
- * of the components the edges are cut into stretches of the same length, whatever the rows, with a warp for each. */
+ * Means by relation, mixed by components or not, and the transposed sums, on a device. A list (codelets/lists.cuh) is
+ * of one slab of a sum. Its terms are slabs of its entries' rows, in the order of the entries: of each row the slab of
+ * the entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component. For the
+ * gradient of the components the edges are cut into stretches of the same length, whatever the rows, with a warp for
+ * each. */
 #include "codelets/relate.h"
 
 #include "codelets/lists.cuh"
@@ -207,8 +208,8 @@ factors_of(const Rows &rows, const struct sl_slabs &slabs, uint32_t n_rows, cons
             e + 1 == end || __ldg(rows.relations + e + 1) != relation};
 }
 
-/* Item i: base i % n_bases over stretch i / n_bases, one warp. Each lane looks up one edge. Then the edges are multiplied
- * one after the other, with the columns on the lanes. */
+/* Item i: base i % n_bases over stretch i / n_bases, one warp. Each lane looks up one edge. Then the edges are
+ * multiplied one after the other, with the columns on the lanes. */
 template <typename Rows>
 static __global__ void sum_components(const Rows rows, const struct sl_slabs slabs, const struct stretches to,
                                       const sl_real *gm)
