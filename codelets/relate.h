@@ -51,12 +51,23 @@ static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint3
     return slabs;
 }
 
-/* n(d, r) of a destination with the entries begin .. end - 1. Relations are whole numbers. */
+/* n(d, r) of a destination with the entries begin .. end - 1. Both searches are in one loop, so that their reads wait
+ * together. */
 static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, uint64_t begin, uint64_t end,
                                                         float relation)
 {
-    const uint64_t first = sl_relation_from(relations, begin, end, relation);
-    return sl_relation_from(relations, first, end, relation + 1) - first;
+    uint64_t first = begin;
+    uint64_t stop = begin;
+    for (uint64_t n = end - begin; n > 0; n /= 2) { /* first and stop are at most n entries on */
+        const uint64_t half = n - n / 2;
+        if (relations[first + half - 1] < relation) {
+            first += half;
+        }
+        if (relations[stop + half - 1] <= relation) {
+            stop += half;
+        }
+    }
+    return stop - first;
 }
 
 /* ---- kernels. Arrays are in the memory of the processor that runs the kernel. ---- */
