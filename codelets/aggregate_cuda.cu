@@ -1,104 +1,61 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Weighted sums over sampled in-neighbours, and the transposed sums, on a device.
- *
- * All sums use one kernel, sum_lists. An item has a list of terms, a row and a weight each, and an output row. A group
- * of lanes serves one item and one tile of its columns. The lanes look up as many rows as there are lanes, one each,
- * and exchange the addresses. So loads of UNROLL rows are in flight before the first row is added. Terms are added in
- * the order of the list, as on the CPU and with the same bits. A list longer than LONG would delay a whole kernel. So
- * the groups of a block take a slice of it each, and the sums of the slices are added in order. The result depends on
- * the list and on the width alone, never on the grid. */
+ * Weighted sums over sampled in-neighbours, and the transposed sums, on a device. All sums use one kernel
+ * (codelets/lists.cuh). A list that is not long has the bits of the CPU. */
 #include <type_traits>
 
-#include "codelets/bf16.cuh"
-#include "codelets/sources.cuh"
-
 #include "codelets/aggregate.h"
+#include "codelets/lists.cuh"
 #include "codelets/sample.h"
 
-#define LONG 256   /* most terms that a group adds alone */
-#define UNROLL 4   /* rows in flight per lane */
 #define TARGETS 64 /* owners per launch of the backward kernel */
-
-/* ---- one or four columns at a time ---- */
-
-static inline __device__ float nothing(float)
-{
-    return 0;
-}
-
-static inline __device__ float4 nothing(float4)
-{
-    return make_float4(0, 0, 0, 0);
-}
 
 /* ---- lists ---- */
 
-/* One item: terms begin .. end - 1, with this weight unless the terms have their own. out NULL: nothing to do. Lists
- * with symmetric weights also give the vertex of the item, and some a row to add before the terms. */
-struct item {
-    uint64_t begin, end;
-    void *out;
-    sl_real weight;
-    sl_vertex id;
-    sl_real self_weight;
-    const void *self;
-};
-
-/* Properties of a list: the stored types of its rows and of its sums; whether it sums rows or moves them; whether terms
- * have weights of their own; whether an item has a row before its terms. */
-template <typename S, typename T> struct plain_list {
-    typedef S source;
-    typedef T target;
-    static const bool sums = true;
-    static const bool weighs_terms = false;
-    static const bool adds_self = false;
-};
-
 /* Destinations of a block, from row row0 on. offsets: from row row0 on. */
-template <typename S, typename T> struct block_means : plain_list<S, T> {
+template <typename S, typename T> struct block_means : sl_plain_list<S, T> {
     const uint32_t *offsets;
     const uint32_t *edge_sources;
     T *m;
     struct sl_device_sources x;
 
-    __device__ struct item item_of(uint32_t d, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t d, uint32_t n_columns) const
     {
         uint32_t begin = __ldg(offsets + d);
         uint32_t end = __ldg(offsets + d + 1);
         return {begin, end, m + (size_t)d * n_columns, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const S *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
+    __device__ const S *row(const struct sl_item &, uint64_t e, uint32_t n_columns, sl_real *) const
     {
         return sl_source_row<S>(x, __ldg(edge_sources + e), n_columns);
     }
 };
 
 /* The weight of an edge, from the item's factor, the other vertex' factor and its id. */
-static inline __device__ sl_real weight_of(const struct item &it, sl_real other, sl_vertex id)
+static inline __device__ sl_real weight_of(const struct sl_item &it, sl_real other, sl_vertex id)
 {
     return id == it.id ? 0 : it.weight * other;
 }
 
 /* The same destinations with symmetric weights. */
-template <typename S, typename T> struct block_sums : plain_list<S, T> {
+template <typename S, typename T> struct block_sums : sl_plain_list<S, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
     struct block_means<S, T> block;
     struct sl_weights weights;
     uint32_t row0;
 
-    __device__ struct item item_of(uint32_t d, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t d, uint32_t n_columns) const
     {
-        struct item it = block.item_of(d, n_columns);
+        struct sl_item it = block.item_of(d, n_columns);
         it.id = sl_weights_destination(&weights, row0 + d);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
         it.self = sl_chunk_row<S>(block.x.rows, row0 + d, n_columns);
         return it;
     }
-    __device__ const S *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const S *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         const uint32_t position = __ldg(block.edge_sources + e);
         const sl_vertex id = sl_weights_source(&weights, position);
@@ -108,7 +65,7 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
 };
 
 /* Destinations of a whole part. */
-template <typename S, typename T> struct part_means : plain_list<S, T> {
+template <typename S, typename T> struct part_means : sl_plain_list<S, T> {
     const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
     T *m;
@@ -117,14 +74,14 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
     struct sl_device_parts parts;
     uint32_t width[SL_MAX_PES];
 
-    __device__ struct item item_of(uint32_t i, uint32_t) const
+    __device__ struct sl_item item_of(uint32_t i, uint32_t) const
     {
         uint64_t origin = __ldg(offsets);
         uint64_t begin = __ldg(offsets + row0 + i) - origin;
         uint64_t end = __ldg(offsets + row0 + i + 1) - origin;
         return {begin, end, m + (size_t)i * m_width, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const S *row(const struct item &, uint64_t e, uint32_t, sl_real *) const
+    __device__ const S *row(const struct sl_item &, uint64_t e, uint32_t, sl_real *) const
     {
         return row_of(__ldg(sources + e));
     }
@@ -136,22 +93,22 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
 };
 
 /* The same destinations with symmetric weights. */
-template <typename S, typename T> struct part_sums : plain_list<S, T> {
+template <typename S, typename T> struct part_sums : sl_plain_list<S, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
     struct part_means<S, T> part;
     struct sl_weights weights;
 
-    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
     {
-        struct item it = part.item_of(i, n_columns);
+        struct sl_item it = part.item_of(i, n_columns);
         it.id = sl_weights_destination(&weights, part.row0 + i);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
         it.self = part.row_of(it.id);
         return it;
     }
-    __device__ const S *row(const struct item &it, uint64_t e, uint32_t, sl_real *weight) const
+    __device__ const S *row(const struct sl_item &it, uint64_t e, uint32_t, sl_real *weight) const
     {
         const sl_vertex id = __ldg(part.sources + e);
         *weight = weight_of(it, sl_weights_factor(&weights, id), id);
@@ -164,7 +121,7 @@ template <typename List> struct edge_weighted : List {
     static const bool weighs_terms = true;
     const float *edge_weights;
 
-    __device__ const typename List::source *row(const struct item &it, uint64_t e, uint32_t n_columns,
+    __device__ const typename List::source *row(const struct sl_item &it, uint64_t e, uint32_t n_columns,
                                                 sl_real *weight) const
     {
         const typename List::source *found = List::row(it, e, n_columns, weight);
@@ -180,14 +137,14 @@ struct transposed_means {
     const uint32_t *edge_offsets;
     struct sl_device_rows gm;
 
-    __device__ void begin(uint32_t, struct item *) const
+    __device__ void begin(uint32_t, struct sl_item *) const
     {
     }
     __device__ uint32_t degree(uint32_t d) const
     {
         return __ldg(edge_offsets + d + 1) - __ldg(edge_offsets + d);
     }
-    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct sl_item &, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         uint32_t d = __ldg(back_rows + e);
         *weight = 1 / (sl_real)degree(d);
@@ -199,12 +156,12 @@ struct transposed_means {
 struct transposed_sums : transposed_means {
     struct sl_weights weights;
 
-    __device__ void begin(uint32_t t, struct item *it) const
+    __device__ void begin(uint32_t t, struct sl_item *it) const
     {
         it->id = sl_weights_source(&weights, t);
         it->weight = sl_weights_factor(&weights, it->id);
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         const uint32_t d = __ldg(back_rows + e);
         const sl_vertex id = sl_weights_destination(&weights, d);
@@ -217,7 +174,7 @@ struct transposed_sums : transposed_means {
 template <typename Transposed> struct back_weighted : Transposed {
     const float *back_weights;
 
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         const sl_real *found = Transposed::row(it, e, n_columns, weight);
         *weight *= __ldg(back_weights + e);
@@ -227,14 +184,14 @@ template <typename Transposed> struct back_weighted : Transposed {
 
 /* Gradients that go back to other owners. Items first[k] .. first[k + 1] - 1 are positions t0[k] and on, and rows of
  * packed[k]. */
-template <typename Transposed, typename T> struct sent_gradients : plain_list<sl_real, T> {
+template <typename Transposed, typename T> struct sent_gradients : sl_plain_list<sl_real, T> {
     static const bool weighs_terms = true;
     Transposed block;
     uint32_t t0[TARGETS];
     uint32_t first[TARGETS + 1];
     T *packed[TARGETS];
 
-    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
     {
         uint32_t k = 0;
         while (i >= first[k + 1]) {
@@ -242,25 +199,25 @@ template <typename Transposed, typename T> struct sent_gradients : plain_list<sl
         }
         uint32_t row = i - first[k];
         const uint32_t *bounds = block.back_offsets + t0[k] + row;
-        struct item it = {__ldg(bounds), __ldg(bounds + 1), packed[k] + (size_t)row * n_columns, 0, 0, 0, nullptr};
+        struct sl_item it = {__ldg(bounds), __ldg(bounds + 1), packed[k] + (size_t)row * n_columns, 0, 0, 0, nullptr};
         block.begin(t0[k] + row, &it);
         return it;
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         return block.row(it, e, n_columns, weight);
     }
 };
 
 /* A PE's own sources, from position t0 on. Sources outside the rows of g are skipped. */
-template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_real> {
+template <typename Transposed> struct own_gradients : sl_plain_list<sl_real, sl_real> {
     static const bool weighs_terms = true;
     Transposed block;
     struct sl_asked asked;
     struct sl_gradient g;
     uint32_t t0;
 
-    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
     {
         uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i) -
                        g.row0; /* a row below row0 wraps, and is too large */
@@ -268,24 +225,24 @@ template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_rea
             return {0, 0, nullptr, 0, 0, 0, nullptr};
         }
         const uint32_t *bounds = block.back_offsets + t0 + i;
-        struct item it = {__ldg(bounds), __ldg(bounds + 1), g.rows + (size_t)row * n_columns, 0, 0, 0, nullptr};
+        struct sl_item it = {__ldg(bounds), __ldg(bounds + 1), g.rows + (size_t)row * n_columns, 0, 0, 0, nullptr};
         block.begin(t0 + i, &it);
         return it;
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         return block.row(it, e, n_columns, weight);
     }
 };
 
 /* Self terms of the destinations: items without a list. */
-struct self_gradients : plain_list<sl_real, sl_real> {
+struct self_gradients : sl_plain_list<sl_real, sl_real> {
     static const bool adds_self = true;
     struct sl_weights weights;
     struct sl_device_rows gm;
     struct sl_gradient g;
 
-    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
     {
         const sl_vertex id = sl_weights_destination(&weights, g.row0 + i);
         return {0,
@@ -296,151 +253,11 @@ struct self_gradients : plain_list<sl_real, sl_real> {
                 sl_weights_self(&weights, id),
                 sl_chunk_row<sl_real>(gm, g.row0 + i, n_columns)};
     }
-    __device__ const sl_real *row(const struct item &, uint64_t, uint32_t, sl_real *) const
+    __device__ const sl_real *row(const struct sl_item &, uint64_t, uint32_t, sl_real *) const
     {
         return nullptr;
     }
 };
-
-/* ---- sums ---- */
-
-/* The work of a lane: a vector of V's width among the columns of its group's item, if active. */
-struct tile {
-    uint32_t n_columns, column;
-    bool active;
-};
-
-/* A V in memory, among the rows of a list or among its sums. */
-template <typename List, typename V> using source_of = typename sl_stored<typename List::source, V>::type;
-template <typename List, typename V> using target_of = typename sl_stored<typename List::target, V>::type;
-
-/* sum + the n terms of an item from `begin` on, in order. All lanes of a warp call it together, whatever their n. */
-template <typename V, uint32_t LANES, typename List>
-static inline __device__ V add_terms(const List &list, const struct tile &tile, const struct item &it, uint64_t begin,
-                                     uint32_t n, V sum)
-{
-    static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
-    const uint32_t lane = sl_lane() % LANES;
-    const uint32_t lane0 = sl_lane() - lane;
-    const uint32_t most = sl_group_max<LANES>(n);
-    for (uint32_t done = 0; done < most; done += LANES) {
-        const typename List::source *my_row = nullptr;
-        sl_real my_weight = it.weight;
-        if (done + lane < n) {
-            my_row = list.row(it, begin + done + lane, tile.n_columns, &my_weight);
-        }
-        for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
-            source_of<List, V> x[UNROLL];
-            SL_UNROLL
-            for (uint32_t u = 0; u < UNROLL; u++) {
-                const source_of<List, V> *row =
-                    (const source_of<List, V> *)__shfl_sync(SL_ALL_LANES, (unsigned long long)my_row, lane0 + k + u);
-                if (tile.active && done + k + u < n) {
-                    x[u] = __ldg(row + tile.column);
-                }
-            }
-            SL_UNROLL
-            for (uint32_t u = 0; u < UNROLL; u++) {
-                sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
-                if (tile.active && done + k + u < n) {
-                    sum = sl_plus(sum, sl_times(w, sl_wide(x[u])));
-                }
-            }
-        }
-    }
-    return sum;
-}
-
-/* The row before an item's terms. */
-template <typename V, typename List> static inline __device__ V own_term(const struct tile &tile, const struct item &it)
-{
-    return sl_times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + tile.column)));
-}
-
-/* Add an item's list, or nothing if the block takes the list. */
-template <typename V, uint32_t LANES, typename List>
-static inline __device__ void sum_alone(const List &list, const struct tile &tile, const struct item &it, int beta)
-{
-    const bool leaves = it.end - it.begin > LONG;
-    const bool writes = tile.active && it.out != nullptr && !leaves;
-    target_of<List, V> *out = (target_of<List, V> *)it.out + tile.column;
-    V sum = nothing(V());
-    if (writes && beta) {
-        sum = sl_wide(*out);
-    }
-    if constexpr (List::adds_self) {
-        sum = writes ? sl_plus(sum, own_term<V, List>(tile, it)) : sum;
-    }
-    const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
-    sum = add_terms<V, LANES>(list, tile, it, it.begin, n, sum);
-    if (writes) {
-        sl_store(sum, out);
-    }
-}
-
-/* Add a long list: each group of the block takes a slice. part: room for one V per thread. All threads call it
- * together. */
-template <typename V, uint32_t LANES, typename List>
-static inline __device__ void sum_together(const List &list, const struct tile &tile, const struct item &it, int beta,
-                                           V *part)
-{
-    const uint32_t n_groups = SL_THREADS / LANES;
-    const uint32_t group = threadIdx.x / LANES;
-    const uint64_t length = it.end - it.begin;
-    const uint64_t begin = length * group / n_groups;
-    const uint32_t n = (uint32_t)(length * (group + 1) / n_groups - begin);
-    part[threadIdx.x] = add_terms<V, LANES>(list, tile, it, it.begin + begin, n, nothing(V()));
-    __syncthreads();
-    if (group == 0 && tile.active) {
-        target_of<List, V> *out = (target_of<List, V> *)it.out + tile.column;
-        V sum = beta ? sl_wide(*out) : nothing(V());
-        if constexpr (List::adds_self) {
-            sum = sl_plus(sum, own_term<V, List>(tile, it));
-        }
-        for (uint32_t k = 0; k < n_groups; k++) {
-            sum = sl_plus(sum, part[k * LANES + threadIdx.x]);
-        }
-        sl_store(sum, out);
-    }
-    __syncthreads();
-}
-
-/* Block b has tile b / n_blocks of the items of block b % n_blocks. b < 2^32: the rows of a launch have fewer than 2^38
- * numbers (StarPU's limit, times the chunks). */
-template <typename V, uint32_t LANES, typename List>
-static __global__ void __launch_bounds__(SL_THREADS, 3)
-    sum_lists(const List list, uint32_t n_items, uint32_t n_columns, uint32_t n_vectors, int beta)
-{
-    const uint32_t n_groups = SL_THREADS / LANES;
-    __shared__ bool is_long[n_groups];
-    __shared__ V part[SL_THREADS];
-    const uint32_t group = threadIdx.x / LANES;
-    const uint32_t lane = threadIdx.x % LANES;
-    const uint32_t n_blocks = (uint32_t)(((uint64_t)n_items + n_groups - 1) / n_groups);
-    const uint32_t n_tiles = (n_vectors + LANES - 1) / LANES;
-    for (uint32_t b = blockIdx.x; b < n_blocks * n_tiles; b += gridDim.x) {
-        const uint32_t item0 = b % n_blocks * n_groups;
-        const uint32_t column = b / n_blocks * LANES + lane;
-        const struct tile tile = {n_columns, column, column < n_vectors};
-        struct item it = {0, 0, nullptr, 0, 0, 0, nullptr};
-        if (group < n_items - item0) {
-            it = list.item_of(item0 + group, n_columns);
-        }
-        sum_alone<V, LANES>(list, tile, it, beta);
-        if (!__syncthreads_or(it.end - it.begin > LONG)) {
-            continue;
-        }
-        if (lane == 0) {
-            is_long[group] = it.end - it.begin > LONG;
-        }
-        __syncthreads();
-        for (uint32_t i = 0; i < n_groups; i++) {
-            if (is_long[i]) {
-                sum_together<V, LANES>(list, tile, list.item_of(item0 + i, n_columns), beta, part);
-            }
-        }
-    }
-}
 
 /* ---- rows that are copied, or added once ---- */
 
@@ -480,98 +297,6 @@ struct source_rows {
     }
 };
 
-template <typename V, uint32_t LANES, typename Pairs>
-static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_columns, uint32_t n_vectors, int beta)
-{
-    const uint32_t lane = threadIdx.x % LANES;
-    for (uint64_t i = sl_thread() / LANES; i < n; i += sl_n_threads() / LANES) {
-        V *to = (V *)pairs.to((uint32_t)i, n_columns);
-        if (to == nullptr) {
-            continue;
-        }
-        const source_of<Pairs, V> *from = (const source_of<Pairs, V> *)pairs.from((uint32_t)i, n_columns);
-        for (uint32_t c = lane; c < n_vectors; c += LANES) {
-            to[c] = beta ? sl_plus(to[c], sl_wide(__ldg(from + c))) : sl_wide(__ldg(from + c));
-        }
-    }
-}
-
-/* ---- launches ---- */
-
-/* All row addresses, or'ed. Four numbers can be read at a time if the lowest four bits are zero. */
-static uintptr_t address_bits(enum sl_dtype dtype, const struct sl_device_rows *rows)
-{
-    uintptr_t bits = 0;
-    for (uint32_t c = 0; c < rows->n_chunks; c++) {
-        bits |= sl_quad_address(dtype, rows->chunk[c]);
-    }
-    return bits;
-}
-
-static uintptr_t address_bits(const struct sl_device_sources *x)
-{
-    uintptr_t bits = address_bits(x->dtype, &x->rows);
-    for (uint32_t q = 0; q < x->n_owners; q++) {
-        bits |= sl_quad_address(x->dtype, x->packed[q]);
-    }
-    return bits;
-}
-
-/* One kernel. work: a list to sum, or rows to move. */
-template <typename V, uint32_t LANES, typename Work>
-static enum sl_status launch(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
-                             uint32_t n_vectors, int beta)
-{
-    uint64_t n_blocks = ((uint64_t)n * LANES + SL_THREADS - 1) / SL_THREADS;
-    if constexpr (Work::sums) {
-        n_blocks *= (n_vectors + LANES - 1) / LANES;
-        return sl_start(name, stream, sl_blocks(n_blocks * SL_THREADS), sum_lists<V, LANES, Work>, work, n, n_columns,
-                        n_vectors, beta);
-    } else {
-        return sl_start(name, stream, sl_blocks(n_blocks * SL_THREADS), move_rows<V, LANES, Work>, work, n, n_columns,
-                        n_vectors, beta);
-    }
-}
-
-/* As few lanes as a row of n_wanted vectors needs: narrow rows share a warp. */
-template <typename V, typename Work>
-static enum sl_status launch_in(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
-                                uint32_t n_wanted, int beta)
-{
-    uint32_t n_vectors = n_columns / (uint32_t)(sizeof(V) / sizeof(sl_real));
-    if (n_wanted <= 8) {
-        return launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta);
-    }
-    if (n_wanted <= 16) {
-        return launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta);
-    }
-    return launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
-}
-
-/* n items. addresses: the addresses of all rows read or written, or'ed. */
-template <typename Work>
-static enum sl_status start(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
-                            int beta, uintptr_t addresses)
-{
-    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        return launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta);
-    }
-    return launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
-}
-
-/* The same for n_columns columns of rows of m_width, with the lanes that all m_width columns would get: long lists then
- * have the same slices. */
-template <typename Work>
-static enum sl_status start_some(const char *name, cudaStream_t stream, const Work &work, uint32_t n,
-                                 uint32_t n_columns, uint32_t m_width, int beta, uintptr_t addresses)
-{
-    const uint32_t n_wanted = m_width % 4 == 0 ? m_width / 4 : m_width;
-    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        return launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta);
-    }
-    return launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
-}
-
 /* ---- launchers ---- */
 
 /* Launch a list of edges as it is, or with the weights of its edges. */
@@ -603,7 +328,9 @@ static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edge
     struct block_means<S, T> means = {
         {}, edges->offsets + edges->row0, edges->sources, (T *)m_out, *x
     };
-    auto sum = [&](const auto &list) { return start(name, stream, list, edges->n_rows, n_columns, beta, addresses); };
+    auto sum = [&](const auto &list) {
+        return sl_start_lists(name, stream, list, edges->n_rows, n_columns, beta, addresses);
+    };
     if (edges->weights == nullptr) {
         return start_edges(edges->edge_weights, sum, means);
     }
@@ -617,7 +344,7 @@ enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_ed
                                          const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype,
                                          void *m_out)
 {
-    const uintptr_t addresses = address_bits(x) | sl_quad_address(m_dtype, m_out);
+    const uintptr_t addresses = sl_address_bits(x) | sl_quad_address(m_dtype, m_out);
     return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
         return sum_block<decltype(s), decltype(t)>(stream, edges, n_columns, x, beta, addresses, m_out);
     });
@@ -633,14 +360,14 @@ static enum sl_status send_back(cudaStream_t stream, const Transposed &block, ui
         {
         }
     };
-    uintptr_t addresses = address_bits(SL_DTYPE_REAL, &block.gm);
+    uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, &block.gm);
     for (uint32_t k = 0; k < n_targets; k++) {
         list.t0[k] = t0[k];
         list.first[k + 1] = list.first[k] + n[k];
         list.packed[k] = (T *)packed_out[k];
         addresses |= sl_quad_address(sl_dtype_of<T>(), packed_out[k]);
     }
-    return start("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
+    return sl_start_lists("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
 }
 
 template <typename T>
@@ -685,8 +412,8 @@ enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weig
 {
     struct self_gradients list = {{}, *weights, *gm, *g};
     uint32_t n = n_gm <= g->row0 ? 0 : n_gm - g->row0 < g->n_rows ? n_gm - g->row0 : g->n_rows;
-    return start("sl_accumulate", stream, list, n, g->n_columns, 0,
-                 address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows);
+    return sl_start_lists("sl_accumulate", stream, list, n, g->n_columns, 0,
+                          sl_address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows);
 }
 
 template <typename S>
@@ -696,7 +423,7 @@ static enum sl_status add_sent(cudaStream_t stream, uint32_t n, const struct sl_
     struct sent_rows<S> rows = {
         *asked, (const S *)sent, *g
     };
-    return start("sl_accumulate", stream, rows, n, g->n_columns, beta, addresses);
+    return sl_start_lists("sl_accumulate", stream, rows, n, g->n_columns, beta, addresses);
 }
 
 enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
@@ -712,13 +439,13 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
                                       const struct sl_gradient *g)
 {
     const char *name = "sl_accumulate";
-    uintptr_t addresses = address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
+    uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
     auto add = [&](const auto &by_source) {
         struct own_gradients<std::decay_t<decltype(by_source)>> list = {
             {}, by_source, *asked, *g, t0
         };
-        return start(name, stream, list, n, g->n_columns, beta, addresses);
+        return sl_start_lists(name, stream, list, n, g->n_columns, beta, addresses);
     };
     if (block->weights == nullptr) {
         return start_back(block->back_weights, add, means);
@@ -734,13 +461,10 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     const char *name = "sl_aggregate_full";
     struct part_means<S, T> list = {
     };
-    uintptr_t addresses = sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real);
+    const uintptr_t addresses = sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real) |
+                                sl_address_bits(sl_dtype_of<S>(), edges->n_parts, parts);
     for (uint32_t q = 0; q < edges->n_parts; q++) {
         list.width[q] = parts[q].width;
-        addresses |= parts[q].width * sizeof(sl_real); /* every row must begin at an address for four numbers */
-        for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
-            addresses |= sl_quad_address(sl_dtype_of<S>(), parts[q].chunk[c]);
-        }
     }
     sl_scratch chunks(stream);
     enum sl_status st = sl_send_parts(name, stream, edges->n_parts, edges->first, parts, &chunks, &list.parts);
@@ -753,7 +477,7 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     list.m_width = m_width;
     list.row0 = edges->row0;
     auto sum = [&](const auto &of_edges) {
-        return start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
+        return sl_start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
     };
     if (edges->weights == nullptr) {
         return start_edges(edges->edge_weights, sum, list);
@@ -880,8 +604,8 @@ enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle
     SL_TRY(st, weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name), done);
     SL_TRY(st, own_offsets.take(((size_t)n_rows + 1) * sizeof(uint32_t), name), done);
     SL_TRY(st,
-           start(name, stream, source_rows{rows.as<sl_real>(), *x}, n_sources, n_columns, 0,
-                 address_bits(x) | (uintptr_t)rows.as<sl_real>()),
+           sl_start_lists(name, stream, source_rows{rows.as<sl_real>(), *x}, n_sources, n_columns, 0,
+                          sl_address_bits(x) | (uintptr_t)rows.as<sl_real>()),
            done);
     SL_TRY(st,
            sl_start(name, stream, sl_warp_blocks((uint64_t)n_rows + 1), weigh_edges, n_rows, offsets,

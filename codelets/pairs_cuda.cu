@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Losses of links, with one warp per link. One block then adds the losses of the links. mlp multiplies the products of
- * all links at once. */
+ * all links at once. distmult adds the links' gradients of a relation with one block per relation. */
 #include "codelets/kernel.cuh"
 
 #include <math.h>
@@ -149,9 +149,10 @@ static __global__ void lose_links(struct sl_pairs pairs, double scale, double *s
     }
 }
 
-/* The gradients of the rows. gx: mlp's gradients of the products, else NULL. */
+/* The gradients of the rows. gx: mlp's gradients of the products, else NULL. gr [n_links x n_columns]: each link's term
+ * of the gradient of R, or NULL. */
 static __global__ void spread_links(struct sl_pairs pairs, const sl_real *z_all, const double *slopes_all,
-                                    const sl_real *gx, sl_real *gz_all)
+                                    const sl_real *gx, sl_real *gz_all, double *gr)
 {
     const uint32_t n = pairs.n_negatives + 1;
     const uint32_t n_columns = pairs.n_columns;
@@ -161,17 +162,20 @@ static __global__ void spread_links(struct sl_pairs pairs, const sl_real *z_all,
         sl_real *gz = gz_all + i * (n + 1) * n_columns;
         for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
             double ends[2] = {0, 0};
+            double sum = 0;
             for (uint32_t j = 0; j < n; j++) {
                 const uint32_t m = sl_pairs_beside(&pairs, j);
                 const uint64_t at = (uint64_t)(j + 1) * n_columns + c;
-                const double a = (double)z[(uint64_t)m * n_columns + c];
-                double slope = slopes_all[i * n + j];
+                const double a = (double)__ldg(z + (uint64_t)m * n_columns + c);
+                const double b = (double)__ldg(z + at);
+                double slope = __ldg(slopes_all + i * n + j);
+                sum += slope * (a * b);
                 if (gx != NULL) {
                     slope = (double)gx[(i * n + j) * n_columns + c];
                 } else if (weights != NULL) {
                     slope *= (double)weights[c];
                 }
-                ends[m] += slope * (double)z[at];
+                ends[m] += slope * b;
                 if (j == 0) {
                     ends[1] += slope * a;
                 } else {
@@ -180,30 +184,53 @@ static __global__ void spread_links(struct sl_pairs pairs, const sl_real *z_all,
             }
             gz[c] = (sl_real)ends[0];
             gz[n_columns + c] = (sl_real)ends[1];
+            if (gr != NULL) {
+                gr[i * n_columns + c] = sum;
+            }
         }
     }
 }
 
-/* The gradient of R, one thread for each entry: it adds the links of its relation in their order. */
-static __global__ void gather_relations(struct sl_pairs pairs, const sl_real *z_all, const double *slopes, sl_real *gr)
+/* The sum of column c of the terms of links begin .. end - 1 of a relation, in their order. Lanes look at a link's
+ * relation each. */
+static __device__ double sum_relation(const struct sl_pairs &pairs, uint32_t relation, uint64_t begin, uint64_t end,
+                                      const double *terms, uint32_t c)
 {
-    const uint32_t n = pairs.n_negatives + 1;
-    const uint32_t n_columns = pairs.n_columns;
-    for (uint64_t e = sl_thread(); e < (uint64_t)pairs.decoder.n_relations * n_columns; e += sl_n_threads()) {
-        const uint32_t relation = e / n_columns;
-        const uint32_t c = e % n_columns;
-        double sum = 0;
-        for (uint64_t i = 0; i < pairs.n_links; i++) {
-            if (relation != (pairs.relations == NULL ? 0 : pairs.relations[i])) {
-                continue;
-            }
-            const sl_real *z = z_all + i * (n + 1) * n_columns;
-            for (uint32_t j = 0; j < n; j++) {
-                const double a = (double)z[(uint64_t)sl_pairs_beside(&pairs, j) * n_columns + c];
-                sum += slopes[i * n + j] * (a * (double)z[(uint64_t)(j + 1) * n_columns + c]);
-            }
+    double sum = 0;
+    for (uint64_t i = begin; i < end; i += SL_WARP) {
+        const uint64_t mine = i + sl_lane();
+        const bool has = mine < end && relation == (pairs.relations == NULL ? 0 : pairs.relations[mine]);
+        for (unsigned found = __ballot_sync(SL_ALL_LANES, has); found != 0; found &= found - 1) {
+            const uint64_t link = i + (uint32_t)__ffs((int)found) - 1;
+            sum += c < pairs.n_columns ? terms[link * pairs.n_columns + c] : 0;
         }
-        gr[e] = (sl_real)sum;
+    }
+    return sum;
+}
+
+/* The gradient of R from the links' terms. Item i: SL_WARP columns of a relation, one block. Its warps have as many
+ * stretches of links, whose sums are added in order. */
+static __global__ void gather_relations(struct sl_pairs pairs, const double *terms, sl_real *gr)
+{
+    const uint32_t n_warps = SL_THREADS / SL_WARP;
+    __shared__ double part[SL_THREADS];
+    const uint32_t n_tiles = (pairs.n_columns + SL_WARP - 1) / SL_WARP;
+    const uint64_t n_links = pairs.n_links;
+    const uint32_t warp = threadIdx.x / SL_WARP;
+    for (uint64_t i = blockIdx.x; i < (uint64_t)pairs.decoder.n_relations * n_tiles; i += gridDim.x) {
+        const uint32_t relation = (uint32_t)(i / n_tiles);
+        const uint32_t c = (uint32_t)(i % n_tiles) * SL_WARP + sl_lane();
+        part[threadIdx.x] =
+            sum_relation(pairs, relation, n_links * warp / n_warps, n_links * (warp + 1) / n_warps, terms, c);
+        __syncthreads();
+        if (warp == 0 && c < pairs.n_columns) {
+            double sum = 0;
+            for (uint32_t w = 0; w < n_warps; w++) {
+                sum += part[w * SL_WARP + sl_lane()];
+            }
+            gr[(uint64_t)relation * pairs.n_columns + c] = (sl_real)sum;
+        }
+        __syncthreads();
     }
 }
 
@@ -252,11 +279,13 @@ enum sl_status sl_pairs_cuda(struct sl_dense_cuda blas, const struct sl_pairs *p
 {
     const char *name = "sl_pairs";
     const bool mlp = pairs->decoder.name == SL_DECODER_MLP;
+    const bool distmult = pairs->decoder.name == SL_DECODER_DISTMULT;
     const size_t n_scores = (size_t)pairs->n_links * (pairs->n_negatives + 1);
     const size_t n_entries = mlp ? n_scores * pairs->n_columns : 0;
     struct hidden rows = {NULL, NULL, NULL};
     sl_scratch room(blas.stream);
     sl_scratch hidden(blas.stream);
+    sl_scratch terms(blas.stream);
     enum sl_status st;
     double *scores;
     SL_TRY(st, room.take((n_scores + pairs->n_links) * sizeof(double), "scores of links"), done);
@@ -276,13 +305,19 @@ enum sl_status sl_pairs_cuda(struct sl_dense_cuda blas, const struct sl_pairs *p
     if (mlp) {
         SL_TRY(st, mlp_back(blas, *pairs, scores, rows, out->gradient), done);
     }
-    if (pairs->decoder.name == SL_DECODER_DISTMULT) {
-        SL_TRY(st,
-               sl_start(name, blas.stream, sl_blocks((uint64_t)pairs->decoder.n_relations * pairs->n_columns),
-                        gather_relations, *pairs, z, scores, out->gradient[SL_DISTMULT_R]),
+    if (distmult) {
+        SL_TRY(st, terms.take((size_t)pairs->n_links * pairs->n_columns * sizeof(double), "relations' gradients"),
                done);
     }
-    st = sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), spread_links, *pairs, z, scores, rows.gx, out->gz);
+    SL_TRY(st,
+           sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), spread_links, *pairs, z, scores, rows.gx,
+                    out->gz, terms.as<double>()),
+           done);
+    if (distmult) {
+        const uint64_t n_tiles = (pairs->n_columns + SL_WARP - 1) / SL_WARP;
+        st = sl_start(name, blas.stream, sl_blocks(pairs->decoder.n_relations * n_tiles * SL_THREADS), gather_relations,
+                      *pairs, terms.as<double>(), out->gradient[SL_DISTMULT_R]);
+    }
 done:
     return st;
 }

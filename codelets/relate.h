@@ -51,12 +51,23 @@ static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint3
     return slabs;
 }
 
-/* n(d, r) of a destination with the entries begin .. end - 1. Relations are whole numbers. */
+/* n(d, r) of a destination with the entries begin .. end - 1. Both searches are in one loop, so that their reads wait
+ * together. */
 static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, uint64_t begin, uint64_t end,
                                                         float relation)
 {
-    const uint64_t first = sl_relation_from(relations, begin, end, relation);
-    return sl_relation_from(relations, first, end, relation + 1) - first;
+    uint64_t first = begin;
+    uint64_t stop = begin;
+    for (uint64_t n = end - begin; n > 0; n /= 2) { /* first and stop are at most n entries on */
+        const uint64_t half = n - n / 2;
+        if (relations[first + half - 1] < relation) {
+            first += half;
+        }
+        if (relations[stop + half - 1] <= relation) {
+            stop += half;
+        }
+    }
+    return stop - first;
 }
 
 /* ---- kernels. Arrays are in the memory of the processor that runs the kernel. ---- */
@@ -96,7 +107,7 @@ void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_related *edge
 
 #ifdef SL_CUDA
 /* ---- launchers. Structs and arrays of pointers are the host's; the call reads them before it returns. SL_ECUDA.
- * A thread sums one column of one row along the list, as on the CPU. ---- */
+ * Terms are added in the order of the list (codelets/lists.cuh), each with its component's weight. ---- */
 
 SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
                                                   const struct sl_slabs *slabs, const struct sl_device_sources *x,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Means by relation, mixed by components or not, and the transposed sums, on a device. A thread sums one column of one
- * row along its list, so the order of additions is that of the CPU. Neighbouring threads have neighbouring columns, so
- * they read whole rows. A warp sums the products of one component over a stretch of rows; then a thread adds the sums
- * of all stretches in order. */
+ * Means by relation, mixed by components or not, and the transposed sums, on a device. A list (codelets/lists.cuh) is
+ * of one slab of a sum. Its terms are slabs of its entries' rows, in the order of the entries: of each row the slab of
+ * the entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component. For the
+ * gradient of the components the edges are cut into stretches of the same length, whatever the rows, with a warp for
+ * each. */
 #include "codelets/relate.h"
 
-#include "codelets/bf16.cuh"
-#include "codelets/sources.cuh"
+#include "codelets/lists.cuh"
+#include "support/minmax.h"
 
 /* The rows of a block's sources. */
 template <typename S> struct block_rows {
@@ -48,190 +49,219 @@ template <typename S> struct part_rows {
     }
 };
 
-/* sum + entries begin .. end - 1, all of one relation: column c of each slab. */
-template <typename List>
-static inline __device__ sl_real add_run(const List &list, const struct sl_slabs &slabs, uint64_t begin, uint64_t end,
-                                         uint32_t c, sl_real sum)
+/* ---- lists ---- */
+
+/* Terms that an entry gives to a slab of the other side: all slabs of its row of `width` if components mix them. */
+static inline __device__ uint32_t terms_each(const struct sl_slabs &slabs, uint32_t width)
 {
-    const sl_real weight = 1 / (sl_real)(end - begin);
-    const size_t column = (size_t)__ldg(list.relations + begin) * slabs.x_step + c;
-    for (uint64_t e = begin; e < end; e++) {
-        sum += weight * sl_wide(list.row(e, slabs.x_width)[column]);
-    }
-    return sum;
+    return slabs.c == NULL ? 1 : width / slabs.n;
 }
 
-/* The sum of column `column` of the rows of entries begin .. end - 1. */
-template <typename List>
-static inline __device__ sl_real plain_sum(const List &list, uint32_t width, uint64_t begin, uint64_t end,
-                                           size_t column)
+/* The weight of an entry of `relation`, one of n such. base: its slab or the item's, whichever side has several. */
+static inline __device__ sl_real weight_of(const struct sl_slabs &slabs, uint64_t n, float relation, uint32_t base)
 {
-    sl_real sum = 0;
-    for (uint64_t e = begin; e < end; e++) {
-        sum += sl_wide(list.row(e, width)[column]);
-    }
-    return sum;
+    const sl_real weight = 1 / (sl_real)n;
+    return slabs.c == NULL ? weight : weight * __ldg(slabs.c + (size_t)relation * slabs.n_bases + base);
 }
 
-/* sum + the entries begin .. end - 1 of one destination, mixed: column c of its sum. */
-template <typename List>
-static inline __device__ sl_real add_mixed(const List &list, const struct sl_slabs &slabs, uint64_t begin, uint64_t end,
-                                           uint32_t c, sl_real sum)
-{
-    const uint32_t first = slabs.m_step > 0 ? c / slabs.m_step : 0;
-    const uint32_t last = slabs.m_step > 0 ? first : slabs.n_bases - 1;
-    const uint32_t j = slabs.m_step > 0 ? c % slabs.m_step : c;
-    for (uint64_t e = begin; e < end;) {
-        const float relation = __ldg(list.relations + e);
-        const uint64_t stop = sl_relation_from(list.relations, e, end, relation + 1);
-        const sl_real weight = 1 / (sl_real)(stop - e);
-        for (uint32_t b = first; b <= last; b++) {
-            sum += weight * slabs.c[(size_t)relation * slabs.n_bases + b] *
-                   plain_sum(list, slabs.x_width, e, stop, (size_t)b * slabs.x_step + j);
+/* Slabs of sums. Item i: slab i % n_slabs of row i / n_slabs; its id is the slab. Rows: block_rows or part_rows. */
+template <typename Rows, typename T> struct slab_sums : sl_plain_list<typename Rows::source, T> {
+    static const bool weighs_terms = true;
+    Rows rows;
+    struct sl_slabs slabs;
+    T *m;
+
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
+    {
+        const uint32_t n_slabs = slabs.m_width / n_columns;
+        const uint32_t slab = i % n_slabs;
+        const uint32_t n_terms = terms_each(slabs, slabs.x_width);
+        uint64_t begin = rows.bound(i / n_slabs);
+        uint64_t end = rows.bound(i / n_slabs + 1);
+        sl_real weight = 0;
+        if (slabs.c == NULL && slabs.m_step > 0) { /* the slab has one run */
+            begin = sl_relation_from(rows.relations, begin, end, (float)slab);
+            end = sl_relation_from(rows.relations, begin, end, (float)slab + 1);
+            weight = 1 / (sl_real)(end - begin);
         }
-        e = stop;
+        return {begin * n_terms, end * n_terms, m + (size_t)i * n_columns, weight, slab, 0, nullptr};
     }
-    return sum;
-}
-
-/* Item i: column i % m_width of row i / m_width. */
-template <typename List, typename T>
-static __global__ void relate_rows(const List list, const struct sl_slabs slabs, uint64_t n_items, int beta, T *m)
-{
-    for (uint64_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        const uint32_t d = (uint32_t)(i / slabs.m_width);
-        const uint32_t c = (uint32_t)(i % slabs.m_width);
-        const uint64_t end = list.bound(d + 1);
-        uint64_t e = list.bound(d);
-        sl_real sum = beta ? sl_wide(m[i]) : 0;
-        if (slabs.c != NULL) {
-            sum = add_mixed(list, slabs, e, end, c, sum);
-        } else if (slabs.m_step > 0) { /* a slab has one run */
-            const float relation = (float)(c / slabs.m_step);
-            const uint64_t begin = sl_relation_from(list.relations, e, end, relation);
-            const uint64_t stop = sl_relation_from(list.relations, begin, end, relation + 1);
-            sum = begin < stop ? add_run(list, slabs, begin, stop, c % slabs.m_step, sum) : sum;
-        } else {
-            while (e < end) {
-                const uint64_t stop = sl_relation_from(list.relations, e, end, __ldg(list.relations + e) + 1);
-                sum = add_run(list, slabs, e, stop, c, sum);
-                e = stop;
-            }
+    __device__ const typename Rows::source *row(const struct sl_item &it, uint64_t term, uint32_t,
+                                                sl_real *weight) const
+    {
+        const uint32_t n_terms = terms_each(slabs, slabs.x_width);
+        const uint64_t e = term / n_terms;
+        const uint32_t base = (uint32_t)(term % n_terms);
+        const float relation = __ldg(rows.relations + e);
+        const uint32_t slab = slabs.c == NULL ? (uint32_t)relation : base;
+        if (it.weight == 0) { /* the list has several runs */
+            const uint64_t n = sl_relation_count(rows.relations, it.begin / n_terms, it.end / n_terms, relation);
+            *weight = weight_of(slabs, n, relation, it.id + base);
         }
-        sl_store(sum, m + i);
+        return rows.row(e, slabs.x_width) + (size_t)slab * slabs.x_step;
     }
-}
-
-/* sum + the terms of position t, mixed: column c of the row of gradients. */
-static inline __device__ sl_real add_mixed_back(const struct sl_related_back &block, const struct sl_device_rows &gm,
-                                                const struct sl_slabs &slabs, uint32_t t, uint32_t c, sl_real sum)
-{
-    const uint32_t first = slabs.x_step > 0 ? c / slabs.x_step : 0;
-    const uint32_t last = slabs.x_step > 0 ? first : slabs.n_bases - 1;
-    const uint32_t j = slabs.x_step > 0 ? c % slabs.x_step : c;
-    for (uint32_t e = __ldg(block.back_offsets + t); e < __ldg(block.back_offsets + t + 1); e++) {
-        const float relation = __ldg(block.back_relations + e);
-        const uint32_t d = __ldg(block.back_rows + e);
-        const uint64_t n = sl_relation_count(block.relations, __ldg(block.edge_offsets + d),
-                                             __ldg(block.edge_offsets + d + 1), relation);
-        const sl_real weight = 1 / (sl_real)n;
-        const sl_real *row = sl_chunk_row<sl_real>(gm, d, slabs.m_width);
-        for (uint32_t b = first; b <= last; b++) {
-            sum += weight * slabs.c[(size_t)relation * slabs.n_bases + b] * row[(size_t)b * slabs.m_step + j];
-        }
-    }
-    return sum;
-}
-
-/* sum + the terms of position t: column c of the row of gradients. */
-static inline __device__ sl_real add_back(const struct sl_related_back &block, const struct sl_device_rows &gm,
-                                          const struct sl_slabs &slabs, uint32_t t, uint32_t c, sl_real sum)
-{
-    if (slabs.c != NULL) {
-        return add_mixed_back(block, gm, slabs, t, c, sum);
-    }
-    for (uint32_t e = __ldg(block.back_offsets + t); e < __ldg(block.back_offsets + t + 1); e++) {
-        const float relation = __ldg(block.back_relations + e);
-        if (slabs.x_step > 0 && (uint32_t)relation != c / slabs.x_step) {
-            continue;
-        }
-        const uint32_t d = __ldg(block.back_rows + e);
-        const uint64_t n = sl_relation_count(block.relations, __ldg(block.edge_offsets + d),
-                                             __ldg(block.edge_offsets + d + 1), relation);
-        const uint32_t column = (uint32_t)relation * slabs.m_step + (slabs.x_step > 0 ? c % slabs.x_step : c);
-        sum += 1 / (sl_real)n * sl_chunk_row<sl_real>(gm, d, slabs.m_width)[column];
-    }
-    return sum;
-}
-
-template <typename T>
-static __global__ void relate_back(const struct sl_related_back block, const struct sl_device_rows gm,
-                                   const struct sl_slabs slabs, uint32_t t0, uint64_t n_items, T *out)
-{
-    for (uint64_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        const uint32_t t = t0 + (uint32_t)(i / slabs.x_width);
-        sl_store(add_back(block, gm, slabs, t, (uint32_t)(i % slabs.x_width), (sl_real)0), out + i);
-    }
-}
-
-static __global__ void relate_own(const struct sl_related_back block, const struct sl_device_rows gm,
-                                  const struct sl_slabs slabs, uint32_t t0, uint64_t n_items,
-                                  const struct sl_asked asked, const struct sl_gradient g)
-{
-    for (uint64_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        const uint32_t k = (uint32_t)(i / slabs.x_width);
-        const uint32_t c = (uint32_t)(i % slabs.x_width);
-        const uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + k) - g.row0;
-        if (row < g.n_rows) { /* a row below row0 wraps, and is too large */
-            sl_real *out = g.rows + (size_t)row * g.n_columns + c;
-            *out = add_back(block, gm, slabs, t0 + k, c, *out);
-        }
-    }
-}
-
-/* Rows in n_stretches stretches. Item i: component i % n_components over stretch i / n_components, one warp. */
-struct stretches {
-    uint32_t n_rows, n_each;
-    uint32_t n_components, n_stretches;
 };
 
-template <typename List>
-static __global__ void sum_components(const List list, const struct sl_slabs slabs, const struct stretches stretches,
-                                      const sl_real *gm, double *partial)
+/* Slabs of the rows' gradients. Item i: slab i % n_slabs of position t0 + i / n_slabs. */
+template <typename T> struct slab_gradients : sl_plain_list<sl_real, T> {
+    static const bool weighs_terms = true;
+    struct sl_related_back block;
+    struct sl_device_rows gm;
+    struct sl_slabs slabs;
+    T *out;
+    uint64_t t0;
+
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
+    {
+        const uint32_t n_slabs = slabs.x_width / n_columns;
+        const uint64_t n_terms = terms_each(slabs, slabs.m_width);
+        const uint32_t *bounds = block.back_offsets + t0 + i / n_slabs;
+        return {__ldg(bounds) * n_terms,
+                __ldg(bounds + 1) * n_terms,
+                out + (size_t)i * n_columns,
+                0,
+                i % n_slabs,
+                0,
+                nullptr};
+    }
+    __device__ const sl_real *row(const struct sl_item &it, uint64_t term, uint32_t, sl_real *weight) const
+    {
+        const uint32_t n_terms = terms_each(slabs, slabs.m_width);
+        const uint64_t e = term / n_terms;
+        const uint32_t base = (uint32_t)(term % n_terms);
+        const float relation = __ldg(block.back_relations + e);
+        if (slabs.c == NULL && slabs.x_step > 0 && (uint32_t)relation != it.id) {
+            return nullptr;
+        }
+        const uint32_t d = __ldg(block.back_rows + e);
+        const uint64_t n = sl_relation_count(block.relations, __ldg(block.edge_offsets + d),
+                                             __ldg(block.edge_offsets + d + 1), relation);
+        const uint32_t slab = slabs.c == NULL ? (uint32_t)relation : base;
+        *weight = weight_of(slabs, n, relation, it.id + base);
+        return sl_chunk_row<sl_real>(gm, d, slabs.m_width) + (size_t)slab * slabs.m_step;
+    }
+};
+
+/* The same for a PE's own sources, into the rows of g. Sources outside are skipped. */
+struct own_slabs : slab_gradients<sl_real> {
+    struct sl_asked asked;
+    struct sl_gradient g;
+
+    __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
+    {
+        const uint32_t n_slabs = slabs.x_width / n_columns;
+        const uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i / n_slabs) -
+                             g.row0; /* a row below row0 wraps, and is too large */
+        if (row >= g.n_rows) {
+            return {0, 0, nullptr, 0, 0, 0, nullptr};
+        }
+        struct sl_item it = slab_gradients<sl_real>::item_of(i, n_columns);
+        it.out = g.rows + (size_t)row * g.n_columns + (size_t)it.id * n_columns;
+        return it;
+    }
+};
+
+/* ---- the gradient of the components ---- */
+
+/* The edges of n_rows rows in n_stretches stretches. partial: the components' sums of each stretch. */
+struct stretches {
+    uint32_t n_rows, n_stretches;
+    uint32_t n_components, n_bases;
+    double *partial;
+};
+
+/* The row of entry e: the last that begins at e or before. */
+template <typename Rows> static inline __device__ uint32_t row_of(const Rows &rows, uint32_t n_rows, uint64_t e)
 {
-    const uint64_t n_items = (uint64_t)stretches.n_stretches * stretches.n_components;
-    for (uint64_t i = sl_warp(); i < n_items; i += sl_n_warps()) {
-        const uint32_t k = (uint32_t)(i % stretches.n_components);
-        const float relation = (float)(k / slabs.n_bases);
-        const uint32_t b = k % slabs.n_bases;
-        const uint32_t row = (uint32_t)(i / stretches.n_components) * stretches.n_each;
-        const uint32_t rest = stretches.n_rows - row;
-        const uint32_t row_end = row + (rest < stretches.n_each ? rest : stretches.n_each);
+    uint32_t begin = 0;
+    uint32_t end = n_rows;
+    while (end - begin > 1) {
+        const uint32_t middle = begin + (end - begin) / 2;
+        if (rows.bound(middle) <= e) {
+            begin = middle;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+/* An edge's part of the components: weight times the product of two slabs. last: the stretch's next edge has another
+ * relation, or there is none. */
+template <typename S> struct factors {
+    const S *x;
+    const sl_real *g;
+    sl_real weight;
+    uint32_t relation;
+    bool last;
+};
+
+template <typename Rows>
+static inline __device__ struct factors<typename Rows::source>
+factors_of(const Rows &rows, const struct sl_slabs &slabs, uint32_t n_rows, const sl_real *gm, uint64_t e, uint64_t end,
+           uint32_t base) {
+    const uint32_t d = row_of(rows, n_rows, e);
+    const float relation = __ldg(rows.relations + e);
+    const uint64_t n = sl_relation_count(rows.relations, rows.bound(d), rows.bound(d + 1), relation);
+    return {rows.row(e, slabs.x_width) + (size_t)base * slabs.x_step,
+            gm + (size_t)d *slabs.m_width + (size_t)base *slabs.m_step, 1 / (sl_real)n, (uint32_t)relation,
+            e + 1 == end || __ldg(rows.relations + e + 1) != relation};
+}
+
+/* Item i: base i % n_bases over stretch i / n_bases, one warp. Each lane looks up one edge. Then the edges are
+ * multiplied one after the other, with the columns on the lanes. */
+template <typename Rows>
+static __global__ void sum_components(const Rows rows, const struct sl_slabs slabs, const struct stretches to,
+                                      const sl_real *gm)
+{
+    typedef typename Rows::source S;
+    const uint64_t first = rows.bound(0);
+    const uint64_t n_edges = rows.bound(to.n_rows) - first;
+    for (uint64_t i = sl_warp(); i < (uint64_t)to.n_stretches * to.n_bases; i += sl_n_warps()) {
+        const uint64_t s = i / to.n_bases;
+        const uint32_t base = (uint32_t)(i % to.n_bases);
+        const uint64_t end = first + n_edges * (s + 1) / to.n_stretches;
+        double *sums = to.partial + s * to.n_components + base;
         double sum = 0;
-        for (uint32_t d = row; d < row_end; d++) {
-            const uint64_t begin = sl_relation_from(list.relations, list.bound(d), list.bound(d + 1), relation);
-            const uint64_t stop = sl_relation_from(list.relations, begin, list.bound(d + 1), relation + 1);
-            const sl_real *g = gm + (size_t)d * slabs.m_width + (size_t)b * slabs.m_step;
-            for (uint32_t j = sl_lane(); begin < stop && j < slabs.n; j += SL_WARP) {
-                const sl_real term = plain_sum(list, slabs.x_width, begin, stop, (size_t)b * slabs.x_step + j);
-                sum += (double)(term * g[j] / (sl_real)(stop - begin));
+        for (uint64_t e = first + n_edges * s / to.n_stretches; e < end; e += SL_WARP) {
+            struct factors<S> mine = {
+            };
+            if (e + sl_lane() < end) {
+                mine = factors_of(rows, slabs, to.n_rows, gm, e + sl_lane(), end, base);
             }
+            for (uint32_t k = 0; k < SL_WARP && e + k < end; k++) {
+                const S *x = (const S *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.x, k);
+                const sl_real *g = (const sl_real *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.g, k);
+                sl_real product = 0;
+                for (uint32_t j = sl_lane(); j < slabs.n; j += SL_WARP) {
+                    product += sl_wide(x[j]) * g[j];
+                }
+                sum += (double)(__shfl_sync(SL_ALL_LANES, mine.weight, k) * product);
+                if (__shfl_sync(SL_ALL_LANES, (uint32_t)mine.last, k)) {
+                    const uint32_t relation = __shfl_sync(SL_ALL_LANES, mine.relation, k);
+                    sum = sl_warp_sum(sum);
+                    if (sl_lane() == 0) {
+                        sums[(size_t)relation * to.n_bases] += sum;
+                    }
+                    sum = 0;
+                }
+            }
+        }
+    }
+}
+
+/* One warp for each component. */
+static __global__ void add_stretches(const struct stretches from, sl_real *gc)
+{
+    for (uint64_t k = sl_warp(); k < from.n_components; k += sl_n_warps()) {
+        double sum = 0;
+        for (uint32_t s = sl_lane(); s < from.n_stretches; s += SL_WARP) {
+            sum += from.partial[(size_t)s * from.n_components + k];
         }
         sum = sl_warp_sum(sum);
         if (sl_lane() == 0) {
-            partial[i] = sum;
+            gc[k] = (sl_real)sum;
         }
-    }
-}
-
-static __global__ void add_stretches(const struct stretches stretches, const double *partial, sl_real *gc)
-{
-    for (uint64_t k = sl_thread(); k < stretches.n_components; k += sl_n_threads()) {
-        double sum = 0;
-        for (uint32_t s = 0; s < stretches.n_stretches; s++) {
-            sum += partial[(size_t)s * stretches.n_components + k];
-        }
-        gc[k] = (sl_real)sum;
     }
 }
 
@@ -240,12 +270,13 @@ static __global__ void add_stretches(const struct stretches stretches, const dou
 enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges, const struct sl_slabs *slabs,
                                       const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    const uint64_t n_items = (uint64_t)edges->n_rows * slabs->m_width;
+    const uintptr_t addresses = sl_address_bits(x) | sl_quad_address(m_dtype, m_out);
+    const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
     return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
-        typedef block_rows<decltype(s)> List;
-        const List list = {edges->offsets + edges->row0, edges->sources, edges->relations, *x};
-        return sl_start("sl_relate_forward", stream, sl_blocks(n_items), relate_rows<List, decltype(t)>, list, *slabs,
-                        n_items, beta, (decltype(t) *)m_out);
+        typedef block_rows<decltype(s)> Rows;
+        const slab_sums<Rows, decltype(t)> list = {
+            {}, {edges->offsets + edges->row0, edges->sources, edges->relations, *x}, *slabs, (decltype(t) *)m_out};
+        return sl_start_lists("sl_relate_forward", stream, list, n_items, slabs->n, beta, addresses);
     });
 }
 
@@ -253,10 +284,11 @@ enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_rela
                                        const struct sl_device_rows *gm, const struct sl_slabs *slabs, uint32_t t0,
                                        uint32_t n, enum sl_dtype dtype, void *out)
 {
-    const uint64_t n_items = (uint64_t)n * slabs->x_width;
+    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, gm) | sl_quad_address(dtype, out);
+    const uint32_t n_items = n * (slabs->x_width / slabs->n);
     return sl_by_dtype(dtype, [&](auto t) {
-        return sl_start("sl_relate_backward", stream, sl_blocks(n_items), relate_back<decltype(t)>, *block, *gm, *slabs,
-                        t0, n_items, (decltype(t) *)out);
+        const slab_gradients<decltype(t)> list = {{}, *block, *gm, *slabs, (decltype(t) *)out, t0};
+        return sl_start_lists("sl_relate_backward", stream, list, n_items, slabs->n, 0, addresses);
     });
 }
 
@@ -264,39 +296,39 @@ enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_b
                                   const struct sl_device_rows *gm, const struct sl_slabs *slabs, uint32_t t0,
                                   uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g)
 {
-    const uint64_t n_items = (uint64_t)n * slabs->x_width;
-    return sl_start("sl_relate_accumulate: own sources", stream, sl_blocks(n_items), relate_own, *block, *gm, *slabs,
-                    t0, n_items, *asked, *g);
+    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
+    const struct own_slabs list = {{{}, *block, *gm, *slabs, g->rows, t0}, *asked, *g};
+    return sl_start_lists("sl_relate_accumulate: own sources", stream, list, n * (slabs->x_width / slabs->n), slabs->n,
+                          1, addresses);
 }
 
-#define STRETCH 32   /* rows of a stretch, at least */
-#define WARPS 65536u /* about so many, if there are rows enough */
+#define STRETCHES 8192u        /* at most */
+#define PARTIAL_SUMS 0x200000u /* about so many at most: 16 MiB */
 
 enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
                                          const struct sl_slabs *slabs, const struct sl_device_sources *x,
                                          const sl_real *gm, uint32_t n_relations, sl_real *gc_out)
 {
     const char *name = "sl_relate_components";
-    struct stretches stretches = {edges->n_rows, STRETCH, n_relations * slabs->n_bases, 0};
-    const uint32_t n_most = WARPS / stretches.n_components + 1;
-    const uint32_t n_each = (edges->n_rows + n_most - 1) / n_most;
-    sl_scratch scratch(stream);
-    stretches.n_each = n_each > STRETCH ? n_each : STRETCH;
-    stretches.n_stretches = (edges->n_rows + stretches.n_each - 1) / stretches.n_each;
-    const uint64_t n_items = (uint64_t)stretches.n_stretches * stretches.n_components;
-    enum sl_status st = scratch.take(n_items * sizeof(double), "the partial sums of products");
-    if (st == SL_OK && n_items > 0) {
-        st = sl_by_dtype(x->dtype, [&](auto s) {
-            typedef block_rows<decltype(s)> List;
-            const List list = {edges->offsets + edges->row0, edges->sources, edges->relations, *x};
-            return sl_start(name, stream, sl_warp_blocks(n_items), sum_components<List>, list, *slabs, stretches, gm,
-                            scratch.as<double>());
-        });
-    }
+    const uint32_t n_components = n_relations * slabs->n_bases;
+    const uint32_t n_most = sl_min_u32(STRETCHES, PARTIAL_SUMS / n_components + 1);
+    const uint32_t n_stretches = sl_min_u32(n_most, edges->n_rows);
+    const size_t bytes = (size_t)n_stretches * n_components * sizeof(double);
+    struct stretches stretches;
+    sl_scratch partial(stream);
+    enum sl_status st;
+    SL_TRY(st, partial.take(bytes, "the partial sums of products"), done);
+    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(partial.as<double>(), 0, bytes, stream), name), done);
+    stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
+    st = sl_by_dtype(x->dtype, [&](auto s) {
+        const block_rows<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->relations, *x};
+        return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases),
+                        sum_components<block_rows<decltype(s)>>, rows, *slabs, stretches, gm);
+    });
     if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks(stretches.n_components), add_stretches, stretches, scratch.as<double>(),
-                      gc_out);
+        st = sl_start(name, stream, sl_warp_blocks(n_components), add_stretches, stretches, gc_out);
     }
+done:
     return st;
 }
 
@@ -305,7 +337,8 @@ enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edg
                                    enum sl_dtype m_dtype, void *m_out)
 {
     const char *name = "sl_relate_full";
-    const uint64_t n_items = (uint64_t)edges->n_rows * slabs->m_width;
+    const uintptr_t addresses = sl_address_bits(dtype, edges->n_parts, parts) | sl_quad_address(m_dtype, m_out);
+    const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
     struct sl_device_parts all = {};
     sl_scratch chunks(stream);
     enum sl_status st = sl_send_parts(name, stream, edges->n_parts, edges->first, parts, &chunks, &all);
@@ -313,9 +346,9 @@ enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edg
         return st;
     }
     return sl_by_dtypes(dtype, m_dtype, [&](auto s, auto t) {
-        typedef part_rows<decltype(s)> List;
-        const List list = {edges->offsets, edges->row0, edges->sources, edges->edge_weights, all};
-        return sl_start(name, stream, sl_blocks(n_items), relate_rows<List, decltype(t)>, list, *slabs, n_items, beta,
-                        (decltype(t) *)m_out);
+        typedef part_rows<decltype(s)> Rows;
+        const slab_sums<Rows, decltype(t)> list = {
+            {}, {edges->offsets, edges->row0, edges->sources, edges->edge_weights, all}, *slabs, (decltype(t) *)m_out};
+        return sl_start_lists(name, stream, list, n_items, slabs->n, beta, addresses);
     });
 }

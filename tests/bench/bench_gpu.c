@@ -25,6 +25,7 @@
 #include "codelets/loss.h"
 #include "codelets/optimize.h"
 #include "codelets/reduce.h"
+#include "codelets/relate.h"
 #include "support/random.h"
 
 enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
@@ -282,6 +283,28 @@ static enum sl_status backward(const void *input)
                                       &b->gx);
 }
 
+/* The edges in the order of their sources, with offsets by source; free() both. */
+static void by_source(uint32_t n_edges, const uint32_t *sources, uint32_t n_sources, uint32_t **offsets_out,
+                      uint32_t **edges_out)
+{
+    uint32_t *offsets = calloc(n_sources + 1, sizeof *offsets);
+    uint32_t *edges = malloc(n_edges * sizeof *edges);
+    need(offsets != NULL && edges != NULL, "no memory");
+    for (uint32_t e = 0; e < n_edges; e++) {
+        offsets[sources[e] + 1]++;
+    }
+    for (uint32_t t = 0; t < n_sources; t++) {
+        offsets[t + 1] += offsets[t];
+    }
+    for (uint32_t e = 0; e < n_edges; e++) {
+        edges[offsets[sources[e]]++] = e;
+    }
+    memmove(offsets + 1, offsets, n_sources * sizeof *offsets);
+    offsets[0] = 0;
+    *offsets_out = offsets;
+    *edges_out = edges;
+}
+
 /* A block of n_rows destinations with FANOUT edges each to n_rows * 4 sources, and its transpose. */
 static void make_block(uint32_t n_columns, const sl_real *table, struct block *out)
 {
@@ -290,25 +313,17 @@ static void make_block(uint32_t n_columns, const sl_real *table, struct block *o
     uint32_t *sources = indices(n_edges, n_sources, 3);
     uint32_t *offsets = malloc((n_rows + 1) * sizeof *offsets);
     uint32_t *inverse = indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sample.h), of one */
-    uint32_t *back_offsets = calloc(n_sources + 1, sizeof *back_offsets);
-    uint32_t *back_rows = malloc(n_edges * sizeof *back_rows);
-    need(offsets != NULL && back_offsets != NULL && back_rows != NULL, "no memory");
+    uint32_t *back_offsets, *back_rows;
+    need(offsets != NULL, "no memory");
+    by_source(n_edges, sources, n_sources, &back_offsets, &back_rows);
     inverse[0] = 0;
     inverse[1] = n_sources;
     for (uint32_t d = 0; d <= n_rows; d++) {
         offsets[d] = d * FANOUT;
     }
     for (uint32_t e = 0; e < n_edges; e++) {
-        back_offsets[sources[e] + 1]++;
+        back_rows[e] /= FANOUT;
     }
-    for (uint32_t t = 0; t < n_sources; t++) {
-        back_offsets[t + 1] += back_offsets[t];
-    }
-    for (uint32_t e = 0; e < n_edges; e++) {
-        back_rows[back_offsets[sources[e]]++] = e / FANOUT;
-    }
-    memmove(back_offsets + 1, back_offsets, n_sources * sizeof *back_offsets);
-    back_offsets[0] = 0;
     *out = (struct block){.n_rows = n_rows, .n_columns = n_columns, .n_sources = n_sources};
     out->offsets = copy_of(offsets, (n_rows + 1) * sizeof *offsets);
     out->sources = copy_of(sources, n_edges * sizeof *sources);
@@ -347,6 +362,120 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
     cudaFree((void *)(uintptr_t)b.x.inverse);
     cudaFree(b.m);
     cudaFree(b.gx);
+}
+
+/* ---- relate ---- */
+
+enum { DEGREE = 37, RELATIONS = 474, BASES = 2, WIDTH = 100 }; /* as in FB15k-237, for R-GCN */
+
+struct related {
+    struct sl_related edges;
+    struct sl_related_back back;
+    struct sl_slabs slabs;
+    struct sl_device_sources x;
+    struct sl_device_rows gm;
+    sl_real *m, *gx, *gc;
+};
+
+static enum sl_status relate_forward(const void *input)
+{
+    const struct related *r = input;
+    return sl_relate_forward_cuda(stream, &r->edges, &r->slabs, &r->x, 0, SL_DTYPE_REAL, r->m);
+}
+
+static enum sl_status relate_backward(const void *input)
+{
+    const struct related *r = input;
+    return sl_relate_backward_cuda(stream, &r->back, &r->gm, &r->slabs, 0, r->edges.n_rows, SL_DTYPE_REAL, r->gx);
+}
+
+static enum sl_status relate_components(const void *input)
+{
+    const struct related *r = input;
+    return sl_relate_components_cuda(stream, &r->edges, &r->slabs, &r->x, r->gm.chunk[0], RELATIONS, r->gc);
+}
+
+/* The edges of n rows, to one another, by destination and by source: DEGREE of each, but n / 2 of row 0, both ways.
+ * Relations come in runs of about four. */
+static uint32_t make_related(uint32_t n, const sl_real *table, struct related *out)
+{
+    const uint32_t n_hub = n / 2;
+    const uint32_t n_edges = n_hub + (n - 1) * DEGREE;
+    uint32_t *offsets = malloc((n + 1) * sizeof *offsets);
+    uint32_t *sources = indices(n_edges, n, 9);
+    uint32_t *inverse = malloc((2 + n) * sizeof *inverse); /* a list by owner (codelets/sample.h), of one */
+    float *relations = malloc(n_edges * sizeof *relations);
+    float *back_relations = malloc(n_edges * sizeof *back_relations);
+    uint32_t *back_offsets, *back_rows;
+    need(offsets != NULL && inverse != NULL && relations != NULL && back_relations != NULL, "no memory");
+    offsets[0] = inverse[0] = 0;
+    inverse[1] = n;
+    for (uint32_t d = 0; d < n; d++) {
+        const uint32_t degree = d == 0 ? n_hub : DEGREE;
+        inverse[2 + d] = d;
+        offsets[d + 1] = offsets[d] + degree;
+        for (uint32_t k = 0; k < degree; k++) {
+            relations[offsets[d] + k] = (float)(k / 4 * 4 * RELATIONS / degree);
+        }
+    }
+    for (uint32_t e = 0; e < n_edges; e += n_edges / n_hub) {
+        sources[e] = 0;
+    }
+    by_source(n_edges, sources, n, &back_offsets, &back_rows);
+    for (uint32_t e = 0; e < n_edges; e++) {
+        back_relations[e] = relations[back_rows[e]];
+        back_rows[e] = back_rows[e] < n_hub ? 0 : 1 + (back_rows[e] - n_hub) / DEGREE;
+    }
+    *out = (struct related){.edges = {.n_rows = n}, .slabs = sl_slabs_of(WIDTH, BASES * WIDTH)};
+    out->slabs.n_bases = BASES;
+    out->slabs.c = table;
+    out->edges.offsets = out->back.edge_offsets = copy_of(offsets, (n + 1) * sizeof *offsets);
+    out->edges.sources = copy_of(sources, n_edges * sizeof *sources);
+    out->edges.relations = out->back.relations = copy_of(relations, n_edges * sizeof *relations);
+    out->back.back_offsets = copy_of(back_offsets, (n + 1) * sizeof *back_offsets);
+    out->back.back_rows = copy_of(back_rows, n_edges * sizeof *back_rows);
+    out->back.back_relations = copy_of(back_relations, n_edges * sizeof *back_relations);
+    out->x = (struct sl_device_sources){.n_owners = 1, .inverse = copy_of(inverse, (2 + n) * sizeof *inverse)};
+    out->x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table}};
+    out->x.first[1] = n;
+    out->gm = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table + (size_t)n * WIDTH}};
+    out->m = room((size_t)n * BASES * WIDTH * sizeof *out->m);
+    out->gx = room((size_t)n * WIDTH * sizeof *out->gx);
+    out->gc = room(RELATIONS * BASES * sizeof *out->gc);
+    free(offsets);
+    free(sources);
+    free(inverse);
+    free(relations);
+    free(back_relations);
+    free(back_offsets);
+    free(back_rows);
+    return n_edges;
+}
+
+static void measure_relate(const sl_real *table, uint32_t n)
+{
+    char shape[96];
+    struct related r;
+    const double row = WIDTH * sizeof(sl_real);
+    const double n_edges = make_related(n, table, &r);
+    snprintf(shape, sizeof shape, "%u rows of %d edges and a hub, %d relations, %d bases, width %d", n, DEGREE,
+             RELATIONS, BASES, WIDTH);
+    report_bytes("relate forward", shape, row * (n_edges + BASES * n), median_s(relate_forward, &r));
+    report_bytes("relate backward", shape, row * (BASES * n_edges + n), median_s(relate_backward, &r));
+    report_bytes("relate components", shape, row * (n_edges + BASES * n), median_s(relate_components, &r));
+    const void *const all[] = {r.edges.offsets,
+                               r.edges.sources,
+                               r.edges.relations,
+                               r.back.back_offsets,
+                               r.back.back_rows,
+                               r.back.back_relations,
+                               r.x.inverse,
+                               r.m,
+                               r.gx,
+                               r.gc};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        cudaFree((void *)(uintptr_t)all[i]);
+    }
 }
 
 /* ---- dense ---- */
@@ -550,6 +679,7 @@ int main(int argc, char **argv)
     }
     measure_gather(table, 100);
     measure_aggregate(table, CLASSES);
+    measure_relate(table, n_rows / 7);
     measure_dense(table, n_rows / 5, 128, 128);
     measure_dense(table, n_rows, 256, 256);
     measure_dense(table, 2048, 256, CLASSES);

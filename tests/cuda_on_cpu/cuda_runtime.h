@@ -120,6 +120,10 @@ template <typename T> static inline T atomicMax(T *at, T x)
     *at = x > old ? x : old;
     return old;
 }
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);
