@@ -408,7 +408,7 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
     report_bytes("attend forward", shape, entry * ((n_terms + n_rows) * (width + HEADS)), median_s(attend, &a));
     report_bytes("attend sides", shape, entry * (n_terms * (width + HEADS) + n_rows * (width + 4.0 * HEADS)),
                  median_s(attend_sides, &a));
-    snprintf(shape, sizeof shape, "%u rows of %.1f edges, one of %u, %u heads, width %u", b->n_sources,
+    snprintf(shape, sizeof shape, "%u rows of %.1f edges, hub of %u, %u heads, width %u", b->n_sources,
              (double)n_rows * FANOUT / b->n_sources, n_hub, HEADS, width);
     report_bytes("attend backward", shape,
                  entry * (n_rows * FANOUT * (width + 3.0 * HEADS) + 2.0 * b->n_sources * sl_heads_row(heads)),
