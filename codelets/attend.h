@@ -143,9 +143,9 @@ void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, 
 /* ---- launchers. Pointers are to device memory; structs and arrays of pointers are the host's and are read before the
  * call returns. SL_ECUDA.
  *
- * The order of a sum depends on the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 256
- * terms; a longer list is summed slice by slice. Sums of exponentials and of products go lane by lane. Relations take
- * a launch each. An enum sl_dtype says if rows of U, and the gradients that go back, are bf16
+ * The order of a sum depends on the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128
+ * terms; a longer list is summed slice by slice. Sums of exponentials and of products go lane by lane. One launch
+ * serves all relations. An enum sl_dtype says if rows of U, and the gradients that go back, are bf16
  * (codelets/aggregate.h). ---- */
 
 struct sl_attend_device_rows {

@@ -1014,7 +1014,7 @@ static void test_submissions_of_heads(void **state)
     check_submissions_of_heads(2);
 }
 
-/* Lists that a block goes through together, and short ones beside them: the hub, whose neighbours most of the other
+/* Lists that are cut into slices, and short ones beside them: the hub, whose neighbours most of the other
  * destinations are, so that as a source it has many. */
 static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations, struct sl_heads heads)
 {
@@ -1047,6 +1047,8 @@ static void test_submissions_many_neighbours(void **state)
     check_hub(1500, 3, 0, (struct sl_heads){3, 3, 0});
     check_hub(13000, 1, 2, (struct sl_heads){10, 1, 0});
     check_hub(1500, 3, 3, (struct sl_heads){3, 3, 0});
+    check_hub(800, 1, 0, (struct sl_heads){134, 1, 0}); /* heads that a group takes in several tiles */
+    check_hub(800, 2, 2, (struct sl_heads){512, 2, 0});
     fixture_stop();
 }
 

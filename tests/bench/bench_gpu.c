@@ -19,6 +19,7 @@
 
 #include "codelets/activate.h"
 #include "codelets/aggregate.h"
+#include "codelets/attend.h"
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
@@ -33,6 +34,7 @@ enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
 #define SHORT_S 2e-5
 #define FANOUT 10u
 #define CLASSES 40u
+#define HEADS 8u
 
 /* ---- the device; any failure ends the program, for what it measured before is no use ---- */
 
@@ -305,8 +307,9 @@ static void by_source(uint32_t n_edges, const uint32_t *sources, uint32_t n_sour
     *edges_out = edges;
 }
 
-/* A block of n_rows destinations with FANOUT edges each to n_rows * 4 sources, and its transpose. */
-static void make_block(uint32_t n_columns, const sl_real *table, struct block *out)
+/* A block of n_rows destinations with FANOUT edges each to n_rows * 4 sources, and its transpose. n_hub: as many
+ * destinations have an edge to source 0. */
+static void make_block(uint32_t n_columns, uint32_t n_hub, const sl_real *table, struct block *out)
 {
     uint32_t n_edges = n_rows * FANOUT;
     uint32_t n_sources = 4 * n_rows;
@@ -315,6 +318,9 @@ static void make_block(uint32_t n_columns, const sl_real *table, struct block *o
     uint32_t *inverse = indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sample.h), of one */
     uint32_t *back_offsets, *back_rows;
     need(offsets != NULL, "no memory");
+    for (uint32_t d = 0; d < n_hub; d++) {
+        sources[d * FANOUT] = 0;
+    }
     by_source(n_edges, sources, n_sources, &back_offsets, &back_rows);
     inverse[0] = 0;
     inverse[1] = n_sources;
@@ -342,12 +348,23 @@ static void make_block(uint32_t n_columns, const sl_real *table, struct block *o
     free(back_rows);
 }
 
+static void free_block(struct block *b)
+{
+    cudaFree(b->offsets);
+    cudaFree(b->sources);
+    cudaFree(b->back_offsets);
+    cudaFree(b->back_rows);
+    cudaFree((void *)(uintptr_t)b->x.inverse);
+    cudaFree(b->m);
+    cudaFree(b->gx);
+}
+
 static void measure_aggregate(const sl_real *table, uint32_t n_columns)
 {
     char shape[64];
     struct block b;
     double width = n_columns * sizeof(sl_real);
-    make_block(n_columns, table, &b);
+    make_block(n_columns, 0, table, &b);
     snprintf(shape, sizeof shape, "%u rows of %u edges, width %u", n_rows, FANOUT, n_columns);
     report_bytes("aggregate forward", shape, width * (n_rows * FANOUT + n_rows), median_s(forward, &b));
     report_bytes("aggregate forward, cuSPARSE", shape, width * (n_rows * FANOUT + n_rows),
@@ -355,13 +372,65 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
     snprintf(shape, sizeof shape, "%u rows of %.1f edges, width %u", b.n_sources, (double)n_rows * FANOUT / b.n_sources,
              n_columns);
     report_bytes("aggregate backward", shape, width * (n_rows * FANOUT + b.n_sources), median_s(backward, &b));
-    cudaFree(b.offsets);
-    cudaFree(b.sources);
-    cudaFree(b.back_offsets);
-    cudaFree(b.back_rows);
-    cudaFree((void *)(uintptr_t)b.x.inverse);
-    cudaFree(b.m);
-    cudaFree(b.gx);
+    free_block(&b);
+}
+
+/* ---- attend ---- */
+
+struct attention {
+    struct block block;
+    struct sl_attend_device_rows rows;
+    struct sl_attend_device_back back;
+    sl_real *lse, *sides;
+};
+
+static enum sl_status attend(const void *input)
+{
+    const struct attention *a = input;
+    return sl_attend_forward_cuda(stream, &a->rows, 0, a->block.m, a->lse);
+}
+
+static enum sl_status attend_sides(const void *input)
+{
+    const struct attention *a = input;
+    return sl_attend_sides_cuda(stream, &a->rows, a->back.gz.chunk[0], a->lse, a->sides);
+}
+
+static enum sl_status attend_backward(const void *input)
+{
+    const struct attention *a = input;
+    const sl_real *u = a->block.x.rows.chunk[0];
+    uint32_t zero = 0;
+    return sl_attend_backward_cuda(stream, &a->back, 1, &a->block.n_sources, &zero, SL_DTYPE_REAL, &u, &a->block.gx);
+}
+
+/* n_hub: the length of the longest list of the transposed block. */
+static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
+{
+    const struct sl_heads heads = {width, HEADS, 0};
+    struct attention a = {.lse = room((size_t)n_rows * HEADS * sizeof(sl_real)),
+                          .sides = room((size_t)n_rows * 4 * HEADS * sizeof(sl_real))};
+    const double entry = sizeof(sl_real);
+    const double n_terms = n_rows * (FANOUT + 1.0);
+    char shape[80];
+    make_block(sl_heads_row(heads), n_hub, table, &a.block);
+    struct block *b = &a.block;
+    a.rows = (struct sl_attend_device_rows){heads, n_rows, b->offsets, b->sources, &b->x, table, NULL};
+    a.back =
+        (struct sl_attend_device_back){.heads = heads, .offsets = b->back_offsets, .rows = b->back_rows, .gz = b->gm};
+    a.back.sides = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {a.sides}};
+    snprintf(shape, sizeof shape, "%u rows of %u edges, %u heads, width %u", n_rows, FANOUT, HEADS, width);
+    report_bytes("attend forward", shape, entry * ((n_terms + n_rows) * (width + HEADS)), median_s(attend, &a));
+    report_bytes("attend sides", shape, entry * (n_terms * (width + HEADS) + n_rows * (width + 4.0 * HEADS)),
+                 median_s(attend_sides, &a));
+    snprintf(shape, sizeof shape, "%u rows of %.1f edges, hub of %u, %u heads, width %u", b->n_sources,
+             (double)n_rows * FANOUT / b->n_sources, n_hub, HEADS, width);
+    report_bytes("attend backward", shape,
+                 entry * (n_rows * FANOUT * (width + 3.0 * HEADS) + 2.0 * b->n_sources * sl_heads_row(heads)),
+                 median_s(attend_backward, &a));
+    cudaFree(a.lse);
+    cudaFree(a.sides);
+    free_block(&a.block);
 }
 
 /* ---- relate ---- */
@@ -680,6 +749,8 @@ int main(int argc, char **argv)
     measure_gather(table, 100);
     measure_aggregate(table, CLASSES);
     measure_relate(table, n_rows / 7);
+    measure_attend(table, 256, 0);
+    measure_attend(table, 256, n_rows / 8);
     measure_dense(table, n_rows / 5, 128, 128);
     measure_dense(table, n_rows, 256, 256);
     measure_dense(table, 2048, 256, CLASSES);
