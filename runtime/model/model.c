@@ -6,6 +6,7 @@
 #include "runtime/model/model.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -244,9 +245,12 @@ static void shape_parameters(struct sl_layer *layer)
 
 void sl_model_shape(const struct sl_settings *settings, const struct sl_model_data *data, struct sl_model *out)
 {
-    *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
+    memset(out, 0, offsetof(struct sl_model, layer)); /* not the layers beyond the last: 0.4 MB */
+    out->n_layers = sl_model_layers(settings);
+    out->norm = settings->norm;
     out->n_vertex_layers = out->n_layers - sl_settings_trains_links(settings);
     for (uint32_t i = 0; i < out->n_layers; i++) {
+        out->layer[i] = (struct sl_layer){0};
         shape_layer(settings, i, data, &out->layer[i]);
         shape_parameters(&out->layer[i]);
     }

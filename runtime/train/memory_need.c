@@ -55,7 +55,7 @@ static double edge_bytes(bool has_weights)
 struct basis {
     const struct sl_settings *settings;
     const struct sl_memory_run *run;
-    struct sl_model model;
+    const struct sl_model *model; /* borrowed from the caller of find_basis: too large to copy */
     bool sparse, pipe;
     enum sl_dtype row_dtype; /* of --precision */
     enum sl_dtype dtype;     /* of the features in part order */
@@ -69,13 +69,14 @@ struct basis {
 
 /* If a layer adds features to its output (--residual), sparse features become dense. */
 static struct basis find_basis(const struct sl_settings *s, const struct sl_dataset *dataset,
-                               const struct sl_memory_run *run)
+                               const struct sl_memory_run *run, struct sl_model *model)
 {
     const bool pipe = sl_schedule_of(s)->whole_graph;
     const bool has_weights = sl_graph_weights(&dataset->graph) != NULL;
     const bool read_by_sums = sl_settings_weighs_sums(s) || sl_model_reads_relations(s);
     const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
     struct basis b = {.settings = s,
+                      .model = model,
                       .run = run,
                       .sparse = dataset->features.dense.data == NULL,
                       .pipe = pipe,
@@ -95,10 +96,10 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                                  .n_relations = dataset->graph.n_relations,
                                  .sparse = b.sparse,
                                  .n_link_relations = dataset->links.n_relations};
-    sl_model_shape(s, &data, &b.model);
-    if (b.sparse && b.model.layer[0].residual) {
+    sl_model_shape(s, &data, model);
+    if (b.sparse && b.model->layer[0].residual) {
         b.sparse = data.sparse = false;
-        sl_model_shape(s, &data, &b.model);
+        sl_model_shape(s, &data, model);
     }
     return b;
 }
@@ -123,20 +124,20 @@ static bool steps_in_place(const struct basis *b)
 {
     uint32_t cache = b->settings->feature_cache;
     bool cached = cache != 0 && cache != SL_FEATURE_CACHE_AUTO;
-    return b->model.layer[0].training.in_place && b->in_place && !cached;
+    return b->model->layer[0].training.in_place && b->in_place && !cached;
 }
 
 static double feature_row_bytes(const struct basis *b)
 {
-    return if_so(!b->sparse, b->model.layer[0].n_in * b->element);
+    return if_so(!b->sparse, b->model->layer[0].n_in * b->element);
 }
 
 static struct sl_walk walk_step(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
-    const struct sl_layer *first = &b->model.layer[0];
+    const struct sl_layer *first = &b->model->layer[0];
     double late = LATE * fmin(1, (double)b->run->n_workers / s->pes);
-    struct sl_walk walk = {.model = &b->model,
+    struct sl_walk walk = {.model = b->model,
                            .row_dtype = b->row_dtype,
                            .training = true,
                            .n_pes = s->pes,
@@ -166,12 +167,12 @@ static struct sl_walk walk_step(const struct basis *b)
 static struct sl_walk walk_pipe(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
-    const uint32_t n_layers = b->model.n_layers;
+    const uint32_t n_layers = b->model->n_layers;
     double n_slots = (double)s->pes / s->ways;
     double n_segments = s->stages * ceil(ceil((double)n_layers / s->stages) / ceil(sqrt(n_layers)));
     bool packs = s->recompute && n_slots > 1;
     bool bf16 = b->row_dtype == SL_DTYPE_BF16;
-    struct sl_walk walk = {.model = &b->model,
+    struct sl_walk walk = {.model = b->model,
                            .row_dtype = b->row_dtype,
                            .training = true,
                            .n_pes = s->pes,
@@ -195,7 +196,7 @@ static struct sl_walk walk_evaluation(const struct basis *b, uint32_t shift, dou
 {
     const uint32_t n_parts = b->settings->group_size;
     struct sl_walk walk = {
-        .model = &b->model, .row_dtype = b->row_dtype, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1, .n_back = 1};
+        .model = b->model, .row_dtype = b->row_dtype, .n_pes = n_parts, .in_hand = in_hand, .n_slots = 1, .n_back = 1};
     walk.feature_bytes = if_so(!b->in_place, feature_row_bytes(b));
     split_levels(sl_split_rows(whole(b->n / n_parts), SL_MAX_FULL_CHUNKS / n_parts, shift), &walk);
     return walk;
@@ -227,7 +228,7 @@ static double model_bytes(const struct basis *b)
 {
     double n_replicas = sl_plan_replicas(b->settings);
     double each = 5 + if_so(b->settings->checkpoint != NULL, 3);
-    return (6 + if_so(n_replicas > 1, n_replicas * each)) * parameter_bytes(&b->model, false);
+    return (6 + if_so(n_replicas > 1, n_replicas * each)) * parameter_bytes(b->model, false);
 }
 
 /* Partial sums of every PE's chunks, or of the pieces of the full graph: gradients, losses, and batch norm's moments
@@ -240,9 +241,9 @@ static double partial_bytes(const struct basis *b)
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
     double pieces = if_so(b->pipe, sl_partition_pieces(method, (uint32_t)b->n, s->group_size));
     double n = fmax((double)s->pes * s->chunks, pieces);
-    double chunks = n * (parameter_bytes(&b->model, true) + sums);
+    double chunks = n * (parameter_bytes(b->model, true) + sums);
     double kept = 2 * SL_POOL_SMALLEST_BYTES + 2.0 * s->hidden * (sizeof(sl_real) + sizeof(double));
-    return CLASS_SHARE * (chunks + if_so(s->norm == SL_NORM_BATCH, kept * groups * b->model.n_layers));
+    return CLASS_SHARE * (chunks + if_so(s->norm == SL_NORM_BATCH, kept * groups * b->model->n_layers));
 }
 
 /* Buffers for exchanging rows and row gradients. Each ring slot keeps one matrix per hop and pair of PEs, with a
@@ -261,8 +262,8 @@ static double exchange_bytes(const struct basis *b)
     double held = 0; /* until the backward pass, which reads the rows again */
     double passing = 0;
     double before = 0; /* bytes of the previous layer, if its matrices are released, too */
-    for (uint32_t i = 0; i < b->model.n_layers; i++) {
-        const struct sl_layer *layer = &b->model.layer[i];
+    for (uint32_t i = 0; i < b->model->n_layers; i++) {
+        const struct sl_layer *layer = &b->model->layer[i];
         bool back = i > 0 || layer->training.project_first; /* the first layer needs no gradients of features */
         if (!sl_layer_aggregates(layer)) {
             continue;
@@ -342,8 +343,8 @@ static double factor_bytes(const struct basis *b, const struct sl_walk *training
         double rows = fmin(exp2(SL_EVALUATE_SHIFT), ceil(b->n / s->group_size));
         return n_workers * rows * feature_row_bytes(b);
     }
-    for (uint32_t i = 0; i < b->model.n_layers; i++) {
-        const struct sl_layer *layer = &b->model.layer[i];
+    for (uint32_t i = 0; i < b->model->n_layers; i++) {
+        const struct sl_layer *layer = &b->model->layer[i];
         const struct sl_split *split = &training->split[layer->training.project_first ? layer->from : layer->level];
         double rows = fmax(exp2(SL_EVALUATE_SHIFT), split->n_chunks > 1 ? exp2(split->shift) : split->n_rows);
         most = fmax(most, rows * (if_so(i > 0 || !b->sparse, layer->n_in) + layer->n_out));
@@ -355,8 +356,8 @@ static double factor_bytes(const struct basis *b, const struct sl_walk *training
 static double travelling_bytes(const struct basis *b)
 {
     double columns = 0;
-    for (uint32_t i = 0; i < b->model.n_layers; i++) {
-        columns += if_so(sl_layer_aggregates(&b->model.layer[i]), b->model.layer[i].training.travels);
+    for (uint32_t i = 0; i < b->model->n_layers; i++) {
+        columns += if_so(sl_layer_aggregates(&b->model->layer[i]), b->model->layer[i].training.travels);
     }
     return columns * b->element;
 }
@@ -390,7 +391,7 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
     bool history = b->pipe && s->pes > s->ways && s->epochs >= s->history_every;
     terms->history = (uint64_t)if_so(history, (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b));
     terms->records =
-        (uint64_t)(n_chunks * b->model.n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
+        (uint64_t)(n_chunks * b->model->n_layers * (EVALUATION_TASKS * TASK_BYTES + n_chunks * BUFFER_BYTES));
 }
 
 /* ---- links ---- */
@@ -453,7 +454,7 @@ static double end_bytes(const struct basis *b, const struct sl_link_split *links
 static double feature_caches(const struct basis *b)
 {
     uint32_t cache = b->settings->feature_cache;
-    double row = (double)sl_dtype_bytes(b->dtype, b->model.layer[0].n_in) + HOT_ROW_BYTES;
+    double row = (double)sl_dtype_bytes(b->dtype, b->model->layer[0].n_in) + HOT_ROW_BYTES;
     return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, fmin(cache, b->n) * b->settings->pes * row);
 }
 
@@ -467,7 +468,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                        const struct sl_memory_run *run)
 {
     const struct sl_features *f = &dataset->features;
-    const struct basis b = find_basis(s, dataset, run);
+    struct sl_model model;
+    const struct basis b = find_basis(s, dataset, run, &model);
     const struct sl_walk training = b.pipe ? walk_pipe(&b) : walk_step(&b);
     /* Targets beyond the first column: the dataset's or the shards', and those of training vertices. */
     double further = 2 * fmax(0, (double)dataset->targets.width - 1) * SL_TARGET_BYTES;
@@ -586,8 +588,8 @@ static double portion(double share, double whole)
 static double halo_bytes(const struct basis *b)
 {
     double widest = 0;
-    for (uint32_t i = 0; i < b->model.n_layers; i++) {
-        const struct sl_layer *layer = &b->model.layer[i];
+    for (uint32_t i = 0; i < b->model->n_layers; i++) {
+        const struct sl_layer *layer = &b->model->layer[i];
         if (sl_layer_aggregates(layer)) {
             widest = fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer)));
         }
@@ -604,7 +606,7 @@ static double pipe_halo_bytes(const struct basis *b, const struct sl_plan *plan)
     double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
     double times = s->recompute || s->pes > s->ways ? 3 : 2;
     double ways = if_so(sl_plan_shares_ways(plan), times * travelling_bytes(b) * crew_share(s, plan));
-    double crossing = (double)(sl_dtype_size(b->model.layer[0].training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
+    double crossing = (double)(sl_dtype_size(b->model->layer[0].training.row[SL_ROWS_H].dtype) + sizeof(sl_real));
     double stages = if_so(plan->n_crews > 1, 2 * s->hidden * crossing * share);
     return CLASS_SHARE * b->n * (ways + stages);
 }
@@ -616,7 +618,8 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     struct sl_memory_run run = {
         .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
     run.converts = plan->n_ranks > 1;
-    const struct basis b = find_basis(settings, dataset, &run);
+    struct sl_model model;
+    const struct basis b = find_basis(settings, dataset, &run, &model);
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
     struct rank_shares s = find_shares(&b, plan, partition);
     double steps = s.steps * (b.pipe ? crew_share(settings, plan) * plan->n_crews : 1);
@@ -684,7 +687,8 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     }
     struct sl_memory_run run = {
         .reach = sl_reach_bound(settings, &outline), .team = 1, .n_workers = settings->pes, .converts = true};
-    const struct basis b = find_basis(&cached, &outline, &run);
+    struct sl_model model;
+    const struct basis b = find_basis(&cached, &outline, &run, &model);
     uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* per GPU */
     double share = (double)n_pes / settings->pes;
     uint32_t n_parts = sl_min_u32(n_pes, shards->n_parts);
@@ -692,9 +696,9 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     /* An evaluation converts narrow features from the tables of the parts. */
     double tables =
         if_so(!b.in_place, part_share(shards, n_parts) * (double)sl_feature_source_bytes(&shards->features));
-    double weights = GPU_MODEL_COPIES * parameter_bytes(&b.model, false) + share * partial_bytes(&b);
+    double weights = GPU_MODEL_COPIES * parameter_bytes(b.model, false) + share * partial_bytes(&b);
     double copies = n_gpus > 1 ? 2 : 1; /* of exchanged rows: packed at the sender, and received */
-    const struct sl_layer *first = &b.model.layer[0];
+    const struct sl_layer *first = &b.model->layer[0];
     struct sl_walk step = walk_step(&b);
     struct sl_walk evaluation = walk_evaluation(&b, SL_EVALUATE_GPU_SHIFT, GPU_CHUNKS);
     struct sl_blocks rows = {{0}};
