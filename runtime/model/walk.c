@@ -277,10 +277,3 @@ void sl_walk_kept(const struct sl_walk *w, struct sl_blocks *out)
     add_ahead(w, true, w->ring, out);
     add_slots(w, ALWAYS, w->n_slots * w->ring, true, out);
 }
-
-void sl_walk_whole(const struct sl_walk *w, struct sl_blocks *pool)
-{
-    struct sl_blocks alive = {{0}};
-    add_slots(w, ALWAYS, w->n_slots / w->n_pes, false, &alive);
-    serve(&alive, w->near, pool);
-}

@@ -63,9 +63,6 @@ void sl_walk(const struct sl_walk *walk, struct sl_blocks *pool);
 /* The blocks of all rows with permanent handles. */
 void sl_walk_kept(const struct sl_walk *walk, struct sl_blocks *out);
 
-/* All rows of one PE at a time: a backward pass that releases no rows. */
-void sl_walk_whole(const struct sl_walk *walk, struct sl_blocks *pool);
-
 /* Bytes of the blocks, with StarPU's records of their handles. */
 double sl_blocks_bytes(const struct sl_blocks *blocks);
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/machine/pool.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
@@ -112,6 +113,7 @@ static enum sl_status measure(struct sl_pipe *p)
     if (p->plan.rank == 0) {
         SL_TRY(st, sl_pipe_time(p, seconds), done);
         SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first run also allocates memory, so measure again */
+        sl_pool_release();                          /* training needs other blocks than these runs */
         average(p->work.model, seconds);
         SL_TRY(st, sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage), done);
     }

@@ -376,9 +376,6 @@ static void term_rows(const struct basis *b, const struct sl_walk *training, str
     struct sl_blocks alone = {{0}};
     double in_flight = fmin(s->depth, b->n_per_epoch + 1); /* one step of the next epoch is sampled ahead */
     sl_walk_kept(training, &kept);
-    if (b->pipe && s->stages > 1 && s->n_stages_cut == 0) {
-        sl_walk_whole(training, &pool); /* sl_pipe_time */
-    }
     sl_walk(training, &pool);
     double passing = sl_blocks_bytes(&pool);
     double spare = (b->pipe ? PIPE_SPARE : STEP_SPARE + MIXED_SHARE * fmax(0, in_flight - 2)) * passing;

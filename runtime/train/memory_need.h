@@ -63,7 +63,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
  * `beside`, `records` and `ends`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
- * In the runs of tests/test_memory_peak.c the estimate is 0.93 to 1.14 times the peak (doc/results.md). Buffers for
+ * In the runs of tests/test_memory_peak.c the estimate is 0.95 to 1.17 times the peak (doc/results.md). Buffers for
  * reading a dataset's text are freed earlier and not counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);
