@@ -351,8 +351,8 @@ static struct sl_memory_terms deep_terms(const struct sl_dataset *dataset, int m
     return terms;
 }
 
-/* The chunk that was timed leaves nothing. History is there in an evaluation, and so are its tasks' records and what GCNII's sums begin
- * with, of all layers. */
+/* The chunk that was timed leaves nothing. History is there in an evaluation, and so are its tasks' records and what
+ * GCNII's sums begin with, of all layers. */
 static void test_deep(void **state)
 {
     static const struct graph_shape shape = {
