@@ -405,6 +405,7 @@ struct lists {
     uint32_t *columns, *slots;          /* as stored; columns[slot] is n_in if the slot has no entry */
     uint32_t *by_column, *sorted_slots; /* both, sorted by column */
     uint32_t *first;                    /* n_in + 1: the start of each column's list */
+    sl_real *pieces;                    /* sums of a stretch's part of two long lists: 2 x stretches x n_out */
 };
 
 /* Dropped entries are skipped. */
@@ -476,8 +477,9 @@ static __device__ bool is_long(const struct lists &lists, uint32_t column)
 /* One block for SL_WARP items of the sums of a stretch. A stretch has parts of at most two long lists: one that began
  * before it (pieces[2 s]), and one that begins in it and goes on (pieces[2 s + 1]). */
 template <typename T>
-static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, T *pieces)
+static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz)
 {
+    T *pieces = (T *)lists.pieces;
     const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
     const uint32_t n_stretches = (lists.n_slots + STRETCH - 1) / STRETCH;
     for (uint64_t item = blockIdx.x; item < (uint64_t)n_stretches * n_tiles; item += gridDim.x) {
@@ -503,9 +505,9 @@ static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t
 
 /* One block for SL_WARP items of a row of GW. */
 template <typename T>
-static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, const T *pieces,
-                                 int beta, T *gw)
+static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, int beta, T *gw)
 {
+    const T *pieces = (const T *)lists.pieces;
     const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
     for (uint64_t item = blockIdx.x; item < (uint64_t)n_in * n_tiles; item += gridDim.x) {
         const uint32_t row = (uint32_t)(item / n_tiles);
@@ -544,16 +546,15 @@ static uint32_t tile_rows(const struct sl_sparse_rows *x, uint32_t n_rows)
 }
 
 /* Scratch memory for the lists of a tile, and for the sums of its stretches. */
-static enum sl_status take_lists(uint32_t n_in, uint32_t n_out, sl_scratch *room, struct lists *lists,
-                                 sl_real **pieces_out)
+static enum sl_status take_lists(uint32_t n_in, uint32_t n_out, sl_scratch *room, struct lists *lists)
 {
     const size_t n = lists->n_slots;
     const size_t n_pieces = 2 * ((n + STRETCH - 1) / STRETCH) * n_out;
     enum sl_status st = room->take((n_pieces + n) * sizeof(sl_real) + (4 * n + n_in + 1) * sizeof(uint32_t),
                                    "the entries of sparse rows by column");
     if (st == SL_OK) {
-        *pieces_out = room->as<sl_real>();
-        lists->values = *pieces_out + n_pieces;
+        lists->pieces = room->as<sl_real>();
+        lists->values = lists->pieces + n_pieces;
         lists->columns = (uint32_t *)(lists->values + n);
         lists->slots = lists->columns + n;
         lists->by_column = lists->slots + n;
@@ -590,18 +591,18 @@ static unsigned few(uint64_t n_blocks)
 /* GW from the lists. n_in, n_items >= 1. */
 template <typename T>
 static enum sl_status start_sums(const char *name, cudaStream_t stream, uint32_t n_in, const struct lists *lists,
-                                 uint32_t n_items, const T *gz, T *pieces, int beta, T *gw)
+                                 uint32_t n_items, const T *gz, int beta, T *gw)
 {
     const uint64_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
     const uint64_t n_stretches = (lists->n_slots + STRETCH - 1) / STRETCH;
     enum sl_status st = SL_OK;
     if (n_stretches > 1) {
-        st = sl_start(name, stream, few(n_stretches * n_tiles), sum_stretches<T>, n_in, *lists, n_items, gz, pieces);
+        st = sl_start(name, stream, few(n_stretches * n_tiles), sum_stretches<T>, n_in, *lists, n_items, gz);
     }
     if (st != SL_OK) {
         return st;
     }
-    return sl_start(name, stream, few(n_in * n_tiles), sum_lists<T>, n_in, *lists, n_items, gz, pieces, beta, gw);
+    return sl_start(name, stream, few(n_in * n_tiles), sum_lists<T>, n_in, *lists, n_items, gz, beta, gw);
 }
 
 /* GW by tiles of rows. n_rows, n_in, n_out >= 1. */
@@ -611,24 +612,22 @@ static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows
     const char *name = "sl_dense_sparse_backward_weight";
     const uint32_t most = tile_rows(x, n_rows);
     struct lists lists = {};
-    sl_real *pieces = NULL;
     sl_scratch room(stream);
     enum sl_status st;
     lists.max_row = x->max_row;
     lists.n_slots = most * x->max_row;
-    SL_TRY(st, take_lists(n_in, n_out, &room, &lists, &pieces), failed);
+    SL_TRY(st, take_lists(n_in, n_out, &room, &lists), failed);
     for (uint32_t row = 0; row < n_rows; row += most) {
         struct sl_sparse_rows tile = *x;
         const sl_real *tile_gz = gz + (size_t)row * n_out;
         tile.ids += row;
         lists.n_slots = (n_rows - row < most ? n_rows - row : most) * x->max_row;
         SL_TRY(st, make_lists(name, stream, &tile, n_in, &lists), failed);
-        if (sl_in_quads(n_out, tile_gz, gw, pieces)) {
+        if (sl_in_quads(n_out, tile_gz, gw, NULL)) {
             const float4 *quads = (const float4 *)tile_gz;
-            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out / 4, quads, (float4 *)pieces, beta, (float4 *)gw),
-                   failed);
+            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out / 4, quads, beta, (float4 *)gw), failed);
         } else {
-            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out, tile_gz, pieces, beta, gw), failed);
+            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out, tile_gz, beta, gw), failed);
         }
         beta = 1;
     }
