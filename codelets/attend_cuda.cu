@@ -4,17 +4,21 @@
  * Graph attention over blocks and its adjoint, on a device.
  *
  * An item is one head of a destination or of a source, mostly by one relation. It has a list of terms, rows with
- * weights. A group of lanes serves an item:
- *   score_lists  computes lse from the el of the terms; each lane takes its own terms
- *   sum_lists    adds the weighted rows, or their products with a row of the item, or both; a lane takes four columns
- * The lanes of a group look up as many terms as there are lanes, one each with its weight, and then exchange the
- * results. Then UNROLL rows are in flight. A product of rows is a sum over columns, and so are the sums of products:
- * each lane adds the share of its columns, and the lanes' shares are added once, at the end of the list.
+ * weights. A group of lanes serves an item.
  *
- * A list longer than SLICE would delay a whole kernel. sum_lists therefore only queues its slices. sum_slices adds
- * each slice, in any group, and add_slices adds the sums of a list's slices in order. If the queue is full, a group
- * adds all slices of its list itself, in the same order. The result depends on the lists, H and K alone, never on the
- * grid. In score_lists, the groups of a block take a slice of a long list each.
+ * The kernel score_lists computes lse from the el of the terms. Each lane takes its own terms. If a list is longer than
+ * LONG, each group of the block takes a slice.
+ *
+ * The kernel sum_lists adds weighted rows, or products of rows with a row of the item, or both. A lane takes four
+ * columns. First each lane looks up one term and its weight. Then the lanes exchange them, and UNROLL rows are in
+ * flight. A product of rows is a sum over columns, and so is a sum of products. So each lane adds the share of its
+ * columns, and the shares are added once, at the end of the list.
+ *
+ * A list longer than SLICE would delay a whole kernel. The kernel sum_lists only queues its slices. Then sum_slices
+ * adds each slice, in any group, and add_slices adds the sums of a list's slices in order. If the queue is full, a
+ * group adds all slices of its list itself, in the same order. The result depends on the lists, H and K alone, never on
+ * the grid.
+ *
  * In templates, U is the stored type of rows of U. */
 #include "codelets/bf16.cuh"
 #include "codelets/sources.cuh"
@@ -905,24 +909,6 @@ static enum sl_status start_sums(const char *name, cudaStream_t stream, const Li
     return start_sums_in<false>(name, stream, list, n_items, width, beta);
 }
 
-static uintptr_t addresses_of(enum sl_dtype dtype, const struct sl_device_rows *rows)
-{
-    uintptr_t bits = 0;
-    for (uint32_t c = 0; c < rows->n_chunks; c++) {
-        bits |= sl_quad_address(dtype, rows->chunk[c]);
-    }
-    return bits;
-}
-
-static uintptr_t addresses_of(const struct sl_device_sources *x)
-{
-    uintptr_t bits = addresses_of(x->dtype, &x->rows);
-    for (uint32_t q = 0; q < x->n_owners; q++) {
-        bits |= sl_quad_address(x->dtype, x->packed[q]);
-    }
-    return bits;
-}
-
 /* Slabs of gradients. addresses: of u and gu. */
 template <typename List>
 static enum sl_status start_back(const char *name, cudaStream_t stream, const List &list, uint32_t n_rows, int beta,
@@ -930,7 +916,7 @@ static enum sl_status start_back(const char *name, cudaStream_t stream, const Li
 {
     const struct sl_heads heads = list.block.heads;
     return start_sums(name, stream, list, n_rows * sl_heads_scores(heads), heads, beta,
-                      addresses | addresses_of(SL_DTYPE_REAL, &list.block.gz));
+                      addresses | sl_address_bits(SL_DTYPE_REAL, &list.block.gz));
 }
 
 /* addresses: of the rows of U. */
@@ -966,7 +952,7 @@ sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *
 {
     return sl_by_dtype(rows->x->dtype, [&](auto u) {
         return start_forward(stream, attention_of<decltype(u)>(rows, lse_out), rows->n_rows, beta,
-                             addresses_of(rows->x) | sl_quad_address(rows->x->dtype, rows->self), z_out, lse_out);
+                             sl_address_bits(rows->x) | sl_quad_address(rows->x->dtype, rows->self), z_out, lse_out);
     });
 }
 
@@ -978,7 +964,7 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
         attention_of<U>(rows, lse), gz, sides
     };
     return start_sums("sl_attend_sides", stream, list, rows->n_rows * sl_heads_scores(rows->heads), rows->heads, 0,
-                      addresses_of(rows->x) | sl_quad_address(rows->x->dtype, rows->self) | (uintptr_t)gz);
+                      sl_address_bits(rows->x) | sl_quad_address(rows->x->dtype, rows->self) | (uintptr_t)gz);
 }
 
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,

@@ -67,6 +67,17 @@ static inline __device__ float4 sl_wide(ushort4 x)
     return make_float4(sl_bf16_real(x.x), sl_bf16_real(x.y), sl_bf16_real(x.z), sl_bf16_real(x.w));
 }
 
+/* Zero, of the argument's type. */
+static inline __device__ float sl_nothing(float)
+{
+    return 0;
+}
+
+static inline __device__ float4 sl_nothing(float4)
+{
+    return make_float4(0, 0, 0, 0);
+}
+
 static inline __device__ float sl_plus(float a, float b)
 {
     return a + b;

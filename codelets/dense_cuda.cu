@@ -11,7 +11,6 @@
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
 
-#define ALL 0xffffffffu
 #define WARPS (SL_THREADS / SL_WARP) /* per block */
 
 /* ---- dense rows ---- */
@@ -254,30 +253,6 @@ done:
 
 /* ---- sparse rows ---- */
 
-static __device__ float nothing(float)
-{
-    return 0;
-}
-
-static __device__ float4 nothing(float4)
-{
-    return make_float4(0, 0, 0, 0);
-}
-
-/* y += a x */
-static __device__ void add_scaled(float a, float x, float *y)
-{
-    *y += a * x;
-}
-
-static __device__ void add_scaled(float a, float4 x, float4 *y)
-{
-    y->x += a * x.x;
-    y->y += a * x.y;
-    y->z += a * x.z;
-    y->w += a * x.w;
-}
-
 /* The dropout of the rows' entries. */
 struct mask {
     uint32_t threshold;
@@ -316,12 +291,12 @@ static __device__ void add_terms(uint32_t count, sl_real coefficient, uint32_t i
         T item[IN_FLIGHT];
 #pragma unroll
         for (uint32_t j = 0; j < IN_FLIGHT; j++) {
-            uint32_t row = __shfl_sync(ALL, index, (int)(k + j));
+            uint32_t row = __shfl_sync(SL_ALL_LANES, index, (int)(k + j));
             item[j] = rows[(size_t)row * n_items + c];
         }
 #pragma unroll
         for (uint32_t j = 0; j < IN_FLIGHT; j++) {
-            add_scaled(__shfl_sync(ALL, coefficient, (int)(k + j)), item[j], sum);
+            *sum = sl_plus(*sum, sl_times(__shfl_sync(SL_ALL_LANES, coefficient, (int)(k + j)), item[j]));
         }
     }
 }
@@ -340,7 +315,7 @@ static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, 
         Z *out = z + (size_t)i * n_items + c;
         const uint64_t *range = x.offsets + (x.ids[i] - x.first);
         const uint64_t end = range[1];
-        T sum = nothing(T());
+        T sum = sl_nothing(T());
         if (beta != 0) {
             sum = sl_wide(*out);
         } else if (bias != NULL) {
@@ -450,7 +425,7 @@ static __device__ T sum_terms(const struct lists &lists, uint32_t begin, uint32_
     const uint32_t share = (end - begin + WARPS - 1) / WARPS;
     const uint32_t length = share < LEAST_TERMS ? LEAST_TERMS : share;
     const uint32_t own_end = end - begin < (warp + 1) * length ? end : begin + (warp + 1) * length;
-    T sum = warp == 0 ? start : nothing(T());
+    T sum = warp == 0 ? start : sl_nothing(T());
     for (uint32_t t = begin + warp * length; t < own_end; t += SL_WARP) {
         uint32_t count = own_end - t < SL_WARP ? own_end - t : SL_WARP;
         bool has = sl_lane() < count;
@@ -460,7 +435,7 @@ static __device__ T sum_terms(const struct lists &lists, uint32_t begin, uint32_
     sums[warp][sl_lane()] = sum;
     __syncthreads();
     for (uint32_t k = 1; warp == 0 && k * length < end - begin; k++) {
-        add_scaled(1, sums[k][sl_lane()], &sum);
+        sum = sl_plus(sum, sums[k][sl_lane()]);
     }
     __syncthreads();
     return sum;
@@ -474,8 +449,8 @@ static __device__ bool is_long(const struct lists &lists, uint32_t column)
     return begin < end && begin / STRETCH != (end - 1) / STRETCH;
 }
 
-/* One block for SL_WARP items of the sums of a stretch. A stretch has parts of at most two long lists: one that began
- * before it (pieces[2 s]), and one that begins in it and goes on (pieces[2 s + 1]). */
+/* One block for SL_WARP items of the sums of a stretch. At most two long lists have a part in a stretch. The sum of a
+ * list that began before is pieces[2 s]. The sum of a list that begins here and goes on is pieces[2 s + 1]. */
 template <typename T>
 static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz)
 {
@@ -495,7 +470,7 @@ static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t
             }
             const uint32_t from = k == 0 ? begin : lists.first[column];
             const uint32_t to = lists.first[column + 1] < end ? lists.first[column + 1] : end;
-            const T sum = sum_terms(lists, from, to, gz, n_items, c, nothing(T()));
+            const T sum = sum_terms(lists, from, to, gz, n_items, c, sl_nothing(T()));
             if (threadIdx.x < SL_WARP && item_column < n_items) {
                 pieces[((size_t)2 * stretch + k) * n_items + c] = sum;
             }
@@ -520,11 +495,11 @@ static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_i
         if (begin == end && beta != 0) {
             continue; /* all threads of the block */
         }
-        T sum = beta != 0 && stores ? *out : nothing(T());
+        T sum = beta != 0 && stores ? *out : sl_nothing(T());
         if (is_long(lists, row)) {
-            add_scaled(1, pieces[(size_t)(2 * (begin / STRETCH) + 1) * n_items + c], &sum);
+            sum = sl_plus(sum, pieces[(size_t)(2 * (begin / STRETCH) + 1) * n_items + c]);
             for (uint32_t s = begin / STRETCH + 1; s <= (end - 1) / STRETCH; s++) {
-                add_scaled(1, pieces[(size_t)2 * s * n_items + c], &sum);
+                sum = sl_plus(sum, pieces[(size_t)2 * s * n_items + c]);
             }
         } else if (begin < end) {
             sum = sum_terms(lists, begin, end, gz, n_items, c, sum);
@@ -583,11 +558,6 @@ failed:
     return st;
 }
 
-static unsigned few(uint64_t n_blocks)
-{
-    return n_blocks < SL_MAX_BLOCKS ? (unsigned)n_blocks : SL_MAX_BLOCKS;
-}
-
 /* GW from the lists. n_in, n_items >= 1. */
 template <typename T>
 static enum sl_status start_sums(const char *name, cudaStream_t stream, uint32_t n_in, const struct lists *lists,
@@ -597,12 +567,14 @@ static enum sl_status start_sums(const char *name, cudaStream_t stream, uint32_t
     const uint64_t n_stretches = (lists->n_slots + STRETCH - 1) / STRETCH;
     enum sl_status st = SL_OK;
     if (n_stretches > 1) {
-        st = sl_start(name, stream, few(n_stretches * n_tiles), sum_stretches<T>, n_in, *lists, n_items, gz);
+        st = sl_start(name, stream, sl_blocks(n_stretches * n_tiles * SL_THREADS), sum_stretches<T>, n_in, *lists,
+                      n_items, gz);
     }
     if (st != SL_OK) {
         return st;
     }
-    return sl_start(name, stream, few(n_in * n_tiles), sum_lists<T>, n_in, *lists, n_items, gz, beta, gw);
+    return sl_start(name, stream, sl_blocks(n_in * n_tiles * SL_THREADS), sum_lists<T>, n_in, *lists, n_items, gz, beta,
+                    gw);
 }
 
 /* GW by tiles of rows. n_rows, n_in, n_out >= 1. */

@@ -17,18 +17,6 @@
 #define SL_LONG_LIST 256 /* most terms that a group adds alone */
 #define SL_IN_FLIGHT 4   /* rows in flight per lane */
 
-/* ---- one or four columns at a time ---- */
-
-static inline __device__ float sl_nothing(float)
-{
-    return 0;
-}
-
-static inline __device__ float4 sl_nothing(float4)
-{
-    return make_float4(0, 0, 0, 0);
-}
-
 /* ---- lists ---- */
 
 /* One item: terms begin .. end - 1, with this weight unless the terms have their own. out NULL: nothing to do. Lists
@@ -216,38 +204,6 @@ static __global__ void sl_move_rows(const Pairs pairs, uint32_t n, uint32_t n_co
 }
 
 /* ---- launches ---- */
-
-/* All row addresses, or'ed. Four numbers can be read at a time if the lowest four bits are zero. */
-static inline uintptr_t sl_address_bits(enum sl_dtype dtype, const struct sl_device_rows *rows)
-{
-    uintptr_t bits = 0;
-    for (uint32_t c = 0; c < rows->n_chunks; c++) {
-        bits |= sl_quad_address(dtype, rows->chunk[c]);
-    }
-    return bits;
-}
-
-static inline uintptr_t sl_address_bits(const struct sl_device_sources *x)
-{
-    uintptr_t bits = sl_address_bits(x->dtype, &x->rows);
-    for (uint32_t q = 0; q < x->n_owners; q++) {
-        bits |= sl_quad_address(x->dtype, x->packed[q]);
-    }
-    return bits;
-}
-
-/* The rows of all parts. Their widths count, too. */
-static inline uintptr_t sl_address_bits(enum sl_dtype dtype, uint32_t n_parts, const struct sl_device_part *parts)
-{
-    uintptr_t bits = 0;
-    for (uint32_t q = 0; q < n_parts; q++) {
-        bits |= parts[q].width * sizeof(sl_real);
-        for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
-            bits |= sl_quad_address(dtype, parts[q].chunk[c]);
-        }
-    }
-    return bits;
-}
 
 /* One kernel. work: a list to sum, or rows to move. */
 template <typename V, uint32_t LANES, typename Work>

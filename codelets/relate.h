@@ -51,8 +51,8 @@ static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint3
     return slabs;
 }
 
-/* n(d, r) of a destination with the entries begin .. end - 1. Both searches are in one loop, so that their reads wait
- * together. */
+/* n(d, r) of a destination with the entries begin .. end - 1. Relations are whole numbers. One loop searches for both
+ * ends of the run, so that a device waits for both reads at once. */
 static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, uint64_t begin, uint64_t end,
                                                         float relation)
 {

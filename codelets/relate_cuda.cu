@@ -196,16 +196,18 @@ template <typename S> struct factors {
     bool last;
 };
 
-template <typename Rows>
-static inline __device__ struct factors<typename Rows::source>
-factors_of(const Rows &rows, const struct sl_slabs &slabs, uint32_t n_rows, const sl_real *gm, uint64_t e, uint64_t end,
-           uint32_t base) {
+template <typename Rows, typename S>
+static inline __device__ void find_factors(const Rows &rows, const struct sl_slabs &slabs, uint32_t n_rows,
+                                           const sl_real *gm, uint64_t e, uint32_t base, struct factors<S> *out)
+{
     const uint32_t d = row_of(rows, n_rows, e);
     const float relation = __ldg(rows.relations + e);
     const uint64_t n = sl_relation_count(rows.relations, rows.bound(d), rows.bound(d + 1), relation);
-    return {rows.row(e, slabs.x_width) + (size_t)base * slabs.x_step,
-            gm + (size_t)d *slabs.m_width + (size_t)base *slabs.m_step, 1 / (sl_real)n, (uint32_t)relation,
-            e + 1 == end || __ldg(rows.relations + e + 1) != relation};
+    const size_t width = slabs.m_width;
+    out->x = rows.row(e, slabs.x_width) + (size_t)base * slabs.x_step;
+    out->g = gm + d * width + (size_t)base * slabs.m_step;
+    out->weight = 1 / (sl_real)n;
+    out->relation = (uint32_t)relation;
 }
 
 /* Item i: base i % n_bases over stretch i / n_bases, one warp. Each lane looks up one edge. Then the edges are
@@ -224,10 +226,11 @@ static __global__ void sum_components(const Rows rows, const struct sl_slabs sla
         double *sums = to.partial + s * to.n_components + base;
         double sum = 0;
         for (uint64_t e = first + n_edges * s / to.n_stretches; e < end; e += SL_WARP) {
-            struct factors<S> mine = {
-            };
-            if (e + sl_lane() < end) {
-                mine = factors_of(rows, slabs, to.n_rows, gm, e + sl_lane(), end, base);
+            const uint64_t own = e + sl_lane();
+            struct factors<S> mine = factors<S>();
+            if (own < end) {
+                find_factors(rows, slabs, to.n_rows, gm, own, base, &mine);
+                mine.last = own + 1 == end || (uint32_t)__ldg(rows.relations + own + 1) != mine.relation;
             }
             for (uint32_t k = 0; k < SL_WARP && e + k < end; k++) {
                 const S *x = (const S *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.x, k);

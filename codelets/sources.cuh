@@ -7,7 +7,7 @@
 #ifndef SL_CODELETS_SOURCES_CUH
 #define SL_CODELETS_SOURCES_CUH
 
-#include "codelets/kernel.cuh"
+#include "codelets/bf16.cuh"
 #include "codelets/sample.h"
 #include "codelets/sources.h"
 
@@ -111,6 +111,40 @@ static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream
     out->first = first;
     out->chunk = room->as<const sl_real *>();
     return st;
+}
+
+/* ---- addresses ---- */
+
+/* All row addresses, or'ed. Four numbers can be read at a time if the lowest four bits are zero. */
+static inline uintptr_t sl_address_bits(enum sl_dtype dtype, const struct sl_device_rows *rows)
+{
+    uintptr_t bits = 0;
+    for (uint32_t c = 0; c < rows->n_chunks; c++) {
+        bits |= sl_quad_address(dtype, rows->chunk[c]);
+    }
+    return bits;
+}
+
+static inline uintptr_t sl_address_bits(const struct sl_device_sources *x)
+{
+    uintptr_t bits = sl_address_bits(x->dtype, &x->rows);
+    for (uint32_t q = 0; q < x->n_owners; q++) {
+        bits |= sl_quad_address(x->dtype, x->packed[q]);
+    }
+    return bits;
+}
+
+/* The rows of all parts. Their widths count, too. */
+static inline uintptr_t sl_address_bits(enum sl_dtype dtype, uint32_t n_parts, const struct sl_device_part *parts)
+{
+    uintptr_t bits = 0;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        bits |= parts[q].width * sizeof(sl_real);
+        for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
+            bits |= sl_quad_address(dtype, parts[q].chunk[c]);
+        }
+    }
+    return bits;
 }
 
 #endif

@@ -58,10 +58,10 @@ struct sl_memory_terms {
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                        const struct sl_memory_run *run);
 
-/* Estimated peak memory in bytes of a run with one rank: the sum of data, links, model, partials, exchange, factors
- * and the process itself, plus the larger of two phases: the dataset as loaded, and the work. The work is training with
- * `beside`, `records` and `ends`; if the pool returns training's blocks to the system before an evaluation, the work is the
- * larger of training and evaluation.
+/* Estimated peak memory in bytes of a run with one rank. It is the sum of data, links, model, partials, exchange,
+ * factors, the process itself, and the larger of two phases: the dataset as loaded, and the work. The work is training
+ * with `beside`, `records` and `ends`. If the pool returns training's blocks to the system before an evaluation, the
+ * work is the larger of training and evaluation.
  *
  * In the runs of tests/test_memory_peak.c the estimate is 0.95 to 1.17 times the peak (doc/results.md). Buffers for
  * reading a dataset's text are freed earlier and not counted. */
