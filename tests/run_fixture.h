@@ -160,6 +160,16 @@ static MAYBE_UNUSED struct {
     uint64_t bytes; /* of each, for data */
 } made_up_gpus;
 
+/* What a session expects on a GPU, besides features and slots. */
+static MAYBE_UNUSED uint64_t gpu_bytes_of(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                          uint32_t n_gpus)
+{
+    struct sl_reach reach;
+    expect_ok(sl_reach_expect(settings, dataset, &reach));
+    struct sl_gpu_need need = sl_memory_need_gpu(settings, dataset, &reach, n_gpus);
+    return need.evaluation > need.training ? need.evaluation : need.training;
+}
+
 /* A model on a dataset, with all that its steps need. StarPU is up. */
 struct world {
     struct sl_settings *settings;
@@ -239,7 +249,9 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;
     struct sl_work work = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->transport, 0};
-    work.gpu_bytes = sl_memory_need_gpu_work(settings, &out->shards, &out->run);
+    if (out->run.n_gpus > 0) {
+        work.gpu_bytes = gpu_bytes_of(settings, dataset, out->run.n_gpus);
+    }
     expect_ok(sl_minibatch.open(&work, 0, &out->schedule));
     out->steps = steps_of(&out->schedule);
 }

@@ -102,34 +102,32 @@ static void make_settings(uint32_t pes, uint32_t group_size, struct sl_settings 
 static void test_need(void **state)
 {
     struct sl_settings settings;
-    struct sl_shards shards;
     (void)state;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL,
-                             &shards));
-    struct sl_gpu_need one = sl_memory_need_gpu(&settings, &shards, 1);
-    struct sl_gpu_need two = sl_memory_need_gpu(&settings, &shards, 2);
-    struct sl_gpu_need four = sl_memory_need_gpu(&settings, &shards, 4);
-    struct sl_gpu_need many = sl_memory_need_gpu(&settings, &shards, 8);
+    struct sl_memory_run of = {.team = 1, .n_workers = 2};
+    expect_ok(sl_reach_expect(&settings, &dataset, &of.reach));
+    struct sl_gpu_need one = sl_memory_need_gpu(&settings, &dataset, &of.reach, 1);
+    struct sl_gpu_need two = sl_memory_need_gpu(&settings, &dataset, &of.reach, 2);
+    struct sl_gpu_need four = sl_memory_need_gpu(&settings, &dataset, &of.reach, 4);
+    struct sl_gpu_need many = sl_memory_need_gpu(&settings, &dataset, &of.reach, 8);
     assert_true(one.training > two.training && two.training > four.training && four.training == many.training);
     uint64_t pieces = SL_GPU_PIECES_BYTES;
-    assert_true(one.training > pieces + 4 * shards.partition->graph.n_edges + 12 * 3000);
-    struct sl_memory_run of = {.reach = sl_reach_bound(&settings, &dataset), .team = 1, .n_workers = 2};
-    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, &of));
+    assert_true(one.training > pieces + 4 * dataset.graph.n_edges + 12 * 3000);
+    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, &of).memory);
     /* The first layer narrows: projected rows and what comes of them. */
     assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
     assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));
     /* Now the features themselves: of all rows of a sample where there may be a cache, else of destinations. */
     settings.hidden = 400;
-    struct sl_gpu_need open = sl_memory_need_gpu(&settings, &shards, 4);
+    struct sl_gpu_need open = sl_memory_need_gpu(&settings, &dataset, &of.reach, 4);
     settings.feature_cache = 1;
-    assert_int_equal(sl_memory_need_gpu(&settings, &shards, 4).training, open.training);
+    assert_int_equal(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).training, open.training);
     settings.feature_cache = 0;
-    assert_true(sl_memory_need_gpu(&settings, &shards, 4).training < open.training);
+    assert_true(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).training < open.training);
     settings.feature_cache = SL_FEATURE_CACHE_AUTO;
-    assert_true(sl_memory_need_gpu(&settings, &shards, 4).evaluation > pieces + (100 + 400) * 3000 * sizeof(sl_real));
-    sl_shards_close(&shards);
+    assert_true(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).evaluation >
+                pieces + (100 + 400) * 3000 * sizeof(sl_real));
     sl_settings_free(&settings);
 }
 
@@ -237,25 +235,19 @@ static void test_more_gpus(void **state)
     struct outcome got;
     uint32_t rows;
     struct sl_settings settings;
-    struct sl_shards shards;
     (void)state;
     if (sl_gpus_built() && sl_gpus_count() == 0) {
         skip();
     }
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, NULL,
-                             &shards));
-    struct sl_gpu_need need_of_four = sl_memory_need_gpu(&settings, &shards, 4);
-    sl_shards_close(&shards);
+    uint64_t others = gpu_bytes_of(&settings, &dataset, 4);
     sl_settings_free(&settings);
     run_on(100 * GB, 4, 4, SL_FEATURE_CACHE_AUTO, &got, &rows);
     outcome_free(&got);
     assert_true(last_room.n_pes == 1 && last_room.n_parts == 4 && last_room.row_bytes == 100 * sizeof(sl_real));
     assert_true(last_room.device_bytes == 100 * GB && last_room.part_rows >= 750 && last_room.part_rows < 1000);
-    assert_true(last_room.other_bytes ==
-                (need_of_four.evaluation > need_of_four.training ? need_of_four.evaluation : need_of_four.training) +
-                    last_slots / 4);
+    assert_int_equal(last_room.other_bytes, others + last_slots / 4);
     uint64_t bytes = last_room.other_bytes + 3000 * 100 * sizeof(sl_real) * 4 / 10; /* a part fits, and not two */
     run_on(bytes, 4, 4, SL_FEATURE_CACHE_AUTO, &got, &rows);
     outcome_free(&got);
@@ -305,7 +297,7 @@ static void test_unlocked_table(void **state)
     run_here.n_gpus = 1;
     run_here.gpu_bytes = 100 * GB;
     struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
-    uint64_t others = sl_memory_need_gpu_work(&settings, &shards, &run_here);
+    uint64_t others = gpu_bytes_of(&settings, &dataset, 1);
     assert_false(shards.features.pinned); /* nobody asked */
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
     expect_message(sl_message(), "--feature-cache: expected", "ulimit -l");

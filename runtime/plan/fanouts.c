@@ -107,16 +107,6 @@ done:
     return st;
 }
 
-uint32_t sl_fanouts_largest(const struct sl_fanouts *f, uint32_t layer)
-{
-    struct entry entry;
-    uint32_t most = f->fanout[layer];
-    for (const char *text = entries_of(f); *text != '\0' && read_entry(&text, f->n_layers, &entry) == SL_OK;) {
-        most = sl_max_u32(most, entry.fanout[layer]);
-    }
-    return most;
-}
-
 /* The rest of a key that begins with n characters of a text; NULL: it does not. */
 static const char *past(const char *key, const char *text, size_t n)
 {

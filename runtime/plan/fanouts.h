@@ -38,7 +38,4 @@ enum sl_status sl_fanouts_check(const struct sl_fanouts *fanouts);
  * text is checked. SL_EINVAL: the dataset has no such relation. SL_ENOMEM. */
 enum sl_status sl_fanouts_read(const struct sl_fanouts *fanouts, const struct sl_dataset *dataset, uint32_t **out);
 
-/* The largest fanout of any relation in a layer. The text is checked. */
-uint32_t sl_fanouts_largest(const struct sl_fanouts *fanouts, uint32_t layer);
-
 #endif

@@ -379,7 +379,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     if (found == 0) {
         return SL_OK;
     }
-    t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus * t->plan.n_ranks);
+    t->gpu_need = sl_memory_need_gpu(t->settings, t->dataset, &t->estimate.reach, t->run.n_gpus * t->plan.n_ranks);
     t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
     if (found < SL_GPU_PIECES_BYTES) {
         return sl_fail(SL_ENOMEM,
@@ -452,21 +452,11 @@ static enum sl_status check_need(const struct sl_session *t)
     return SL_OK;
 }
 
-/* Check the estimate before parts are made. */
+/* Estimate the memory, and check that it is there. */
 static enum sl_status check_memory(struct sl_session *t)
 {
-    struct sl_rank_need need = {0};
-    struct sl_memory_run run = {
-        .team = sl_steps_team(&t->plan, &t->run), .n_workers = t->machine.n_workers, .converts = t->run.has_cuda};
+    struct sl_memory_need need = sl_memory_need(t->settings, t->dataset, &t->estimate);
     enum sl_status st;
-    if (t->plan.n_ranks > 1) {
-        need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
-    } else {
-        if (!sl_schedule_of(t->settings)->whole_graph) {
-            SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
-        }
-        need.memory = sl_memory_need(t->settings, t->dataset, &run);
-    }
     t->memory_bytes = need.memory;
     SL_TRY(st, check_need(t), done);
     st = check_space(t, need.untouched);
@@ -474,30 +464,41 @@ done:
     return st;
 }
 
-/* Check the estimate again with the actual chunks: the number of boundary vertices is known now. */
-static enum sl_status check_chunks(struct sl_session *t)
+/* The estimate before parts are made. With several ranks, all vertices may be on a boundary. */
+static enum sl_status check_plan(struct sl_session *t)
 {
-    struct sl_memory_run run = {.n_workers = t->machine.n_workers};
-    uint32_t n = 0;
-    enum sl_status st;
-    SL_TRY(st, sl_pipe_boundary_count(&t->partition, &n), done);
-    run.boundary = n / fmax(1, t->dataset->graph.n_vertices);
-    t->memory_bytes = sl_memory_need(t->settings, t->dataset, &run);
-    SL_TRY(st, check_need(t), done);
-    st = check_space(t, 0);
+    const bool ranks = t->plan.n_ranks > 1;
+    enum sl_status st = SL_OK;
+    t->estimate = (struct sl_memory_run){.team = sl_steps_team(&t->plan, &t->run),
+                                         .n_workers = t->machine.n_workers,
+                                         .converts = t->run.has_cuda || ranks,
+                                         .boundary = ranks,
+                                         .plan = ranks ? &t->plan : NULL};
+    if (!sl_schedule_of(t->settings)->whole_graph) {
+        SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &t->estimate.reach), done);
+        sl_dataset_drop_pages(t->dataset);
+    }
+    SL_TRY(st, check_memory(t), done);
+    st = check_gpu_memory(t);
 done:
     return st;
 }
 
-/* Check the estimate again with the actual parts of a rank. Rank 0 gets the largest need. */
+/* The estimate with the actual parts of a rank, or the actual boundary of the chunks. Rank 0 gets the largest need. */
 static enum sl_status check_parts(struct sl_session *t)
 {
-    enum sl_status st;
-    t->memory_bytes =
-        sl_memory_need_rank(t->settings, t->dataset, &t->plan, &t->partition, t->machine.n_workers).memory;
-    sl_dataset_drop_pages(t->dataset);
-    SL_TRY(st, check_need(t), done);
-    st = sl_ranks_max(t->memory_bytes, &t->memory_bytes);
+    enum sl_status st = SL_OK;
+    uint32_t n = 0;
+    if (t->plan.n_ranks > 1) {
+        t->estimate.partition = &t->partition;
+        SL_TRY(st, check_memory(t), done);
+        sl_dataset_drop_pages(t->dataset);
+        st = sl_ranks_max(t->memory_bytes, &t->memory_bytes);
+    } else if (t->settings->recompute && t->settings->pes > t->settings->ways) {
+        SL_TRY(st, sl_pipe_boundary_count(&t->partition, &n), done);
+        t->estimate.boundary = n / fmax(1, t->dataset->graph.n_vertices);
+        st = check_memory(t);
+    }
 done:
     return st;
 }
@@ -530,11 +531,7 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
-    if (held != NULL) {
-        SL_TRY(st, check_parts(t), done);
-    } else if (s->recompute && s->pes > s->ways) {
-        SL_TRY(st, check_chunks(t), done);
-    }
+    SL_TRY(st, check_parts(t), done);
     if (sl_model_adds_features(s, t->dataset->features.n_columns)) {
         form = SL_FEATURES_DENSE;
     }
@@ -564,7 +561,6 @@ static enum sl_status open_shards(struct sl_session *t)
     sl_pool_purge();
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
-    st = check_gpu_memory(t);
 done:
     sl_free(fanout_of);
     return st;
@@ -597,7 +593,7 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     SL_TRY(st, sl_schedule_of(t->settings)->decide(t->settings, &t->machine), done);
     SL_TRY(st, sl_ranks_take_decisions(t->settings), done);
     SL_TRY(st, open_run(t), done);
-    SL_TRY(st, check_memory(t), done);
+    SL_TRY(st, check_plan(t), done);
     SL_TRY(st, open_shards(t), done);
     st = open_model(t, checkpoint);
 done:
@@ -611,7 +607,8 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->transport, 0};
     enum sl_status st;
     const uint64_t epoch_end = sl_plan_first_step(&t->plan, sl_plan_epoch(&t->plan, t->state.step) + 1);
-    work.gpu_bytes = sl_memory_need_gpu_work(s, &t->shards, &t->run);
+    /* An evaluation on the GPU must not evict the caches. */
+    work.gpu_bytes = sl_max_u64(t->gpu_need.training, t->run.evaluate_on_cpus ? 0 : t->gpu_need.evaluation);
     SL_TRY(st, sl_schedule_of(s)->open(&work, t->state.step, &t->schedule), done);
     t->n_unpinned += t->schedule.n_refused;
     SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, epoch_end, &t->trace), done);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Estimates of the vertices and edges in a step of one group, before sampling.
+ * An estimate of the vertices and edges in a step of one group, before training.
  */
 #ifndef SL_RUNTIME_TRAIN_REACH_H
 #define SL_RUNTIME_TRAIN_REACH_H
@@ -15,12 +15,9 @@ struct sl_reach {
     double edges[SL_MAX_LAYERS];
 };
 
-/* Upper bounds, from the fanouts and the size of the graph. */
-struct sl_reach sl_reach_bound(const struct sl_settings *settings, const struct sl_dataset *dataset);
-
 /* Expected sizes: the maximum over a few trial steps, plus a margin because steps differ. The trials sample as the
  * sampler does, with random numbers of their own. Dependent sampling (--kappa, --layer-dependency) does not reach
- * more vertices. SL_ENOMEM. */
+ * more vertices. SL_ENOMEM; SL_EINVAL: a wrong --relation-fanout. */
 enum sl_status sl_reach_expect(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                struct sl_reach *out);
 

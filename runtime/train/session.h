@@ -78,6 +78,7 @@ struct sl_session {
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
     /* Estimated peak memory in bytes. At rank 0: of the largest rank. */
     uint64_t memory_bytes;
+    struct sl_memory_run estimate;
     /* most bytes on a GPU */
     struct sl_gpu_need gpu_need;
     /* table ranges with refused NUMA placement */
