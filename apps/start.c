@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Limits, and OpenBLAS's threads. */
+ * Limits, OpenBLAS's threads, and hwloc's plugins. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pthread_setattr_default_np */
 #endif
@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -102,6 +103,8 @@ int start_program(const char *program, int (*body)(int argc, char **argv), int a
     pthread_t thread;
     sl_streams_open();
     signal(SIGXFSZ, SIG_IGN);
+    /* These plugins look for X servers and read foreign XML. Their libraries, of no use here, take 2 MB of memory. */
+    setenv("HWLOC_PLUGINS_BLACKLIST", "hwloc_gl.so,hwloc_xml_libxml.so", 0);
     if (has_stack()) {
         return body(argc, argv);
     }

@@ -58,7 +58,8 @@ void sl_pool_keep(bool keep);
  * then needs memory for the larger phase, not for both. Thread safe. */
 void sl_pool_trim(void);
 
-/* Return all free blocks to the system. Call this when the pool will not be used for long. Thread safe. */
+/* Return all free blocks to the system. Call this when the pool will not be used for long, or for other work to the
+ * end. Thread safe. */
 void sl_pool_release(void);
 
 /* Make the C allocator return freed memory to the system. Call this after freeing much. Thread safe. */

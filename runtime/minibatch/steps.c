@@ -126,10 +126,10 @@ static uint32_t n_gradients(const struct sl_steps *s)
 }
 
 /* Call `end` (sl_rows_keep or sl_rows_drop) for all rows of a PE. */
-static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
+static void end_rows(struct sl_pass_pe *pe, uint32_t n_layers, void (*end)(struct sl_rows *))
 {
     end(&pe->features);
-    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+    for (uint32_t i = 0; i < n_layers; i++) {
         for (int role = 0; role < SL_N_ROLES; role++) {
             end(&pe->layer[i][role]);
         }
@@ -141,7 +141,7 @@ void sl_step_drop(struct sl_steps *s)
     size_t n_pairs = (size_t)s->plan->n_layers * s->plan->n_parts;
     if (s->pe != NULL) {
         for (uint32_t p = 0; p < s->plan->n_pes; p++) {
-            end_rows(&s->pass.pe[p], sl_rows_keep);
+            end_rows(&s->pass.pe[p], s->model->n_layers, sl_rows_keep);
             memset(s->pe[p].packed, 0, n_pairs * sizeof *s->pe->packed);
             memset(s->pe[p].sent, 0, n_pairs * sizeof *s->pe->sent);
         }
@@ -253,7 +253,7 @@ static void close_pes(struct sl_steps *s)
     sl_free(s->slot_pe);
     if (s->slot_rows != NULL) {
         for (uint32_t i = 0; i < s->settings->depth * s->plan->n_pes; i++) {
-            end_rows(&s->slot_rows[i], sl_rows_drop);
+            end_rows(&s->slot_rows[i], s->model->n_layers, sl_rows_drop);
         }
     }
     sl_free(s->slot_rows);

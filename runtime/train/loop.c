@@ -209,6 +209,9 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     struct sl_inference wanted = {0};
     double start_s = sl_clock_s();
     enum sl_status st;
+    if (epoch == t->settings->epochs) {
+        sl_pool_release(); /* no step will want the blocks of training */
+    }
     sl_pool_trim();
     sl_watchdog_suspend(false);
     SL_TRY(st, sl_state_average(t), done);
