@@ -285,13 +285,12 @@ static json_t *bytes_object(const struct sl_metrics_epoch *e)
     return OBJECT(members);
 }
 
-static json_t *stages_object(const struct sl_metrics_stages *s)
+static json_t *stages_object(const double *stage_s)
 {
-    const struct member members[] = {
-        {"sample", real(s->sample)},       {"exchange", real(s->exchange)}, {"gather", real(s->gather)},
-        {"aggregate", real(s->aggregate)}, {"dense", real(s->dense)},       {"loss", real(s->loss)},
-        {"backward", real(s->backward)},   {"sync", real(s->sync)},         {"optimise", real(s->optimise)},
-    };
+    struct member members[SL_STAGE_EVALUATE]; /* the stages before it */
+    for (int s = 0; s < SL_STAGE_EVALUATE; s++) {
+        members[s] = (struct member){sl_stage_name((enum sl_stage)s), real(stage_s[s])};
+    }
     return OBJECT(members);
 }
 
@@ -385,7 +384,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"vertices", wholes(e->vertices, e->layers + 1)},
         {"edges", wholes(e->edges, e->layers)},
         {"bytes", bytes_object(e)},
-        {"stage_seconds", stages_object(&e->stages)},
+        {"stage_seconds", stages_object(e->stage_s)},
         {"messages", e->n_ranks > 1 ? messages_object(e) : &left_out},
         {"feature_cache", only_if(e->cached, cache_object(&e->cache))},
         {"exact_loss", only_if(e->checked, real(e->exact_loss))},
