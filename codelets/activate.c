@@ -746,9 +746,7 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
     if (layer->norm == SL_ACTIVATE_BATCH) {
         sl_task_add(&task, FORWARD_STATISTICS, layer->statistics, STARPU_R);
     }
-    if (residual != NULL) {
-        sl_task_add(&task, FORWARD_RESIDUAL, residual, STARPU_R);
-    }
+    sl_task_add_optional(&task, FORWARD_RESIDUAL, residual, STARPU_R);
     if (args.threshold > 0) {
         sl_task_add(&task, FORWARD_FRONTIER, layer->frontier, STARPU_R);
         sl_task_add(&task, FORWARD_IDS, layer->dataset_ids, STARPU_R);

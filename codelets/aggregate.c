@@ -11,9 +11,9 @@
 #endif
 #include <string.h>
 
+#include "codelets/rounded.h"
 #include "codelets/sample.h"
 #include "support/memory.h"
-#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -204,11 +204,7 @@ SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uin
 SL_CLONES void sl_aggregate_forward_cpu(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
                                         const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    if (dtype == SL_DTYPE_F16) {
-        choose_sum(SL_DTYPE_F16, edges, n_columns, x, beta, m_out);
-    } else {
-        SL_BY_DTYPE(dtype, choose_sum, edges, n_columns, x, beta, m_out);
-    }
+    SL_BY_DTYPE_READ(dtype, choose_sum, edges, n_columns, x, beta, m_out);
 }
 
 /* The same walk over a block by source: the terms are gradients of destinations. */
@@ -397,11 +393,7 @@ SL_CLONES static void aggregate_full(enum sl_dtype dtype, const struct full_edge
                                      const struct sl_weights *weights, uint32_t n_columns, const struct sl_sources *x,
                                      int beta, sl_real *m_out)
 {
-    if (dtype == SL_DTYPE_F16) {
-        choose_full(SL_DTYPE_F16, edges, weights, n_columns, x, beta, m_out);
-    } else {
-        SL_BY_DTYPE(dtype, choose_full, edges, weights, n_columns, x, beta, m_out);
-    }
+    SL_BY_DTYPE_READ(dtype, choose_full, edges, weights, n_columns, x, beta, m_out);
 }
 
 /* ---- arguments ---- */
@@ -512,86 +504,52 @@ struct sl_gradient sl_gradient_of(uint32_t row0, void *buffer)
 
 #define ROUNDED_ROWS 256 /* rows summed in float before they are rounded */
 
-/* Memory for the rows that are rounded at a time, of n_rows in all. Free it with sl_free. */
-static enum sl_status take_room(uint32_t n_rows, uint32_t n_columns, sl_real **out)
-{
-    size_t most = sl_min_u64(n_rows, ROUNDED_ROWS);
-    return sl_alloc(most * n_columns, sizeof **out, "sums before they are rounded", out);
-}
-
-static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
-{
-    return sl_min_u32(n_rows - i, ROUNDED_ROWS);
-}
-
-/* Sums of bf16 rows into bf16 rows. With beta 1 the old sums are widened first. */
+/* Sums of bf16 rows into bf16 rows. */
 static enum sl_status forward_rounded(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
                                       int beta, sl_bf16 *m_out)
 {
-    sl_real *room;
-    enum sl_status st = take_room(edges->n_rows, n_columns, &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, edges->n_rows, n_columns, m_out);
+    struct sl_edges some = *edges;
+    enum sl_status st;
+    slab.beta = beta;
+    while (sl_rounded_next(&slab, &st)) {
+        some.row0 = edges->row0 + slab.first;
+        some.n_rows = slab.n;
+        sl_aggregate_forward_cpu(SL_DTYPE_BF16, &some, n_columns, x, beta, slab.room);
     }
-    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
-        struct sl_edges some = *edges;
-        some.row0 += i;
-        some.n_rows = rows_at_once(edges->n_rows, i);
-        sl_bf16 *m = m_out + (size_t)i * n_columns;
-        size_t n = (size_t)some.n_rows * n_columns;
-        sl_bf16_widen(beta ? n : 0, m, room);
-        sl_aggregate_forward_cpu(SL_DTYPE_BF16, &some, n_columns, x, beta, room);
-        sl_bf16_round(n, room, m);
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 static enum sl_status full_rounded(const struct full_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
                                    const struct sl_sources *x, int beta, sl_bf16 *m_out)
 {
-    sl_real *room;
-    enum sl_status st = take_room(edges->n_rows, n_columns, &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, edges->n_rows, n_columns, m_out);
+    struct full_edges some = *edges;
+    enum sl_status st;
+    slab.beta = beta;
+    slab.out_width = edges->m_width;
+    some.m_width = n_columns;
+    while (sl_rounded_next(&slab, &st)) {
+        some.row0 = edges->row0 + slab.first;
+        some.n_rows = slab.n;
+        aggregate_full(SL_DTYPE_BF16, &some, weights, n_columns, x, beta, slab.room);
     }
-    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
-        struct full_edges some = *edges;
-        some.row0 += i;
-        some.n_rows = rows_at_once(edges->n_rows, i);
-        some.m_width = n_columns;
-        sl_bf16 *m = m_out + (size_t)i * edges->m_width;
-        if (beta) {
-            for (uint32_t r = 0; r < some.n_rows; r++) {
-                sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
-            }
-        }
-        aggregate_full(SL_DTYPE_BF16, &some, weights, n_columns, x, beta, room);
-        for (uint32_t r = 0; r < some.n_rows; r++) {
-            sl_bf16_round(n_columns, room + (size_t)r * n_columns, m + (size_t)r * edges->m_width);
-        }
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 /* Gradients summed in float, rounded to bf16. */
 static enum sl_status backward_rounded(const struct sl_transposed *block, const struct returned *to, uint32_t n_columns,
                                        const struct sl_view *gm, sl_bf16 *out)
 {
-    const uint32_t n_rows = to->rows.n_rows;
-    sl_real *room;
-    enum sl_status st = take_room(n_rows, n_columns, &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->rows.n_rows, n_columns, out);
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        sl_aggregate_backward_cpu(block, to->t0 + slab.first, slab.n, n_columns, gm, slab.room);
     }
-    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        uint32_t n = rows_at_once(n_rows, i);
-        sl_aggregate_backward_cpu(block, to->t0 + i, n, n_columns, gm, room);
-        sl_bf16_round((size_t)n * n_columns, room, out + (size_t)i * n_columns);
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 static enum sl_status forward_by_precision(const struct forward_args *args, const struct sl_edges *edges,
@@ -898,15 +856,6 @@ static struct sl_operation full_op = {
 
 /* ---- submissions ---- */
 
-static void add_edge_weights(struct sl_task *task, unsigned role, starpu_data_handle_t edge_weights,
-                             struct weight_args *args)
-{
-    if (edge_weights != NULL) {
-        args->of_edges = task->n_buffers;
-        sl_task_add(task, role, edge_weights, STARPU_R);
-    }
-}
-
 /* Append the weights of a sampled block to a task's buffers. role: the role of the factors. The request has entries for
  * n_parts PEs. */
 static struct weight_args add_weights(struct sl_task *task, unsigned role, const struct sl_edge_weights *weights,
@@ -919,7 +868,7 @@ static struct weight_args add_weights(struct sl_task *task, unsigned role, const
         sl_task_add(task, role + FRONTIER, weights->frontier, STARPU_R);
         sl_task_add(task, role + REQUEST, weights->request, STARPU_R);
     }
-    add_edge_weights(task, role + EDGE_WEIGHTS, edge_weights, &args);
+    args.of_edges = sl_task_add_optional(task, role + EDGE_WEIGHTS, edge_weights, STARPU_R);
     return args;
 }
 
@@ -932,23 +881,8 @@ static struct weight_args add_factors(struct sl_task *task, const struct sl_full
             .scale = sources->weights->scale, .factors = task->n_buffers, .first = sources->first_id};
         sl_task_add(task, FULL_FACTORS, sources->weights->factors, STARPU_R);
     }
-    add_edge_weights(task, FULL_WEIGHTS, sources->edge_weights, &args);
+    args.of_edges = sl_task_add_optional(task, FULL_WEIGHTS, sources->edge_weights, STARPU_R);
     return args;
-}
-
-/* Sums may be bf16 only if the rows are. */
-static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
-{
-    if (sl_dtype_follows(sl_handle_dtype(m), dtype)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
-}
-
-/* StarPU knows only the bytes of an entry. Two bytes in a run without bf16 rows are features read in place. */
-static enum sl_dtype dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
-{
-    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
 }
 
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
@@ -966,8 +900,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
                        sources->rows->n_columns);
     }
     SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
-    SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
-    args.sources.dtype = dtype_read(head, args.sources.dtype);
+    SL_TRY(st, sl_sums_dtype(name, head, m, &args.sources.dtype), done);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
@@ -1016,22 +949,14 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g)
 {
-    const struct sl_split *split = &shares->gm->split;
-    struct accumulate_args args = {.head = *head,
-                                   .shares = {.row0 = row0,
-                                              .n_destinations = split->n_rows,
-                                              .t0 = shares->t0,
-                                              .n_own = shares->n_own,
-                                              .n_chunks = split->n_chunks,
-                                              .shift = split->shift,
-                                              .n_peers = shares->n_peers,
-                                              .own = shares->own}};
+    struct accumulate_args args = {.head = *head};
     struct sl_task task;
-    if (sl_handle_columns(g) != shares->gm->n_columns || shares->n_peers > SL_MAX_PES ||
+    if (sl_handle_columns(g) != shares->gm->n_columns || shares->from.n_peers > SL_MAX_PES ||
         shares->gm->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_accumulate: width %u from gradients of width %u, %u peers, %u chunks",
-                       sl_handle_columns(g), shares->gm->n_columns, shares->n_peers, shares->gm->split.n_chunks);
+                       sl_handle_columns(g), shares->gm->n_columns, shares->from.n_peers, shares->gm->split.n_chunks);
     }
+    sl_share_args_fill(row0, &shares->gm->split, &shares->from, &args.shares);
     sl_task_begin(&task, &accumulate_op);
     sl_task_add(&task, BACK_EDGE_OFFSETS, shares->edge_offsets, STARPU_R);
     sl_task_add(&task, BACK_OFFSETS, shares->back_offsets, STARPU_R);
@@ -1039,10 +964,10 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     sl_task_add(&task, SUM_G, g, STARPU_W);
     sl_task_add(&task, SUM_INVERSE, shares->inverse, STARPU_R);
     sl_task_add_each(&task, SUM_GM, shares->gm->split.n_chunks, shares->gm->chunk, STARPU_R);
-    uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
-    args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->n_peers, shares->back_weights);
+    uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
+    args.weights = add_weights(&task, SUM_FACTORS, shares->weights, shares->from.n_peers, shares->back_weights);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
-    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
+    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -1074,8 +999,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     enum sl_status st;
     SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, columns->start, &args.parts), done);
     SL_TRY(st, check_full(sources, m), done);
-    SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
-    args.parts.dtype = dtype_read(head, args.parts.dtype);
+    SL_TRY(st, sl_sums_dtype(name, head, m, &args.parts.dtype), done);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);

@@ -252,14 +252,9 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
 /* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_accumulate {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
-    /* Own sources: positions t0 .. t0 + n_own - 1. */
-    uint32_t t0, n_own;
-    const struct sl_rows *gm;     /* own GM, all chunks; may have no rows */
-    uint32_t n_peers;             /* G */
-    uint32_t own;                 /* index of this PE among the peers */
-    starpu_data_handle_t inverse; /* own: the rows that each PE requested */
-    /* G slices of gradients; empty for own, and for a PE that requested nothing. */
-    const struct sl_slice *sent;
+    struct sl_shares from;
+    const struct sl_rows *gm;              /* own GM, all chunks; may have no rows */
+    starpu_data_handle_t inverse;          /* own: the rows that each PE requested */
     const struct sl_edge_weights *weights; /* NULL: the mean */
     starpu_data_handle_t back_weights;     /* float, as back_rows; NULL: 1 */
 };

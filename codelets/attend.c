@@ -8,8 +8,8 @@
 
 #include <string.h>
 
+#include "codelets/rounded.h"
 #include "support/ln.h"
-#include "support/memory.h"
 #include "support/minmax.h"
 
 /* ---- kernels, CPU: products and sums of rows ---- */
@@ -669,20 +669,14 @@ static enum sl_status backward_rounded(const struct sl_attend_back *block, uint3
                                        const sl_bf16 *u, sl_bf16 *gu_out)
 {
     const uint32_t n_columns = sl_heads_row(block->heads);
-    sl_real *room;
-    enum sl_status st =
-        sl_alloc((size_t)ROUNDED_ROWS * n_columns, sizeof *room, "gradients before they are rounded", &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, n_rows, n_columns, gu_out);
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        sl_attend_backward_cpu(SL_DTYPE_BF16, block, slab.n, t0 + slab.first, u + (size_t)slab.first * n_columns,
+                               slab.room);
     }
-    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        uint32_t n = sl_min_u32(n_rows - i, ROUNDED_ROWS);
-        size_t offset = (size_t)i * n_columns;
-        sl_attend_backward_cpu(SL_DTYPE_BF16, block, n, t0 + i, u + offset, room);
-        sl_bf16_round((size_t)n * n_columns, room, gu_out + offset);
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
@@ -986,15 +980,6 @@ static enum sl_status find_heads(const char *name, uint32_t n_columns, uint32_t 
                    n_columns, width, n_scores, SL_MAX_HEADS);
 }
 
-/* Append the relations, if edges have relations. */
-static void add_relations(struct sl_task *task, unsigned role, starpu_data_handle_t relations, struct shape_args *args)
-{
-    if (relations != NULL) {
-        args->relations = task->n_buffers;
-        sl_task_add(task, role, relations, STARPU_R);
-    }
-}
-
 /* Whether rows row0 .. row0 + n_rows - 1 are in one chunk. */
 static enum sl_status check_chunk(const char *name, const struct sl_split *split, uint32_t row0, uint32_t n_rows)
 {
@@ -1033,7 +1018,7 @@ static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct
                                      const struct sl_source_handles *sources, starpu_data_handle_t relations)
 {
     sl_source_args_add(task, role, sources, &args->sources);
-    add_relations(task, role + 2, relations, &args->shape);
+    args->shape.relations = sl_task_add_optional(task, role + 2, relations, STARPU_R);
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args->sources.packed;
     return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
 }
@@ -1157,7 +1142,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
     }
-    add_relations(&task, BACK_RELATIONS, block->back_weights, &args.shape);
+    args.shape.relations = sl_task_add_optional(&task, BACK_RELATIONS, block->back_weights, STARPU_R);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1167,15 +1152,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
 {
     const struct sl_block *block = shares->block;
     const struct sl_rows *gz = shares->gradients.gz;
-    struct accumulate_args args = {.head = *head,
-                                   .shares = {.row0 = row0,
-                                              .n_destinations = gz->split.n_rows,
-                                              .t0 = shares->t0,
-                                              .n_own = shares->n_own,
-                                              .n_chunks = gz->split.n_chunks,
-                                              .shift = gz->split.shift,
-                                              .n_peers = shares->n_peers,
-                                              .own = shares->own}};
+    struct accumulate_args args = {.head = *head};
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(gu);
     enum sl_status st =
@@ -1183,10 +1160,12 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     if (st != SL_OK) {
         return st;
     }
-    if (sl_handle_rows(u) != sl_handle_rows(gu) || sl_handle_columns(u) != n_columns || shares->n_peers > SL_MAX_PES) {
+    if (sl_handle_rows(u) != sl_handle_rows(gu) || sl_handle_columns(u) != n_columns ||
+        shares->from.n_peers > SL_MAX_PES) {
         return sl_fail(SL_EINVAL, "sl_attend_accumulate: gradients [%u x %u] of rows [%u x %u], %u peers",
-                       sl_handle_rows(gu), n_columns, sl_handle_rows(u), sl_handle_columns(u), shares->n_peers);
+                       sl_handle_rows(gu), n_columns, sl_handle_rows(u), sl_handle_columns(u), shares->from.n_peers);
     }
+    sl_share_args_fill(row0, &gz->split, &shares->from, &args.shares);
     sl_task_begin(&task, &accumulate_op);
     sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
     sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
@@ -1196,10 +1175,10 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_GZ, gz->split.n_chunks, gz->chunk, STARPU_R);
     sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
                      STARPU_R);
-    uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
-    add_relations(&task, SUM_RELATIONS, block->back_weights, &args.shape);
+    uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
+    args.shape.relations = sl_task_add_optional(&task, SUM_RELATIONS, block->back_weights, STARPU_R);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
-    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
+    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -1226,7 +1205,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
     sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
-    add_relations(&task, FULL_RELATIONS, part->relations, &args.shape);
+    args.shape.relations = sl_task_add_optional(&task, FULL_RELATIONS, part->relations, STARPU_R);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

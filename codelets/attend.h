@@ -244,10 +244,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
 struct sl_attend_shares {
     const struct sl_block *block; /* own; its inverse: the rows that each PE requested */
     struct sl_attend_gradients gradients;
-    uint32_t t0, n_own;          /* own sources: positions t0 .. t0 + n_own - 1 */
-    uint32_t n_peers;            /* G */
-    uint32_t own;                /* index of this PE among the peers */
-    const struct sl_slice *sent; /* G slices of gradients; empty for own, and for a PE that requested nothing */
+    struct sl_shares from;
 };
 
 /* Clear chunk gu, rows row0 .. of the frontier. If a row is a destination, add its own term. Then add the terms of all

@@ -14,9 +14,9 @@
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
 #include "codelets/reduce.h"
+#include "codelets/rounded.h"
 #include "support/convert.h"
 #include "support/memory.h"
-#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -547,12 +547,6 @@ static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t
 
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
 
-/* Rows of the slab that begins at row i. */
-static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
-{
-    return sl_min_u32(n_rows - i, ROUNDED_ROWS);
-}
-
 static const sl_real *bias_of(int has_bias, void *const *buffer)
 {
     return has_bias ? sl_buffer_data(*buffer) : NULL;
@@ -565,23 +559,13 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     const sl_bf16 *x = sl_buffer_row(buffers[FORWARD_X], args->row0 + run.row);
     const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
     const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
-    const uint32_t n_rows = run.n_rows;
-    sl_bf16 *z = sl_buffer_row(buffers[FORWARD_Z], run.row);
-    sl_real *room;
-    enum sl_status st =
-        sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, run.n_rows, n_out,
+                                              sl_buffer_row(buffers[FORWARD_Z], run.row));
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        st = sl_dense_forward_bf16_cpu(slab.n, n_in, n_out, x + (size_t)slab.first * n_in,
+                                       sl_buffer_data(buffers[FORWARD_W]), bias, 0, slab.room);
     }
-    for (uint32_t i = 0; i < n_rows && st == SL_OK; i += ROUNDED_ROWS) {
-        uint32_t n = rows_at_once(n_rows, i);
-        st = sl_dense_forward_bf16_cpu(n, n_in, n_out, x + (size_t)i * n_in, sl_buffer_data(buffers[FORWARD_W]), bias,
-                                       0, room);
-        if (st == SL_OK) {
-            sl_bf16_round((size_t)n * n_out, room, z + (size_t)i * n_out);
-        }
-    }
-    sl_free(room);
     return st;
 }
 
@@ -703,23 +687,15 @@ static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_ar
 /* bf16 Z, a slab of rows at a time in float. */
 static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, const sl_real *w, const sl_real *bias)
 {
-    const uint32_t n_rows = sl_buffer_rows(z);
     const uint32_t n_out = sl_buffer_columns(z);
-    sl_bf16 *z_out = sl_buffer_data(z);
-    sl_real *room;
-    enum sl_status st =
-        sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, sl_buffer_rows(z), n_out, sl_buffer_data(z));
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        sl_dense_sparse_forward_cpu(&x, slab.n, n_out, w, bias, 0, slab.room);
+        x.ids += slab.n;
     }
-    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        uint32_t n = rows_at_once(n_rows, i);
-        sl_dense_sparse_forward_cpu(&x, n, n_out, w, bias, 0, room);
-        sl_bf16_round((size_t)n * n_out, room, z_out + (size_t)i * n_out);
-        x.ids += n;
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_arg)
@@ -1020,9 +996,7 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     sl_task_add(&task, FORWARD_X, x, STARPU_R);
     sl_task_add(&task, FORWARD_W, w, STARPU_R);
     sl_task_add(&task, FORWARD_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
-    if (bias != NULL) {
-        sl_task_add(&task, FORWARD_BIAS, bias, STARPU_R);
-    }
+    sl_task_add_optional(&task, FORWARD_BIAS, bias, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -1067,9 +1041,7 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
     sl_task_add(&task, WEIGHT_X, x, STARPU_R);
     sl_task_add(&task, WEIGHT_GZ, gz, STARPU_R);
     sl_task_add(&task, WEIGHT_GW, gw, STARPU_W);
-    if (gb != NULL) {
-        sl_task_add(&task, WEIGHT_GB, gb, STARPU_W);
-    }
+    sl_task_add_optional(&task, WEIGHT_GB, gb, STARPU_W);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;
@@ -1132,9 +1104,7 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_W, w, STARPU_R);
     sl_task_add(&task, SPARSE_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
-    if (bias != NULL) {
-        sl_task_add(&task, SPARSE_BIAS, bias, STARPU_R);
-    }
+    sl_task_add_optional(&task, SPARSE_BIAS, bias, STARPU_R);
     if (args.dropout > 0) {
         sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
@@ -1164,15 +1134,11 @@ static enum sl_status submit_sparse_backward(const struct sl_task_args *head, co
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
     sl_task_add(&task, SPARSE_GW, gw, kept);
-    if (gb != NULL) {
-        sl_task_add(&task, SPARSE_GB, gb, mode);
-    }
+    sl_task_add_optional(&task, SPARSE_GB, gb, mode);
     if (args.dropout > 0) {
         sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
-    if (args.notes) {
-        sl_task_add(&task, SPARSE_TOUCHED, gradient->touched, kept);
-    }
+    sl_task_add_optional(&task, SPARSE_TOUCHED, gradient->touched, kept);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "codelets/loss.h"
 #include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
@@ -84,39 +85,24 @@ struct entryloss_args {
 
 /* ---- implementations ---- */
 
-enum { Z, FRONTIER, TARGETS, GZ, LOSS, WEIGHTS };
+enum { Z, FRONTIER, TARGETS, GZ, LOSS, WEIGHTS }; /* the first five: as in sl_loss_run */
 
-/* One row segment (struct sl_runs) of the task. */
-struct entryloss_run {
-    uint32_t n_rows;
-    const sl_real *z;
-    struct sl_entries entries;
-    sl_real *gz;
-    double *loss;
-};
-
-static struct entryloss_run entryloss_run(const struct entryloss_args *args, void *buffers[], uint32_t k)
+static struct sl_entries entries_of(const struct entryloss_args *args, void *buffers[], const sl_vertex *ids)
 {
-    const sl_vertex *frontier = sl_buffer_data(buffers[FRONTIER]);
-    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k);
-    const size_t offset = (size_t)row * sl_buffer_columns(buffers[Z]);
-    return (struct entryloss_run){.n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k + 1) - row,
-                                  .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
-                                  .entries = {.kind = args->kind,
-                                              .part_targets = sl_buffer_data(buffers[TARGETS]),
-                                              .first = args->first,
-                                              .ids = frontier + args->row0 + row,
-                                              .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL},
-                                  .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
-                                  .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
+    return (struct sl_entries){.kind = args->kind,
+                               .part_targets = sl_buffer_data(buffers[TARGETS]),
+                               .first = args->first,
+                               .ids = ids,
+                               .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL};
 }
 
 static enum sl_status entryloss_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct entryloss_args *args = cl_arg;
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        struct entryloss_run run = entryloss_run(args, buffers, k);
-        sl_entryloss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.entries, args->scale, run.gz, run.loss);
+        struct sl_loss_run run = sl_loss_run(&args->head, buffers, args->row0, k);
+        struct sl_entries entries = entries_of(args, buffers, run.ids);
+        sl_entryloss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &entries, args->scale, run.gz, run.loss);
     }
     return SL_OK;
 }
@@ -127,9 +113,10 @@ static enum sl_status entryloss_cuda_task(void *buffers[], const void *cl_arg, c
     const struct entryloss_args *args = cl_arg;
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct entryloss_run run = entryloss_run(args, buffers, k);
-        st = sl_entryloss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.entries, args->scale,
-                               run.gz, run.loss);
+        struct sl_loss_run run = sl_loss_run(&args->head, buffers, args->row0, k);
+        struct sl_entries entries = entries_of(args, buffers, run.ids);
+        st = sl_entryloss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &entries, args->scale, run.gz,
+                               run.loss);
     }
     return st;
 }
@@ -165,12 +152,7 @@ enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_columns = sl_handle_columns(z);
     enum sl_status st;
-    if (sl_handle_rows(gz) != n_rows || sl_handle_columns(gz) != n_columns ||
-        (uint64_t)row0 + n_rows > sl_handle_columns(entries->frontier)) {
-        return sl_fail(SL_EINVAL, "sl_entryloss: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", n_rows,
-                       n_columns, row0, sl_handle_columns(entries->frontier), sl_handle_rows(gz),
-                       sl_handle_columns(gz));
-    }
+    SL_TRY(st, sl_loss_check("sl_entryloss", z, row0, entries->frontier, gz), failed);
     if (sl_handle_element(loss) != sizeof(double) ||
         (args.weighs && sl_handle_columns(entries->weights) != n_columns)) {
         return sl_fail(SL_EINVAL, "sl_entryloss: a loss of %zu bytes, %u columns; expected a double, a weight a column",
@@ -184,9 +166,7 @@ enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_
     sl_task_add(&task, TARGETS, entries->part_targets, STARPU_R);
     sl_task_add(&task, GZ, gz, STARPU_W);
     sl_task_add(&task, LOSS, loss, STARPU_W);
-    if (args.weighs) {
-        sl_task_add(&task, WEIGHTS, entries->weights, STARPU_R);
-    }
+    sl_task_add_optional(&task, WEIGHTS, entries->weights, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

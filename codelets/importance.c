@@ -554,31 +554,19 @@ struct drawing {
 
 static struct drawing task_drawing(void *buffers[], const struct importance_args *args)
 {
-    const uint64_t n_words = ((uint64_t)args->n_vertices + 63) / 64;
     struct drawing drawing = {.to = task_destinations(buffers, args, buffers[DRAW_BOUNDS]),
                               .candidates = task_candidates(buffers, args, NULL),
-                              .marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[MARKS])},
-                              .block = {.edge_offsets = sl_buffer_data(buffers[EDGE_OFFSETS]),
-                                        .edge_sources = sl_buffer_data(buffers[EDGE_SOURCES]),
-                                        .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                        .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                        .request = sl_buffer_data(buffers[REQUEST]),
-                                        .edge_weights = sl_buffer_data(buffers[EDGE_WEIGHTS]),
-                                        .back_weights = sl_buffer_data(buffers[BACK_WEIGHTS]),
-                                        .max_rows = sl_buffer_columns(buffers[EDGE_OFFSETS]) - 1},
+                              .marks = sl_marks_in(sl_buffer_data(buffers[MARKS]), args->n_vertices, args->max_fanout),
+                              .block = sl_block_in(buffers + EDGE_OFFSETS),
                               .counts = sl_buffer_data(buffers[COUNTS])};
+    drawing.block.edge_weights = sl_buffer_data(buffers[EDGE_WEIGHTS]);
+    drawing.block.back_weights = sl_buffer_data(buffers[BACK_WEIGHTS]);
     drawing.to.max_rows = drawing.block.max_rows;
     drawing.to.part.dataset_ids = sl_buffer_data(buffers[DATASET_IDS]);
+    drawing.to.part.excluded = sl_excluded_in(buffers, args->excluded);
     if (args->has_weights) {
         drawing.to.part.weights = sl_buffer_data(buffers[WEIGHTS]);
     }
-    if (args->excluded > 0) {
-        drawing.to.part.excluded.table = sl_buffer_data(buffers[args->excluded]);
-        drawing.to.part.excluded.mask = sl_buffer_columns(buffers[args->excluded]) - 1;
-    }
-    drawing.marks.words = (uint64_t *)(void *)(drawing.marks.heap + args->max_fanout);
-    drawing.marks.touched = drawing.marks.words + n_words;
-    drawing.marks.ranks = (uint32_t *)(void *)(drawing.marks.touched + (n_words + 63) / 64);
     return drawing;
 }
 
@@ -613,11 +601,9 @@ static enum sl_status poisson_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct importance_args *args = cl_arg;
     struct drawing drawing = task_drawing(buffers, args);
-    const uint32_t hop = args->head.hop;
-    drawing.counts[sl_counts_edges(args->n_hops, hop)] =
+    const uint32_t n_edges =
         sl_poisson_cpu(&drawing.to, &args->poisson, &args->draw, &drawing.candidates, &drawing.marks, &drawing.block);
-    memcpy(drawing.counts + sl_counts_request(args->n_hops, args->n_parts, hop), drawing.block.request,
-           ((size_t)args->n_parts + 1) * sizeof *drawing.block.request);
+    sl_block_count(&drawing.block, n_edges, args->n_hops, args->n_parts, args->head.hop, drawing.counts);
     return SL_OK;
 }
 
@@ -862,19 +848,10 @@ enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct s
     sl_task_add(&task, DRAW_BOUNDS, own->bounds, STARPU_R);
     sl_task_add(&task, DATASET_IDS, part->dataset_ids, STARPU_R);
     sl_task_add(&task, MARKS, marks->bytes, STARPU_RW);
-    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_W);
-    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_W);
-    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_W);
-    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_W);
-    sl_task_add(&task, REQUEST, block->request, STARPU_W);
+    sl_block_add(&task, EDGE_OFFSETS, block);
     sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
     sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
-    if (args.has_weights) {
-        sl_task_add(&task, WEIGHTS, part->weights, STARPU_R);
-    }
-    if (part->excluded != NULL) {
-        args.excluded = task.n_buffers;
-        sl_task_add(&task, EXCLUDED, part->excluded, STARPU_R);
-    }
+    sl_task_add_optional(&task, WEIGHTS, part->weights, STARPU_R);
+    args.excluded = sl_task_add_optional(&task, EXCLUDED, part->excluded, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

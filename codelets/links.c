@@ -131,7 +131,6 @@ struct link_seed {
 
 static struct link_seed task_seed(void *buffers[], const struct link_seed_args *args)
 {
-    const uint64_t n_words = ((uint64_t)args->n_vertices + 63) / 64;
     struct link_seed seed = {
         .part = {.first = sl_buffer_data(buffers[SEED_FIRST]), .n_parts = args->n_parts, .part = args->part},
         .links = {.n = args->end - args->begin,
@@ -139,22 +138,14 @@ static struct link_seed task_seed(void *buffers[], const struct link_seed_args *
                   .from = sl_buffer_data(buffers[SEED_FROM]),
                   .to = sl_buffer_data(buffers[SEED_TO]),
                   .new_ids = sl_buffer_data(buffers[SEED_NEW_IDS])},
-        .marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[SEED_MARKS])},
-        .block = {.edge_offsets = sl_buffer_data(buffers[SEED_EDGE_OFFSETS]),
-                  .edge_sources = sl_buffer_data(buffers[SEED_EDGE_SOURCES]),
-                  .back_offsets = sl_buffer_data(buffers[SEED_BACK_OFFSETS]),
-                  .back_rows = sl_buffer_data(buffers[SEED_BACK_ROWS]),
-                  .request = sl_buffer_data(buffers[SEED_REQUEST]),
-                  .max_rows = sl_buffer_columns(buffers[SEED_EDGE_OFFSETS]) - 1},
+        .marks = sl_marks_in(sl_buffer_data(buffers[SEED_MARKS]), args->n_vertices, args->max_fanout),
+        .block = sl_block_in(buffers + SEED_EDGE_OFFSETS),
         .counts = sl_buffer_data(buffers[SEED_COUNTS])};
     if (args->triples) {
         seed.links.relation = sl_buffer_data(buffers[SEED_RELATION]);
         seed.links.ends = sl_buffer_data(buffers[SEED_ENDS]);
         seed.relations = sl_buffer_data(buffers[SEED_OWN_RELATIONS]);
     }
-    seed.marks.words = (uint64_t *)(void *)(seed.marks.heap + args->max_fanout);
-    seed.marks.touched = seed.marks.words + n_words;
-    seed.marks.ranks = (uint32_t *)(void *)(seed.marks.touched + (n_words + 63) / 64);
     return seed;
 }
 
@@ -162,10 +153,9 @@ static enum sl_status link_seed_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct link_seed_args *args = cl_arg;
     struct link_seed seed = task_seed(buffers, args);
-    seed.counts[sl_counts_edges(args->n_hops, 0)] =
+    const uint32_t n_edges =
         sl_link_seed_cpu(&seed.part, &seed.links, &args->rule, &seed.marks, &seed.block, seed.relations);
-    memcpy(seed.counts + sl_counts_request(args->n_hops, args->n_parts, 0), seed.block.request,
-           ((size_t)args->n_parts + 1) * sizeof *seed.block.request);
+    sl_block_count(&seed.block, n_edges, args->n_hops, args->n_parts, 0, seed.counts);
     return SL_OK;
 }
 
@@ -283,11 +273,7 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
     sl_task_add(&task, SEED_FIRST, part->first, STARPU_R);
     sl_task_add(&task, SEED_MARKS, marks->bytes, STARPU_RW);
     sl_task_add(&task, SEED_COUNTS, frontier->counts, STARPU_RW);
-    sl_task_add(&task, SEED_EDGE_OFFSETS, block->edge_offsets, STARPU_W);
-    sl_task_add(&task, SEED_EDGE_SOURCES, block->edge_sources, STARPU_W);
-    sl_task_add(&task, SEED_BACK_OFFSETS, block->back_offsets, STARPU_W);
-    sl_task_add(&task, SEED_BACK_ROWS, block->back_rows, STARPU_W);
-    sl_task_add(&task, SEED_REQUEST, block->request, STARPU_W);
+    sl_block_add(&task, SEED_EDGE_OFFSETS, block);
     if (args.triples) {
         sl_task_add(&task, SEED_RELATION, links->relation, STARPU_R);
         sl_task_add(&task, SEED_ENDS, links->ends, STARPU_R);

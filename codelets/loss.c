@@ -138,37 +138,34 @@ struct loss_sum_args {
 enum { Z, FRONTIER, LABELS, GZ, LOSS, WEIGHTS };
 enum { TOTAL, LOSSES };
 
-/* One row segment (struct sl_runs) of the task. */
-struct loss_run {
-    uint32_t n_rows;
-    const sl_real *z;
-    struct sl_labels labels;
-    sl_real *gz;
-    double *loss;
-};
-
-static struct loss_run loss_run(const struct loss_args *args, void *buffers[], uint32_t k)
+struct sl_loss_run sl_loss_run(const struct sl_task_args *head, void *buffers[], uint32_t row0, uint32_t k)
 {
     const sl_vertex *frontier = sl_buffer_data(buffers[FRONTIER]);
-    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k);
+    const uint32_t row = sl_task_run(head, sl_buffer_rows(buffers[Z]), k);
     const size_t offset = (size_t)row * sl_buffer_columns(buffers[Z]);
-    return (struct loss_run){.n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[Z]), k + 1) - row,
-                             .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
-                             .labels = {.part_labels = sl_buffer_data(buffers[LABELS]),
-                                        .first = args->first,
-                                        .ids = frontier + args->row0 + row,
-                                        .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL,
-                                        .smoothing = args->smoothing},
-                             .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
-                             .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
+    return (struct sl_loss_run){.n_rows = sl_task_run(head, sl_buffer_rows(buffers[Z]), k + 1) - row,
+                                .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
+                                .ids = frontier + row0 + row,
+                                .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
+                                .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
+}
+
+static struct sl_labels labels_of(const struct loss_args *args, void *buffers[], const sl_vertex *ids)
+{
+    return (struct sl_labels){.part_labels = sl_buffer_data(buffers[LABELS]),
+                              .first = args->first,
+                              .ids = ids,
+                              .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL,
+                              .smoothing = args->smoothing};
 }
 
 static enum sl_status loss_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct loss_args *args = cl_arg;
     for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        struct loss_run run = loss_run(args, buffers, k);
-        sl_loss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.labels, args->scale, run.gz, run.loss);
+        struct sl_loss_run run = sl_loss_run(&args->head, buffers, args->row0, k);
+        struct sl_labels labels = labels_of(args, buffers, run.ids);
+        sl_loss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &labels, args->scale, run.gz, run.loss);
     }
     return SL_OK;
 }
@@ -179,8 +176,9 @@ static enum sl_status loss_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     const struct loss_args *args = cl_arg;
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct loss_run run = loss_run(args, buffers, k);
-        st = sl_loss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &run.labels, args->scale, run.gz,
+        struct sl_loss_run run = sl_loss_run(&args->head, buffers, args->row0, k);
+        struct sl_labels labels = labels_of(args, buffers, run.ids);
+        st = sl_loss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &labels, args->scale, run.gz,
                           run.loss);
     }
     return st;
@@ -231,6 +229,17 @@ static struct sl_operation loss_sum_op = {
 
 /* ---- submissions ---- */
 
+enum sl_status sl_loss_check(const char *name, starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier,
+                             starpu_data_handle_t gz)
+{
+    if (sl_handle_rows(gz) == sl_handle_rows(z) && sl_handle_columns(gz) == sl_handle_columns(z) &&
+        (uint64_t)row0 + sl_handle_rows(z) <= sl_handle_columns(frontier)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", name, sl_handle_rows(z),
+                   sl_handle_columns(z), row0, sl_handle_columns(frontier), sl_handle_rows(gz), sl_handle_columns(gz));
+}
+
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss)
@@ -245,11 +254,7 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
     enum sl_status st;
-    if (sl_handle_rows(gz) != n_rows || sl_handle_columns(gz) != n_classes ||
-        (uint64_t)row0 + n_rows > sl_handle_columns(labels->frontier)) {
-        return sl_fail(SL_EINVAL, "sl_loss: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", n_rows,
-                       n_classes, row0, sl_handle_columns(labels->frontier), sl_handle_rows(gz), sl_handle_columns(gz));
-    }
+    SL_TRY(st, sl_loss_check("sl_loss", z, row0, labels->frontier, gz), failed);
     if (sl_handle_element(loss) != sizeof(double)) {
         return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
     }
@@ -264,9 +269,7 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     sl_task_add(&task, LABELS, labels->part_labels, STARPU_R);
     sl_task_add(&task, GZ, gz, STARPU_W);
     sl_task_add(&task, LOSS, loss, STARPU_W);
-    if (args.weighs) {
-        sl_task_add(&task, WEIGHTS, labels->weights, STARPU_R);
-    }
+    sl_task_add_optional(&task, WEIGHTS, labels->weights, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

@@ -64,6 +64,19 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
+/* For the losses of codelets/entryloss.h, too. Row segment k (struct sl_runs) of a task whose first buffers are Z, the
+ * frontier, the targets, GZ and the loss; and whether the shapes of these fit. SL_EINVAL. */
+struct sl_loss_run {
+    uint32_t n_rows;
+    const sl_real *z;
+    const sl_vertex *ids;
+    sl_real *gz;
+    double *loss;
+};
+struct sl_loss_run sl_loss_run(const struct sl_task_args *head, void *buffers[], uint32_t row0, uint32_t k);
+enum sl_status sl_loss_check(const char *name, starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier,
+                             starpu_data_handle_t gz);
+
 /* total = sum of the n partial losses, in order. If the sum is not finite, the run fails with SL_ENUMERIC, unless
  * `watched`: the caller then checks the sum. Runs on CPU workers only, since the host reads the sum and a partial
  * loss has only eight bytes. */

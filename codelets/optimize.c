@@ -154,9 +154,7 @@ static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gra
     sl_task_add(&task, W, w, STARPU_RW);
     sl_task_add(&task, M, m, STARPU_RW);
     sl_task_add(&task, V, v, STARPU_RW);
-    if (args.noted) {
-        sl_task_add(&task, TOUCHED, touched, STARPU_R);
-    }
+    sl_task_add_optional(&task, TOUCHED, touched, STARPU_R);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:
     return st;

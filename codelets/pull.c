@@ -496,12 +496,8 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
     sl_task_add(&task, PART_OF, pull->part_of, STARPU_R);
     sl_task_add(&task, FIRST, pull->first, STARPU_R);
     sl_task_add(&task, OUT, out, beta ? STARPU_RW : STARPU_W);
-    if (pull->factors != NULL) {
-        sl_task_add(&task, FACTORS, pull->factors, STARPU_R);
-    }
-    if (pull->edge_weights != NULL) {
-        sl_task_add(&task, EDGE_WEIGHTS, pull->edge_weights, STARPU_R);
-    }
+    sl_task_add_optional(&task, FACTORS, pull->factors, STARPU_R);
+    sl_task_add_optional(&task, EDGE_WEIGHTS, pull->edge_weights, STARPU_R);
     for (uint32_t q = 0; q < pull->n_parts; q++) {
         args.factor[q] = (sl_real)pull->factor[q];
         if (reads_part(pull, q)) {

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "codelets/rounded.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -36,6 +37,29 @@ struct edge_list {
     const float *relations;
     uint64_t n; /* entries */
 };
+
+/* Destinations first .. first + n_rows - 1. Offsets have 32 bits in a block, 64 in a part. */
+struct destinations {
+    uint32_t first, n_rows;
+    const uint32_t *block; /* NULL: the offsets are those of a part */
+    const uint64_t *part;
+    struct edge_list list;
+};
+
+/* The first entry of destination first + i. */
+SL_INLINE uint64_t bound_of(const struct destinations *to, uint32_t i)
+{
+    return to->block != NULL ? to->block[to->first + i] : to->part[to->first + i] - to->part[0];
+}
+
+static struct destinations of_block(const struct sl_related *edges, const struct sl_sources *x)
+{
+    const uint64_t n = edges->offsets[edges->row0 + edges->n_rows];
+    return (struct destinations){.first = edges->row0,
+                                 .n_rows = edges->n_rows,
+                                 .block = edges->offsets,
+                                 .list = {x, NULL, edges->sources, edges->relations, n}};
+}
 
 /* The end of the run that begins with entry e; `end`: of the destination's entries. */
 SL_INLINE uint64_t run_end(const float *relations, uint64_t e, uint64_t end)
@@ -140,27 +164,28 @@ SL_INLINE void add_sums(enum sl_dtype dtype, const struct edge_list *list, const
     }
 }
 
-SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
-                         const struct sl_sources *x, int beta, sl_real *m_out)
+SL_INLINE void sum_edges(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs, int beta,
+                         sl_real *m_out)
 {
-    const uint32_t *offsets = edges->offsets + edges->row0;
-    const struct edge_list list = {x, NULL, edges->sources, edges->relations, offsets[edges->n_rows]};
     if (!beta) {
-        memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
+        memset(m_out, 0, (size_t)to->n_rows * slabs->m_width * sizeof *m_out);
     }
-    for (uint32_t i = 0; i < edges->n_rows; i++) {
-        add_sums(dtype, &list, slabs, offsets[i], offsets[i + 1], m_out + (size_t)i * slabs->m_width);
+    for (uint32_t i = 0; i < to->n_rows; i++) {
+        add_sums(dtype, &to->list, slabs, bound_of(to, i), bound_of(to, i + 1), m_out + (size_t)i * slabs->m_width);
     }
 }
 
-SL_CLONES void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
-                                     const struct sl_sources *x, int beta, sl_real *m_out)
+SL_CLONES static void relate(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs, int beta,
+                             sl_real *m_out)
 {
-    if (dtype == SL_DTYPE_F16) {
-        sum_edges(SL_DTYPE_F16, edges, slabs, x, beta, m_out);
-    } else {
-        SL_BY_DTYPE(dtype, sum_edges, edges, slabs, x, beta, m_out);
-    }
+    SL_BY_DTYPE_READ(dtype, sum_edges, to, slabs, beta, m_out);
+}
+
+void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
+                           const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    const struct destinations to = of_block(edges, x);
+    relate(dtype, &to, slabs, beta, m_out);
 }
 
 /* out += the terms of position t. Entries before `last` are fetched ahead. */
@@ -242,13 +267,12 @@ SL_INLINE void add_components(enum sl_dtype dtype, const struct edge_list *list,
     }
 }
 
-SL_INLINE void sum_components(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
-                              const struct sl_sources *x, const sl_real *gm, double *gc)
+SL_INLINE void sum_components(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs,
+                              const sl_real *gm, double *gc)
 {
-    const uint32_t *offsets = edges->offsets + edges->row0;
-    const struct edge_list list = {x, NULL, edges->sources, edges->relations, offsets[edges->n_rows]};
-    for (uint32_t i = 0; i < edges->n_rows; i++) {
-        add_components(dtype, &list, slabs, offsets[i], offsets[i + 1], gm + (size_t)i * slabs->m_width, gc);
+    for (uint32_t i = 0; i < to->n_rows; i++) {
+        add_components(dtype, &to->list, slabs, bound_of(to, i), bound_of(to, i + 1), gm + (size_t)i * slabs->m_width,
+                       gc);
     }
 }
 
@@ -256,44 +280,8 @@ SL_CLONES void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_rel
                                         const struct sl_slabs *slabs, const struct sl_sources *x, const sl_real *gm,
                                         double *gc)
 {
-    if (dtype == SL_DTYPE_F16) {
-        sum_components(SL_DTYPE_F16, edges, slabs, x, gm, gc);
-    } else {
-        SL_BY_DTYPE(dtype, sum_components, edges, slabs, x, gm, gc);
-    }
-}
-
-/* Destinations of evaluation. Offsets have 64 bits. */
-struct full_edges {
-    uint32_t row0, n_rows;
-    const uint64_t *offsets; /* of the part */
-    const sl_vertex *sources;
-    const float *relations;
-    const uint32_t *widths;
-};
-
-SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_slabs *slabs,
-                        const struct sl_sources *x, int beta, sl_real *m_out)
-{
-    const uint64_t origin = edges->offsets[0];
-    const uint64_t *offsets = edges->offsets + edges->row0;
-    const struct edge_list list = {x, edges->widths, edges->sources, edges->relations, offsets[edges->n_rows] - origin};
-    if (!beta) {
-        memset(m_out, 0, (size_t)edges->n_rows * slabs->m_width * sizeof *m_out);
-    }
-    for (uint32_t i = 0; i < edges->n_rows; i++) {
-        add_sums(dtype, &list, slabs, offsets[i] - origin, offsets[i + 1] - origin, m_out + (size_t)i * slabs->m_width);
-    }
-}
-
-SL_CLONES static void relate_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_slabs *slabs,
-                                  const struct sl_sources *x, int beta, sl_real *m_out)
-{
-    if (dtype == SL_DTYPE_F16) {
-        sum_full(SL_DTYPE_F16, edges, slabs, x, beta, m_out);
-    } else {
-        SL_BY_DTYPE(dtype, sum_full, edges, slabs, x, beta, m_out);
-    }
+    const struct destinations to = of_block(edges, x);
+    SL_BY_DTYPE_READ(dtype, sum_components, &to, slabs, gm, gc);
 }
 
 /* ---- arguments. components: the index of their buffer; 0 if there are none. ---- */
@@ -388,75 +376,38 @@ static struct sl_related_back back_of(void *buffers[])
 
 #define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
 
-/* Memory for the rows that are rounded at a time, of n_rows in all. Free it with sl_free. */
-static enum sl_status take_room(uint32_t n_rows, uint32_t n_columns, sl_real **out)
+/* Sums into the rows of buffer m. Sums of bf16 rows may be bf16, too. */
+static enum sl_status relate_to(void *m, enum sl_dtype dtype, const struct destinations *to,
+                                const struct sl_slabs *slabs, int beta)
 {
-    size_t most = sl_min_u64(n_rows, ROUNDED_ROWS);
-    return sl_alloc(most * n_columns, sizeof **out, "sums before they are rounded", out);
-}
-
-/* Sums of bf16 rows into bf16 rows. With beta 1 the old sums are widened first. */
-static enum sl_status forward_rounded(const struct sl_related *edges, const struct sl_slabs *slabs,
-                                      const struct sl_sources *x, int beta, sl_bf16 *m_out)
-{
-    sl_real *room;
-    enum sl_status st = take_room(edges->n_rows, slabs->m_width, &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->n_rows, slabs->m_width, sl_buffer_data(m));
+    struct destinations some = *to;
+    enum sl_status st;
+    if (sl_buffer_dtype(m) == SL_DTYPE_REAL) {
+        relate(dtype, to, slabs, beta, sl_buffer_data(m));
+        return SL_OK;
     }
-    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
-        struct sl_related some = *edges;
-        some.row0 += i;
-        some.n_rows = sl_min_u32(edges->n_rows - i, ROUNDED_ROWS);
-        sl_bf16 *m = m_out + (size_t)i * slabs->m_width;
-        const size_t n = (size_t)some.n_rows * slabs->m_width;
-        sl_bf16_widen(beta ? n : 0, m, room);
-        sl_relate_forward_cpu(SL_DTYPE_BF16, &some, slabs, x, beta, room);
-        sl_bf16_round(n, room, m);
+    slab.beta = beta;
+    while (sl_rounded_next(&slab, &st)) {
+        some.first = to->first + slab.first;
+        some.n_rows = slab.n;
+        relate(SL_DTYPE_BF16, &some, slabs, beta, slab.room);
     }
-    sl_free(room);
-    return SL_OK;
-}
-
-static enum sl_status full_rounded(const struct full_edges *edges, const struct sl_slabs *slabs,
-                                   const struct sl_sources *x, int beta, sl_bf16 *m_out)
-{
-    sl_real *room;
-    enum sl_status st = take_room(edges->n_rows, slabs->m_width, &room);
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
-        struct full_edges some = *edges;
-        some.row0 += i;
-        some.n_rows = sl_min_u32(edges->n_rows - i, ROUNDED_ROWS);
-        sl_bf16 *m = m_out + (size_t)i * slabs->m_width;
-        const size_t n = (size_t)some.n_rows * slabs->m_width;
-        sl_bf16_widen(beta ? n : 0, m, room);
-        relate_full(SL_DTYPE_BF16, &some, slabs, x, beta, room);
-        sl_bf16_round(n, room, m);
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 /* Gradients summed in float, rounded to bf16. */
 static enum sl_status backward_rounded(const struct sl_related_back *block, const struct returned *to,
                                        const struct sl_slabs *slabs, const struct sl_view *gm, sl_bf16 *out)
 {
-    const uint32_t n_rows = to->rows.n_rows;
-    sl_real *room;
-    enum sl_status st = take_room(n_rows, slabs->x_width, &room);
-    if (st != SL_OK) {
-        return st;
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->rows.n_rows, slabs->x_width, out);
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        sl_relate_backward_cpu(block, to->t0 + slab.first, slab.n, slabs, gm, slab.room);
     }
-    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        const uint32_t n = sl_min_u32(n_rows - i, ROUNDED_ROWS);
-        sl_relate_backward_cpu(block, to->t0 + i, n, slabs, gm, room);
-        sl_bf16_round((size_t)n * slabs->x_width, room, out + (size_t)i * slabs->x_width);
-    }
-    sl_free(room);
-    return SL_OK;
+    return st;
 }
 
 static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
@@ -467,11 +418,8 @@ static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
     const struct sl_related edges = edges_of(args, buffers, m);
     struct sl_source_views sources;
     sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS, &sources);
-    if (sl_buffer_dtype(m) != SL_DTYPE_REAL) {
-        return forward_rounded(&edges, &slabs, &sources.x, args->beta, sl_buffer_data(m));
-    }
-    sl_relate_forward_cpu(args->sources.dtype, &edges, &slabs, &sources.x, args->beta, sl_buffer_data(m));
-    return SL_OK;
+    const struct destinations to = of_block(&edges, &sources.x);
+    return relate_to(m, args->sources.dtype, &to, &slabs, args->beta);
 }
 
 static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
@@ -549,18 +497,16 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_part_views parts;
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
     const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
-    const struct full_edges edges = {.row0 = args->row0,
-                                     .n_rows = sl_buffer_rows(m),
-                                     .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
-                                     .sources = sl_buffer_data(buffers[FULL_SOURCES]),
-                                     .relations = sl_buffer_data(buffers[FULL_RELATIONS]),
-                                     .widths = args->parts.width};
     const struct sl_sources x = {args->parts.n_parts, sl_buffer_data(buffers[FULL_FIRST]), parts.view, NULL};
-    if (sl_buffer_dtype(m) != SL_DTYPE_REAL) {
-        return full_rounded(&edges, &slabs, &x, args->beta, sl_buffer_data(m));
-    }
-    relate_full(args->parts.dtype, &edges, &slabs, &x, args->beta, sl_buffer_data(m));
-    return SL_OK;
+    struct destinations to = {.first = args->row0,
+                              .n_rows = sl_buffer_rows(m),
+                              .part = sl_buffer_data(buffers[FULL_OFFSETS]),
+                              .list = {.x = &x,
+                                       .widths = args->parts.width,
+                                       .positions = sl_buffer_data(buffers[FULL_SOURCES]),
+                                       .relations = sl_buffer_data(buffers[FULL_RELATIONS])}};
+    to.list.n = bound_of(&to, to.n_rows);
+    return relate_to(m, args->parts.dtype, &to, &slabs, args->beta);
 }
 
 #ifdef SL_CUDA
@@ -736,32 +682,6 @@ static enum sl_status check(const char *name, uint32_t x_width, uint32_t m_width
                    m_width, x_width);
 }
 
-/* Append the components, if there are some. Returns their index. */
-static uint32_t add_components_to(struct sl_task *task, unsigned role, starpu_data_handle_t c)
-{
-    const uint32_t index = task->n_buffers;
-    if (c == NULL) {
-        return 0;
-    }
-    sl_task_add(task, role, c, STARPU_R);
-    return index;
-}
-
-/* Sums are bf16 only if the rows are. */
-static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
-{
-    if (sl_dtype_follows(sl_handle_dtype(m), dtype)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
-}
-
-/* StarPU knows only the bytes of an entry. Two bytes in a run without bf16 rows are features read in place. */
-static enum sl_dtype dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
-{
-    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
-}
-
 enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources,
                                         starpu_data_handle_t c, int beta, starpu_data_handle_t m)
@@ -773,8 +693,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     enum sl_status st;
     SL_TRY(st, check(name, args.x_width, sl_handle_columns(m), c), done);
     SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
-    SL_TRY(st, check_sums(name, args.sources.dtype, m), done);
-    args.sources.dtype = dtype_read(head, args.sources.dtype);
+    SL_TRY(st, sl_sums_dtype(name, head, m, &args.sources.dtype), done);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
@@ -783,7 +702,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
-    args.components = add_components_to(&task, FORWARD_COMPONENTS, c);
+    args.components = sl_task_add_optional(&task, FORWARD_COMPONENTS, c, STARPU_R);
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 done:
     return st;
@@ -822,7 +741,7 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
     }
-    args.components = add_components_to(&task, BACK_COMPONENTS, c);
+    args.components = sl_task_add_optional(&task, BACK_COMPONENTS, c, STARPU_R);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 done:
@@ -834,31 +753,23 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
 {
     const char *name = "sl_relate_accumulate";
     const struct sl_split *split = &shares->gm->split;
-    struct accumulate_args args = {.head = *head,
-                                   .m_width = shares->gm->n_columns,
-                                   .shares = {.row0 = row0,
-                                              .n_destinations = split->n_rows,
-                                              .t0 = shares->t0,
-                                              .n_own = shares->n_own,
-                                              .n_chunks = split->n_chunks,
-                                              .shift = split->shift,
-                                              .n_peers = shares->n_peers,
-                                              .own = shares->own}};
+    struct accumulate_args args = {.head = *head, .m_width = shares->gm->n_columns};
     struct sl_task task;
     enum sl_status st;
-    if (shares->n_peers > SL_MAX_PES || split->n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->n_peers, split->n_chunks);
+    if (shares->from.n_peers > SL_MAX_PES || split->n_chunks > SL_MAX_CHUNKS) {
+        return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->from.n_peers, split->n_chunks);
     }
     SL_TRY(st, check(name, sl_handle_columns(g), args.m_width, shares->c), done);
+    sl_share_args_fill(row0, split, &shares->from, &args.shares);
     sl_task_begin(&task, &accumulate_op);
     add_block(&task, shares->block);
     sl_task_add(&task, SUM_G, g, STARPU_W);
     sl_task_add(&task, SUM_INVERSE, shares->block->inverse, STARPU_R);
     sl_task_add_each(&task, SUM_GM, split->n_chunks, shares->gm->chunk, STARPU_R);
-    uint64_t n_terms = shares->n_own + sl_share_args_add(&task, SUM_SENT, shares->sent, &args.shares);
-    args.components = add_components_to(&task, SUM_COMPONENTS, shares->c);
+    uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
+    args.components = sl_task_add_optional(&task, SUM_COMPONENTS, shares->c, STARPU_R);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
-    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->n_peers * sizeof *args.shares.sent;
+    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
     st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 done:
     return st;
@@ -875,7 +786,7 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
     enum sl_status st;
     SL_TRY(st, check(name, args.x_width, sl_handle_columns(gm), gc), done);
     SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
-    args.sources.dtype = dtype_read(head, args.sources.dtype);
+    args.sources.dtype = sl_dtype_read(head, args.sources.dtype);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(gm), sl_handle_columns(gm));
     sl_task_begin(&task, &components_op);
     sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
@@ -899,8 +810,7 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     enum sl_status st;
     SL_TRY(st, check(name, args.x_width, sl_handle_columns(m), c), done);
     SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, NULL, &args.parts), done);
-    SL_TRY(st, check_sums(name, args.parts.dtype, m), done);
-    args.parts.dtype = dtype_read(head, args.parts.dtype);
+    SL_TRY(st, sl_sums_dtype(name, head, m, &args.parts.dtype), done);
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
@@ -908,7 +818,7 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
     sl_task_add(&task, FULL_M, m, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
-    args.components = add_components_to(&task, FULL_COMPONENTS, c);
+    args.components = sl_task_add_optional(&task, FULL_COMPONENTS, c, STARPU_R);
     args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -155,11 +155,9 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
 /* The terms that an owner adds up. Members as in struct sl_accumulate. */
 struct sl_relate_shares {
     const struct sl_block *block;
-    uint32_t t0, n_own;
+    struct sl_shares from;
     const struct sl_rows *gm;
     starpu_data_handle_t c;
-    uint32_t n_peers, own;
-    const struct sl_slice *sent;
 };
 
 /* Clear chunk g [rows x x_width], rows row0 .. of the frontier, then add the terms of all PEs in PE order. */

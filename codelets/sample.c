@@ -836,52 +836,56 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
     if (args->fanouts > 0) {
         part.fanouts = sl_buffer_data(buffers[args->fanouts]);
     }
-    if (args->excluded > 0) {
-        part.excluded.table = sl_buffer_data(buffers[args->excluded]);
-        part.excluded.mask = sl_buffer_columns(buffers[args->excluded]) - 1;
-    }
+    part.excluded = sl_excluded_in(buffers, args->excluded);
     return part;
 }
 
-static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
+struct sl_excluded sl_excluded_in(void *buffers[], uint32_t index)
 {
-    const uint64_t n_words = ((uint64_t)args->n_vertices + 63) / 64;
-    struct sl_sample_marks marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[MARKS])};
-    marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
-    marks.touched = marks.words + n_words;
-    marks.ranks = (uint32_t *)(void *)(marks.touched + (n_words + 63) / 64);
-    return marks;
+    if (index == 0) {
+        return (struct sl_excluded){0};
+    }
+    return (struct sl_excluded){sl_buffer_data(buffers[index]), sl_buffer_columns(buffers[index]) - 1};
+}
+
+struct sl_sample_block sl_block_in(void *buffers[])
+{
+    return (struct sl_sample_block){.edge_offsets = sl_buffer_data(buffers[0]),
+                                    .edge_sources = sl_buffer_data(buffers[1]),
+                                    .back_offsets = sl_buffer_data(buffers[2]),
+                                    .back_rows = sl_buffer_data(buffers[3]),
+                                    .request = sl_buffer_data(buffers[4]),
+                                    .max_rows = sl_buffer_columns(buffers[0]) - 1};
+}
+
+void sl_block_count(const struct sl_sample_block *block, uint32_t n_edges, uint32_t n_hops, uint32_t n_parts,
+                    uint32_t hop, uint32_t *counts)
+{
+    counts[sl_counts_edges(n_hops, hop)] = n_edges;
+    memcpy(counts + sl_counts_request(n_hops, n_parts, hop), block->request,
+           ((size_t)n_parts + 1) * sizeof *block->request);
 }
 
 static struct sl_sample_block task_block(void *buffers[], const struct sample_args *args)
 {
-    float *weights[2] = {NULL, NULL};
-    for (int i = 0; i < 2 && args->writes_weights; i++) {
-        weights[i] = sl_buffer_data(buffers[EDGE_WEIGHTS + i]);
+    struct sl_sample_block block = sl_block_in(buffers + EDGE_OFFSETS);
+    if (args->writes_weights) {
+        block.edge_weights = sl_buffer_data(buffers[EDGE_WEIGHTS]);
+        block.back_weights = sl_buffer_data(buffers[BACK_WEIGHTS]);
     }
-    return (struct sl_sample_block){.edge_weights = weights[0],
-                                    .back_weights = weights[1],
-                                    .edge_offsets = sl_buffer_data(buffers[EDGE_OFFSETS]),
-                                    .edge_sources = sl_buffer_data(buffers[EDGE_SOURCES]),
-                                    .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                    .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                    .request = sl_buffer_data(buffers[REQUEST]),
-                                    .max_rows = sl_buffer_columns(buffers[EDGE_OFFSETS]) - 1};
+    return block;
 }
 
 static enum sl_status sample_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct sample_args *args = cl_arg;
     struct sl_sample_part part = task_part(buffers, args);
-    struct sl_sample_marks marks = task_marks(buffers, args);
+    struct sl_sample_marks marks = sl_marks_in(sl_buffer_data(buffers[MARKS]), args->n_vertices, args->max_fanout);
     struct sl_sample_block block = task_block(buffers, args);
     uint32_t *counts = sl_buffer_data(buffers[COUNTS]);
-    uint32_t hop = args->head.hop;
-    counts[sl_counts_edges(args->n_hops, hop)] =
-        sl_sample_cpu(&part, &args->rule, &args->draw, counts[sl_counts_rows(hop)], sl_buffer_data(buffers[FRONTIER]),
-                      &marks, &block);
-    memcpy(counts + sl_counts_request(args->n_hops, args->n_parts, hop), block.request,
-           ((size_t)args->n_parts + 1) * sizeof *block.request);
+    uint32_t n_edges = sl_sample_cpu(&part, &args->rule, &args->draw, counts[sl_counts_rows(args->head.hop)],
+                                     sl_buffer_data(buffers[FRONTIER]), &marks, &block);
+    sl_block_count(&block, n_edges, args->n_hops, args->n_parts, args->head.hop, counts);
     return SL_OK;
 }
 
@@ -913,7 +917,7 @@ static enum sl_status sample_cuda_task(void *buffers[], const void *cl_arg, cuda
 {
     const struct sample_args *args = cl_arg;
     struct sl_sample_part part = task_part(buffers, args);
-    struct sl_sample_marks marks = task_marks(buffers, args);
+    struct sl_sample_marks marks = sl_marks_in(sl_buffer_data(buffers[MARKS]), args->n_vertices, args->max_fanout);
     struct sl_sample_block block = task_block(buffers, args);
     return sl_sample_cuda(stream, &part, &args->rule, &args->draw, sl_buffer_data(buffers[FRONTIER]), &marks,
                           args->n_hops, sl_buffer_data(buffers[COUNTS]), &block);
@@ -960,6 +964,15 @@ static struct sl_operation sample_op = {
 };
 
 /* ---- submissions ---- */
+
+void sl_block_add(struct sl_task *task, unsigned role, const struct sl_block *block)
+{
+    const starpu_data_handle_t handles[] = {block->edge_offsets, block->edge_sources, block->back_offsets,
+                                            block->back_rows, block->request};
+    for (unsigned i = 0; i < sizeof handles / sizeof *handles; i++) {
+        sl_task_add(task, role + i, handles[i], STARPU_W);
+    }
+}
 
 enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed, uint64_t epoch, uint32_t n,
                                  starpu_data_handle_t train_dataset_ids, starpu_data_handle_t new_ids,
@@ -1034,25 +1047,13 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     sl_task_add(&task, FRONTIER, frontier->ids, STARPU_R);
     sl_task_add(&task, MARKS, marks->bytes, STARPU_RW);
     sl_task_add(&task, COUNTS, frontier->counts, STARPU_RW);
-    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_W);
-    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_W);
-    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_W);
-    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_W);
-    sl_task_add(&task, REQUEST, block->request, STARPU_W);
-    if (args.has_weights) {
-        sl_task_add(&task, WEIGHTS, part->weights, STARPU_R);
-    }
+    sl_block_add(&task, EDGE_OFFSETS, block);
+    sl_task_add_optional(&task, WEIGHTS, part->weights, STARPU_R);
     if (args.writes_weights) {
         sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
         sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
     }
-    if (part->fanouts != NULL) {
-        args.fanouts = task.n_buffers;
-        sl_task_add(&task, FANOUTS, part->fanouts, STARPU_R);
-    }
-    if (part->excluded != NULL) {
-        args.excluded = task.n_buffers;
-        sl_task_add(&task, EXCLUDED, part->excluded, STARPU_R);
-    }
+    args.fanouts = sl_task_add_optional(&task, FANOUTS, part->fanouts, STARPU_R);
+    args.excluded = sl_task_add_optional(&task, EXCLUDED, part->excluded, STARPU_R);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

@@ -296,6 +296,17 @@ static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
     return sizeof(struct sl_labor_pick) * max_fanout + 12 * n_words + 8 * ((n_words + 63) / 64);
 }
 
+/* The marks in such bytes. */
+static inline struct sl_sample_marks sl_marks_in(void *bytes, uint32_t n_vertices, uint32_t max_fanout)
+{
+    const uint64_t n_words = ((uint64_t)n_vertices + 63) / 64;
+    struct sl_sample_marks marks = {.n_vertices = n_vertices, .heap = (struct sl_labor_pick *)bytes};
+    marks.words = (uint64_t *)(void *)(marks.heap + max_fanout);
+    marks.touched = marks.words + n_words;
+    marks.ranks = (uint32_t *)(void *)(marks.touched + (n_words + 63) / 64);
+    return marks;
+}
+
 /* Output arrays of a block. Required capacity: edge_sources and back_rows E, for the edges of all destinations;
  * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. sl_sample_cuda writes all max_rows + 1 edge offsets. */
 struct sl_sample_block {
@@ -405,6 +416,19 @@ struct sl_block {
     starpu_data_handle_t inverse; /* a list by requester of the rows requested from this PE, written by merge */
     starpu_data_handle_t edge_weights, back_weights; /* float at capacity. NULL: sums do not use weights */
 };
+
+/* Append the block's edge offsets, edge sources, back offsets, back rows and request, to be written. role: of the first;
+ * the roles of the others follow. */
+void sl_block_add(struct sl_task *task, unsigned role, const struct sl_block *block);
+
+/* Inside a task: the arrays of these five buffers, without weights; and, on a CPU, the numbers of its edges and of its
+ * sources by owner as counts. */
+struct sl_sample_block sl_block_in(void *buffers[]);
+void sl_block_count(const struct sl_sample_block *block, uint32_t n_edges, uint32_t n_hops, uint32_t n_parts,
+                    uint32_t hop, uint32_t *counts);
+
+/* Inside a task: the excluded edges in a buffer. index: 0: none. */
+struct sl_excluded sl_excluded_in(void *buffers[], uint32_t index);
 
 /* Submit the order of an epoch. train_dataset_ids, new_ids: vectors of uint32. keys: n struct sl_permute_key,
  * written; not a StarPU scratch buffer, because each worker in turn would allocate it. order: n ids, written. */

@@ -136,8 +136,6 @@ enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_hand
     sl_task_add(&task, SETS, sets, STARPU_R);
     sl_task_add(&task, LABELS, labels, STARPU_R);
     sl_task_add(&task, COUNTS, counts, STARPU_W);
-    if (margins != NULL) {
-        sl_task_add(&task, MARGINS, margins, STARPU_W);
-    }
+    sl_task_add_optional(&task, MARGINS, margins, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

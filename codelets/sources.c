@@ -49,6 +49,21 @@ enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct s
     return common_dtype(name, &tally, dtype);
 }
 
+enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
+}
+
+enum sl_status sl_sums_dtype(const char *name, const struct sl_task_args *head, starpu_data_handle_t m,
+                             enum sl_dtype *dtype)
+{
+    if (!sl_dtype_follows(sl_handle_dtype(m), *dtype)) {
+        return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
+    }
+    *dtype = sl_dtype_read(head, *dtype);
+    return SL_OK;
+}
+
 enum sl_status sl_source_args_fill(const char *name, const struct sl_source_handles *sources,
                                    struct sl_source_args *out)
 {
@@ -76,12 +91,26 @@ void sl_source_args_add(struct sl_task *task, unsigned role, const struct sl_sou
     }
 }
 
-uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_slice *sent, struct sl_share_args *args)
+void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_shares *from,
+                        struct sl_share_args *out)
 {
-    uint64_t n = 0;
-    for (uint32_t p = 0; p < args->n_peers; p++) {
-        if (p != args->own) {
-            args->sent[p] = sl_task_add_slice(task, role, &sent[p], STARPU_R);
+    out->row0 = row0;
+    out->n_destinations = gradients->n_rows;
+    out->t0 = from->t0;
+    out->n_own = from->n_own;
+    out->n_chunks = gradients->n_chunks;
+    out->shift = gradients->shift;
+    out->n_peers = from->n_peers;
+    out->own = from->own;
+}
+
+uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_shares *from,
+                           struct sl_share_args *args)
+{
+    uint64_t n = from->n_own;
+    for (uint32_t p = 0; p < from->n_peers; p++) {
+        if (p != from->own) {
+            args->sent[p] = sl_task_add_slice(task, role, &from->sent[p], STARPU_R);
             n += args->sent[p].n_rows;
         }
     }

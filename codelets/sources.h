@@ -89,10 +89,27 @@ struct sl_source_handles {
     starpu_data_handle_t edge_weights;
 };
 
+/* The terms that an owner adds to the gradients of its sources: from its own block, and from the other PEs of the
+ * group. */
+struct sl_shares {
+    uint32_t t0, n_own;          /* own sources: positions t0 .. t0 + n_own - 1 */
+    uint32_t n_peers;            /* G */
+    uint32_t own;                /* index of this PE among the peers */
+    const struct sl_slice *sent; /* G slices of gradients; empty for own, and for a PE that requested nothing */
+};
+
 /* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.
  * SL_EINVAL: the rows have several dtypes. */
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
 enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
+
+/* The dtype in which a task reads rows of this dtype. StarPU knows only the bytes of an entry: two bytes in a run
+ * without bf16 rows are features read in place. */
+enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype);
+
+/* The same in place, for sums m of the rows. SL_EINVAL: the sums are bf16, the rows are not. */
+enum sl_status sl_sums_dtype(const char *name, const struct sl_task_args *head, starpu_data_handle_t m,
+                             enum sl_dtype *dtype);
 
 /* Bytes moved by a sum of n_terms rows into n_rows rows. */
 static inline uint64_t sl_sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
@@ -132,7 +149,7 @@ struct sl_source_views {
 void sl_sources_view(const struct sl_source_args *args, void *buffers[], void *inverse, void *chunks[],
                      struct sl_source_views *out);
 
-/* The terms that an owner adds to the gradients of its sources. Buffers: the gradients that other PEs have sent. */
+/* struct sl_shares. Buffers: the gradients that other PEs have sent. */
 struct sl_share_args {
     uint32_t row0;
     uint32_t n_destinations; /* of the PE */
@@ -142,8 +159,12 @@ struct sl_share_args {
     struct sl_slice_args sent[SL_MAX_PES]; /* n_peers */
 };
 
-/* Append the buffers. Returns the number of rows. */
-uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_slice *sent,
+/* Fill all members but `sent`. gradients: of the destinations. */
+void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_shares *from,
+                        struct sl_share_args *out);
+
+/* Append the buffers. Returns the number of terms. */
+uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_shares *from,
                            struct sl_share_args *args);
 
 /* The rows of all parts, in evaluation. Buffers: the chunks of all parts. */

@@ -149,49 +149,75 @@ enum sl_status sl_csv_count_lines(const char *path, uint64_t *out)
     return st;
 }
 
+/* Pairs of ids or, with relations, triples. */
 struct edge_table {
     uint32_t n_vertices;
-    sl_vertex *from;
-    sl_vertex *to;
+    sl_vertex *from, *to;
+    uint32_t *relations; /* NULL: pairs */
 };
+
+/* Read the ids of a line into row `row`. False: it has others. */
+static bool read_edge(const struct edge_table *table, const char *p, const char *end, uint64_t row)
+{
+    p = read_id(p, end, table->n_vertices, &table->from[row]);
+    if (table->relations != NULL && p != NULL && p < end) {
+        p = *p == ',' ? read_id(p + 1, end, SL_NONE, &table->relations[row]) : NULL;
+    }
+    return p != NULL && p < end && *p == ',' && read_id(p + 1, end, table->n_vertices, &table->to[row]) == end;
+}
 
 static enum sl_status edge_lines(void *context, const struct sl_lines *lines)
 {
-    struct edge_table *table = context;
+    const struct edge_table *table = context;
     const char *p = lines->text;
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        uint64_t row = lines->first_line + i;
         const char *end = line_end(lines, p, &next);
-        const char *comma = read_id(p, end, table->n_vertices, &table->from[row]);
-        if (comma == NULL || comma == end || *comma != ',' ||
-            read_id(comma + 1, end, table->n_vertices, &table->to[row]) != end) {
-            char expected[64];
-            snprintf(expected, sizeof expected, "'source,destination', two ids below %u", table->n_vertices);
+        if (!read_edge(table, p, end, lines->first_line + i)) {
+            char expected[80];
+            snprintf(expected, sizeof expected,
+                     table->relations != NULL ? "'head,relation,tail', head and tail two ids below %u"
+                                              : "'source,destination', two ids below %u",
+                     table->n_vertices);
             return bad_line(lines, i, p, end, expected);
         }
     }
     return SL_OK;
 }
 
-enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+/* Read n lines of at least line_bytes bytes. name: of the memory block. relations_out: NULL: pairs. */
+static enum sl_status read_edges(const char *path, const char *name, uint32_t n_vertices, uint64_t n,
+                                 uint64_t line_bytes, sl_vertex **from_out, uint32_t **relations_out,
                                  sl_vertex **to_out)
 {
     struct edge_table table = {.n_vertices = n_vertices};
-    char name[NAME_BYTES];
+    char block[NAME_BYTES];
     enum sl_status st;
-    name_block(path, "edges", name);
-    SL_TRY(st, check_length(path, n_edges, sizeof "0,1\n" - 1), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *table.from, name, &table.from), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *table.to, name, &table.to), fail);
-    SL_TRY(st, read_exactly(path, n_edges, edge_lines, &table), fail);
+    name_block(path, name, block);
+    SL_TRY(st, check_length(path, n, line_bytes), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *table.from, block, &table.from), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *table.to, block, &table.to), fail);
+    if (relations_out != NULL) {
+        SL_TRY(st, sl_alloc(n, sizeof *table.relations, block, &table.relations), fail);
+    }
+    SL_TRY(st, read_exactly(path, n, edge_lines, &table), fail);
     *from_out = table.from;
     *to_out = table.to;
+    if (relations_out != NULL) {
+        *relations_out = table.relations;
+    }
     return SL_OK;
 fail:
-    sl_free(table.to);
     sl_free(table.from);
+    sl_free(table.to);
+    sl_free(table.relations);
     return st;
+}
+
+enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+                                 sl_vertex **to_out)
+{
+    return read_edges(path, "edges", n_vertices, n_edges, sizeof "0,1\n" - 1, from_out, NULL, to_out);
 }
 
 static enum sl_status find_triples(void *context, const struct sl_lines *lines)
@@ -206,62 +232,35 @@ static enum sl_status find_triples(void *context, const struct sl_lines *lines)
     return SL_OK;
 }
 
-struct triple_table {
-    struct edge_table ends;
-    uint32_t *relations;
-};
-
-static enum sl_status triple_lines(void *context, const struct sl_lines *lines)
-{
-    struct triple_table *table = context;
-    const uint32_t n = table->ends.n_vertices;
-    const char *p = lines->text;
-    const char *next;
-    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        const uint64_t row = lines->first_line + i;
-        const char *end = line_end(lines, p, &next);
-        const char *at = read_id(p, end, n, &table->ends.from[row]);
-        if (at != NULL && at < end && *at == ',') {
-            at = read_id(at + 1, end, SL_NONE, &table->relations[row]);
-        } else {
-            at = NULL;
-        }
-        if (at == NULL || at == end || *at != ',' || read_id(at + 1, end, n, &table->ends.to[row]) != end) {
-            char expected[80];
-            snprintf(expected, sizeof expected, "'head,relation,tail', head and tail two ids below %u", n);
-            return bad_line(lines, i, p, end, expected);
-        }
-    }
-    return SL_OK;
-}
-
 enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
                                  uint32_t **relations_out, sl_vertex **to_out)
 {
-    struct triple_table table = {.ends = {.n_vertices = n_vertices}};
     bool triples = false;
     uint64_t n_lines;
-    char name[NAME_BYTES];
-    enum sl_status st;
     *relations_out = NULL;
-    name_block(path, "links", name);
-    SL_TRY(st, sl_lines_read(path, UINT64_MAX, find_triples, &triples, &n_lines), fail);
-    if (!triples) {
-        return sl_csv_read_edges(path, n_vertices, n, from_out, to_out);
+    enum sl_status st = sl_lines_read(path, UINT64_MAX, find_triples, &triples, &n_lines);
+    if (st == SL_OK && triples) {
+        return read_edges(path, "links", n_vertices, n, sizeof "0,0,1\n" - 1, from_out, relations_out, to_out);
     }
-    SL_TRY(st, check_length(path, n, sizeof "0,0,1\n" - 1), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *table.ends.from, name, &table.ends.from), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *table.ends.to, name, &table.ends.to), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *table.relations, name, &table.relations), fail);
-    SL_TRY(st, read_exactly(path, n, triple_lines, &table), fail);
-    *from_out = table.ends.from;
-    *to_out = table.ends.to;
-    *relations_out = table.relations;
+    return st == SL_OK ? sl_csv_read_edges(path, n_vertices, n, from_out, to_out) : st;
+}
+
+/* Read n lines of one number each, of at least line_bytes bytes, into a new block of elements of `bytes` bytes.
+ * name: of the block. */
+static enum sl_status read_column(const char *path, const char *name, uint64_t n, uint64_t line_bytes, size_t bytes,
+                                  enum sl_status (*body)(void *context, const struct sl_lines *lines), void **out)
+{
+    char block[NAME_BYTES];
+    void *column = NULL;
+    enum sl_status st;
+    name_block(path, name, block);
+    SL_TRY(st, check_length(path, n, line_bytes), fail);
+    SL_TRY(st, sl_alloc(n, bytes, block, &column), fail);
+    SL_TRY(st, read_exactly(path, n, body, column), fail);
+    *out = column;
     return SL_OK;
 fail:
-    sl_free(table.ends.from);
-    sl_free(table.ends.to);
-    sl_free(table.relations);
+    sl_free(column);
     return st;
 }
 
@@ -288,17 +287,12 @@ static enum sl_status weight_lines(void *context, const struct sl_lines *lines)
 
 enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out)
 {
-    float *weights = NULL;
-    char name[NAME_BYTES];
-    enum sl_status st;
-    name_block(path, "edge weights", name);
-    SL_TRY(st, check_length(path, n_edges, sizeof "1\n" - 1), fail);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *weights, name, &weights), fail);
-    SL_TRY(st, read_exactly(path, n_edges, weight_lines, weights), fail);
-    *out = weights;
-    return SL_OK;
-fail:
-    sl_free(weights);
+    void *weights;
+    enum sl_status st =
+        read_column(path, "edge weights", n_edges, sizeof "1\n" - 1, sizeof **out, weight_lines, &weights);
+    if (st == SL_OK) {
+        *out = weights;
+    }
     return st;
 }
 
@@ -336,17 +330,11 @@ static enum sl_status label_lines(void *context, const struct sl_lines *lines)
 
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out)
 {
-    int32_t *labels = NULL;
-    char name[NAME_BYTES];
-    enum sl_status st;
-    name_block(path, "labels", name);
-    SL_TRY(st, check_length(path, n_vertices, 1), fail);
-    SL_TRY(st, sl_alloc(n_vertices, sizeof *labels, name, &labels), fail);
-    SL_TRY(st, read_exactly(path, n_vertices, label_lines, labels), fail);
-    *out = labels;
-    return SL_OK;
-fail:
-    sl_free(labels);
+    void *labels;
+    enum sl_status st = read_column(path, "labels", n_vertices, 1, sizeof **out, label_lines, &labels);
+    if (st == SL_OK) {
+        *out = labels;
+    }
     return st;
 }
 

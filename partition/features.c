@@ -69,19 +69,29 @@ static void fill_csr(const struct sl_features *dense, struct sl_features *csr)
     csr->offsets[dense->n_rows] = k;
 }
 
-static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros)
+enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out)
 {
-    struct sl_features csr = {.n_rows = features->n_rows, .n_columns = features->n_columns};
+    struct sl_features csr = {.n_rows = n_rows, .n_columns = n_columns};
     enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)csr.n_rows + 1, sizeof *csr.offsets, "feature offsets", &csr.offsets), fail);
-    SL_TRY(st, sl_alloc(n_nonzeros, sizeof *csr.columns, "feature columns", &csr.columns), fail);
-    SL_TRY(st, sl_alloc(n_nonzeros, sizeof *csr.values, "feature values", &csr.values), fail);
-    fill_csr(features, &csr);
-    sl_features_free(features);
-    *features = csr;
+    SL_TRY(st, sl_alloc((size_t)n_rows + 1, sizeof *csr.offsets, "feature offsets", &csr.offsets), fail);
+    SL_TRY(st, sl_alloc(n_values, sizeof *csr.columns, "feature columns", &csr.columns), fail);
+    SL_TRY(st, sl_alloc(n_values, sizeof *csr.values, "feature values", &csr.values), fail);
+    *out = csr;
     return SL_OK;
 fail:
     sl_features_free(&csr);
+    return st;
+}
+
+static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros)
+{
+    struct sl_features csr;
+    enum sl_status st = sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr);
+    if (st == SL_OK) {
+        fill_csr(features, &csr);
+        sl_features_free(features);
+        *features = csr;
+    }
     return st;
 }
 

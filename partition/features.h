@@ -39,6 +39,9 @@ uint64_t sl_features_nonzeros(const struct sl_features *features);
 /* Convert a table to the form of sl_features_sparse, if its form is another. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_settle(struct sl_features *features);
 
+/* Allocate a CSR table for n_values values; its offsets, columns and values are not set. SL_ENOMEM. */
+enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out);
+
 /* The dense table if it is float32. NULL: CSR, or another dtype. */
 static inline float *sl_features_floats(const struct sl_features *features)
 {

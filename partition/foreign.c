@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include "partition/reader.h"
 
 #define HEAD_BYTES 512
 
@@ -56,13 +57,6 @@ static const struct kind {
      "or --data-path"},
 };
 
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path);
-    size_t m = strlen(ending);
-    return n > m && strcasecmp(path + n - m, ending) == 0;
-}
-
 static bool has(const char *head, size_t n, const char *text)
 {
     size_t length = strlen(text);
@@ -78,7 +72,7 @@ static bool fits(const struct kind *kind, const char *path, const char *head, si
 {
     return (kind->bytes == NULL || (n >= kind->n_bytes && memcmp(head, kind->bytes, kind->n_bytes) == 0)) &&
            (kind->inside == NULL || has(head, n, kind->inside)) &&
-           (kind->ending == NULL || ends_in(path, kind->ending));
+           (kind->ending == NULL || sl_reader_ends_in(path, kind->ending));
 }
 
 enum sl_status sl_foreign_refuse(const char *path)

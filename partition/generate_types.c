@@ -284,19 +284,16 @@ static void fill_features(const struct sl_features *own, uint32_t first, struct 
 
 static enum sl_status join_features(uint32_t first, struct sl_features *features)
 {
-    struct sl_features all = {.n_rows = first + features->n_rows, .n_columns = first + features->n_columns};
-    const size_t n = first + sl_features_nonzeros(features) + 1; /* a zero at the end has room, too */
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)all.n_rows + 1, sizeof *all.offsets, "feature offsets", &all.offsets), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *all.columns, "feature columns", &all.columns), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *all.values, "feature values", &all.values), fail);
+    struct sl_features all;
+    const uint64_t n = first + sl_features_nonzeros(features) + 1; /* a zero at the end has room, too */
+    enum sl_status st = sl_features_start_csr(first + features->n_rows, first + features->n_columns, n, &all);
+    if (st != SL_OK) {
+        return st;
+    }
     fill_features(features, first, &all);
     sl_features_free(features);
     *features = all;
     return sl_features_settle(features);
-fail:
-    sl_features_free(&all);
-    return st;
 }
 
 /* Vertices of other types have no class. */

@@ -92,26 +92,22 @@ static enum sl_status make_dense(struct making *making, uint32_t n_columns,
 
 static enum sl_status make_identity(const struct sl_graph *graph, struct sl_features *out)
 {
-    struct sl_features made = {.n_rows = graph->n_vertices, .n_columns = graph->n_vertices};
-    enum sl_status st;
-    if (made.n_rows > MAX_ONEHOT) {
-        return sl_fail(SL_EINVAL, "--features: found onehot for %u vertices, expected at most %d; try random:64",
-                       made.n_rows, MAX_ONEHOT);
+    const uint32_t n = graph->n_vertices;
+    if (n > MAX_ONEHOT) {
+        return sl_fail(SL_EINVAL, "--features: found onehot for %u vertices, expected at most %d; try random:64", n,
+                       MAX_ONEHOT);
     }
-    SL_TRY(st, sl_alloc((size_t)made.n_rows + 1, sizeof *made.offsets, "feature offsets", &made.offsets), fail);
-    SL_TRY(st, sl_alloc(made.n_rows, sizeof *made.columns, "feature columns", &made.columns), fail);
-    SL_TRY(st, sl_alloc(made.n_rows, sizeof *made.values, "feature values", &made.values), fail);
-    for (uint32_t v = 0; v < made.n_rows; v++) {
-        made.offsets[v] = v;
-        made.columns[v] = v;
-        made.values[v] = 1;
+    enum sl_status st = sl_features_start_csr(n, n, n, out);
+    if (st != SL_OK) {
+        return st;
     }
-    made.offsets[made.n_rows] = made.n_rows;
-    *out = made;
+    for (uint32_t v = 0; v < n; v++) {
+        out->offsets[v] = v;
+        out->columns[v] = v;
+        out->values[v] = 1;
+    }
+    out->offsets[n] = n;
     return SL_OK;
-fail:
-    sl_features_free(&made);
-    return st;
 }
 
 enum sl_status sl_made_features_make(const struct sl_made_features *made, const struct sl_graph *graph, uint64_t seed,

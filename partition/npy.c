@@ -434,6 +434,25 @@ static void name_block(const char *path, const char *name, char out[NAME_BYTES])
     snprintf(out, NAME_BYTES, "%.400s: %s", path, name);
 }
 
+/* Convert n items into a new block of elements of `bytes` bytes, conversion->out; sl_free. On failure it is NULL. */
+static enum sl_status convert_new(const char *path, const char *name, struct conversion *conversion, uint64_t n,
+                                  size_t bytes, void (*body)(void *context, uint64_t begin, uint64_t end),
+                                  const char *expected)
+{
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    enum sl_status st = sl_alloc(n, bytes, block, &conversion->out);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = convert(path, name, conversion, n, body, expected);
+    if (st != SL_OK) {
+        sl_free(conversion->out);
+        conversion->out = NULL;
+    }
+    return st;
+}
+
 /* Copy items as they are, in row-major order. */
 static void to_items(void *context, uint64_t begin, uint64_t end)
 {
@@ -533,7 +552,7 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out)
 {
     struct sl_npy array;
-    int32_t *labels = NULL;
+    struct conversion conversion = {.array = &array, .step = 1};
     enum sl_status st = sl_npy_read(path, name, &array);
     if (st != SL_OK) {
         return st;
@@ -541,20 +560,12 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
     if (array.n_items != n_rows || array.n_dimensions == 0 || array.shape[0] != n_rows) {
         st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows,
                      n_rows, (unsigned long long)array.n_items);
-        goto free_array;
-    }
-    struct conversion conversion = {.array = &array, .step = 1};
-    char block[NAME_BYTES];
-    name_block(path, name, block);
-    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, block, &labels), free_array);
-    conversion.out = labels;
-    st = convert(path, name, &conversion, n_rows, to_labels, "a class from 0 to 65535, or nan");
-    if (st == SL_OK) {
-        *out = labels;
     } else {
-        sl_free(labels);
+        st = convert_new(path, name, &conversion, n_rows, sizeof **out, to_labels, "a class from 0 to 65535, or nan");
     }
-free_array:
+    if (st == SL_OK) {
+        *out = conversion.out;
+    }
     sl_npy_free(&array);
     return st;
 }
@@ -572,29 +583,11 @@ static void to_numbers(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static enum sl_status convert_numbers(const char *path, const char *name, const struct sl_npy *array, float **out)
-{
-    struct conversion conversion = {.array = array, .step = 1};
-    char block[NAME_BYTES];
-    float *numbers;
-    enum sl_status st;
-    name_block(path, name, block);
-    SL_TRY(st, sl_alloc(array->n_items, sizeof *numbers, block, &numbers), done);
-    conversion.out = numbers;
-    SL_TRY(st, convert(path, name, &conversion, array->n_items, to_numbers, "a finite number, or nan"), undo);
-    *out = numbers;
-    return SL_OK;
-undo:
-    sl_free(numbers);
-done:
-    return st;
-}
-
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out)
 {
     struct sl_npy array;
-    float *numbers = NULL;
+    struct conversion conversion = {.array = &array, .step = 1};
     int32_t *classes;
     enum sl_status st;
     if (choice == SL_TARGETS_CLASSES) {
@@ -616,9 +609,9 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
                      n_rows, n_rows, SL_MAX_CLASSES, (unsigned long long)array.n_items);
         goto free_array;
     }
-    st = convert_numbers(path, name, &array, &numbers);
+    st = convert_new(path, name, &conversion, array.n_items, sizeof(float), to_numbers, "a finite number, or nan");
     if (st == SL_OK) {
-        st = sl_targets_take(path, numbers, n_rows, (uint32_t)width, choice, out);
+        st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
     }
 free_array:
     sl_npy_free(&array);
@@ -718,19 +711,15 @@ static enum sl_status convert_edges(const char *path, const char *name, const st
 {
     bool two_rows = array->shape[0] == 2;
     uint64_t n = two_rows ? array->shape[1] : array->shape[0];
-    char block[NAME_BYTES];
     char expected[48];
     enum sl_status st = SL_OK;
-    name_block(path, name, block);
     snprintf(expected, sizeof expected, "an id below %u", n_vertices);
     for (uint64_t i = 0; i < 2 && st == SL_OK; i++) {
         struct conversion conversion = {
             .array = array, .first = two_rows ? i * n : i, .step = two_rows ? 1 : 2, .limit = n_vertices};
-        SL_TRY(st, sl_alloc(n, sizeof *ends[i], block, &ends[i]), done);
-        conversion.out = ends[i];
-        st = convert(path, name, &conversion, n, to_ids, expected);
+        st = convert_new(path, name, &conversion, n, sizeof *ends[i], to_ids, expected);
+        ends[i] = conversion.out;
     }
-done:
     return st;
 }
 
@@ -750,28 +739,21 @@ static void to_weights(void *context, uint64_t begin, uint64_t end)
 enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out)
 {
     struct sl_npy array;
-    float *weights = NULL;
-    char block[NAME_BYTES];
+    struct conversion conversion = {.array = &array, .step = 1};
     enum sl_status st = sl_npy_read(path, name, &array);
     if (st != SL_OK) {
         return st;
     }
-    struct conversion conversion = {.array = &array, .step = 1};
     if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
         st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
                      (unsigned long long)n_edges, (unsigned long long)array.n_items);
-        goto free_array;
-    }
-    name_block(path, name, block);
-    SL_TRY(st, sl_alloc(n_edges, sizeof *weights, block, &weights), free_array);
-    conversion.out = weights;
-    st = convert(path, name, &conversion, n_edges, to_weights, "the weight of an edge, a finite number of 0 or more");
-    if (st == SL_OK) {
-        *out = weights;
     } else {
-        sl_free(weights);
+        st = convert_new(path, name, &conversion, n_edges, sizeof **out, to_weights,
+                         "the weight of an edge, a finite number of 0 or more");
     }
-free_array:
+    if (st == SL_OK) {
+        *out = conversion.out;
+    }
     sl_npy_free(&array);
     return st;
 }

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "partition/made_features.h"
+#include "support/file.h"
 #include "support/memory.h"
 #include "support/text.h"
 
@@ -76,6 +77,23 @@ enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *r
     enum sl_status st = sl_reader_start(name, request, &none, out);
     if (st == SL_OK) {
         st = sl_strdup(request->path, &out->paths[SL_RAW_EDGES]);
+    }
+    return st;
+}
+
+enum sl_status sl_reader_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
+                                   char **out)
+{
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    for (int i = 0; i < n_endings && st == SL_OK && *out == NULL; i++) {
+        char *path;
+        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
+        if (st == SL_OK && sl_file_exists(path)) {
+            *out = path;
+        } else if (st == SL_OK) {
+            sl_free(path);
+        }
     }
     return st;
 }

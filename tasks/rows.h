@@ -257,6 +257,16 @@ SL_INLINE sl_real sl_row_dot(uint32_t n, const sl_real *x, const sl_real *y)
         }                                                                                                              \
     } while (0)
 
+/* The same for kernels that also read float16 features in place (sl_run.narrow). */
+#define SL_BY_DTYPE_READ(dtype, kernel, ...)                                                                           \
+    do {                                                                                                               \
+        if ((dtype) == SL_DTYPE_F16) {                                                                                 \
+            kernel(SL_DTYPE_F16, __VA_ARGS__);                                                                         \
+        } else {                                                                                                       \
+            SL_BY_DTYPE(dtype, kernel, __VA_ARGS__);                                                                   \
+        }                                                                                                              \
+    } while (0)
+
 /* An entry of rows, or of float16 features (sl_run.narrow). The dtype is a constant (SL_BY_DTYPE). */
 SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *rows, size_t i)
 {

@@ -533,6 +533,17 @@ void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handl
     task->n_buffers++;
 }
 
+uint32_t sl_task_add_optional(struct sl_task *task, unsigned role, starpu_data_handle_t handle,
+                              enum starpu_data_access_mode mode)
+{
+    const uint32_t index = task->n_buffers;
+    if (handle == NULL) {
+        return 0;
+    }
+    sl_task_add(task, role, handle, mode);
+    return index;
+}
+
 void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
                       enum starpu_data_access_mode mode)
 {

@@ -311,6 +311,10 @@ void sl_task_begin(struct sl_task *task, struct sl_operation *operation);
  * a second buffer of a role that is not repeated, or a wrong index. */
 void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
+/* Append a buffer if there is one, that is, if handle is not NULL. Returns its index; 0: none. */
+uint32_t sl_task_add_optional(struct sl_task *task, unsigned role, starpu_data_handle_t handle,
+                              enum starpu_data_access_mode mode);
+
 /* Append n buffers of a repeated role. */
 void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
                       enum starpu_data_access_mode mode);

@@ -1430,13 +1430,13 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
         struct sl_accumulate shares = {.edge_offsets = pe->edge_offsets,
                                        .back_offsets = pe->back_offsets,
                                        .back_rows = pe->back_rows,
-                                       .t0 = pe->first[q],
-                                       .n_own = pe->first[q + 1] - pe->first[q],
+                                       .from.t0 = pe->first[q],
+                                       .from.n_own = pe->first[q + 1] - pe->first[q],
                                        .gm = &rows[q],
-                                       .n_peers = group->n_parts,
-                                       .own = q,
+                                       .from.n_peers = group->n_parts,
+                                       .from.own = q,
                                        .inverse = pe->inverse,
-                                       .sent = sent,
+                                       .from.sent = sent,
                                        .weights = pe->weights,
                                        .back_weights = pe->back_weights};
         struct sl_rows out = wrap_rows(h, 3, q, &g->pe[q]);
@@ -1745,11 +1745,11 @@ static void test_outputs_are_written(void **state)
     struct sl_accumulate shares = {.edge_offsets = h[OFFSETS],
                                    .back_offsets = h[BACK_OFFSETS],
                                    .back_rows = h[BACK_ROWS],
-                                   .n_own = 4,
+                                   .from.n_own = 4,
                                    .gm = &gm,
-                                   .n_peers = 1,
+                                   .from.n_peers = 1,
                                    .inverse = h[INVERSE],
-                                   .sent = &none};
+                                   .from.sent = &none};
     for (int beta = 0; beta < 2; beta++) {
         hold(h[X]);
         expect_ok(sl_aggregate_forward_submit(&head, h[OFFSETS], h[SOURCES], 0, 4, &all, beta, h[M]));
@@ -1785,7 +1785,7 @@ static void test_refusals(void **state)
     struct sl_rows rows = {.split = sl_split_rows(4, 1, 2), .n_columns = 5, .chunk = &handles[1]};
     const struct sl_slice none = {0};
     struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none, NULL, NULL};
-    struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles[0], .sent = &none};
+    struct sl_accumulate shares = {.gm = &rows, .from.n_peers = 1, .inverse = handles[0], .from.sent = &none};
     starpu_data_handle_t v = handles[0];
     const struct sl_slice packed = slice_of(handles[1]);
     struct sl_returned returned = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
@@ -1817,7 +1817,7 @@ static void test_refusals(void **state)
     rows.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
     assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = 1;
-    sources.n_owners = shares.n_peers = SL_MAX_PES + 1;
+    sources.n_owners = shares.from.n_peers = SL_MAX_PES + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     whole.n_parts = SL_MAX_PES + 1;

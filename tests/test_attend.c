@@ -896,11 +896,11 @@ static void submit_accumulate(const struct at *at, struct handles *h, uint32_t q
     }
     struct sl_attend_shares shares = {.block = &h->pe[q].block,
                                       .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q]},
-                                      .t0 = h->pe[q].first[q],
-                                      .n_own = h->pe[q].first[q + 1] - h->pe[q].first[q],
-                                      .n_peers = at->group->n_parts,
-                                      .own = q,
-                                      .sent = sent};
+                                      .from.t0 = h->pe[q].first[q],
+                                      .from.n_own = h->pe[q].first[q + 1] - h->pe[q].first[q],
+                                      .from.n_peers = at->group->n_parts,
+                                      .from.own = q,
+                                      .from.sent = sent};
     for (uint32_t c = 0; c < gu->split.n_chunks; c++) {
         expect_ok(
             sl_attend_accumulate_submit(&head, &shares, c << gu->split.shift, h->rows[U][q].chunk[c], gu->chunk[c]));
@@ -1171,7 +1171,8 @@ static void test_outputs_are_written(void **state)
     struct sl_source_handles all = {
         .n_owners = 1, .first = offsets, .rows = &u, .inverse = h[INVERSE], .packed = &none};
     struct sl_attend_gradients gradients = {&gz, &sides};
-    struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .n_own = 4, .n_peers = 1, .sent = &none};
+    struct sl_attend_shares shares = {
+        .block = &block, .gradients = gradients, .from.n_own = 4, .from.n_peers = 1, .from.sent = &none};
     struct sl_attend_part part = {h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, NULL};
     for (int beta = 0; beta < 2; beta++) {
         hold(h[ROWS]);
@@ -1217,7 +1218,7 @@ static void test_refusals(void **state)
     struct sl_rows sides = {.split = sl_split_rows(2, 1, 2), .n_columns = 4, .chunk = &h[SIDE]};
     struct sl_source_handles all = {.n_owners = 1, .first = first, .rows = &u, .inverse = v, .packed = &none};
     struct sl_attend_gradients gradients = {&gz, &sides};
-    struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .n_peers = 1, .sent = &none};
+    struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .from.n_peers = 1, .from.sent = &none};
     struct sl_attend_part part = {v, v, v, 1, 0, NULL};
     assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[SIDE]), SL_EINVAL);
     expect_message(sl_message(), "width 8", "4 heads");
@@ -1246,7 +1247,7 @@ static void test_refusals(void **state)
     gz.split.n_rows = 1;
     assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[ROWS]), SL_EINVAL);
     gz.split.n_rows = 2;
-    all.n_owners = shares.n_peers = part.n_parts = SL_MAX_PES + 1;
+    all.n_owners = shares.from.n_peers = part.n_parts = SL_MAX_PES + 1;
     assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
     assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, SL_MAX_PES + 1, first, NULL, NULL),
                      SL_EINVAL);

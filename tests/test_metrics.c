@@ -89,15 +89,7 @@ static struct sl_metrics_epoch an_epoch(void)
         .vertices = {10, 50, 5000000000},
         .edges = {40, 160},
         .bytes = {.ids = 1, .rows = 2, .row_gradients = 3, .weights = 4, .features = 5},
-        .stages = {.sample = 1,
-                   .exchange = 2,
-                   .gather = 3,
-                   .aggregate = 4,
-                   .dense = 5,
-                   .loss = 6,
-                   .backward = 7,
-                   .sync = 8,
-                   .optimise = 9},
+        .stage_s = {1, 2, 3, 4, 5, 6, 7, 8, 9},
     };
 }
 

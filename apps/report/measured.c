@@ -139,14 +139,10 @@ done:
 
 static enum sl_status read_stages(const struct lines *l, const json_t *epoch, double *out)
 {
-    static const char *const names[] = {
-        [SL_STAGE_SAMPLE] = "sample",       [SL_STAGE_EXCHANGE] = "exchange", [SL_STAGE_GATHER] = "gather",
-        [SL_STAGE_AGGREGATE] = "aggregate", [SL_STAGE_DENSE] = "dense",       [SL_STAGE_LOSS] = "loss",
-        [SL_STAGE_BACKWARD] = "backward",   [SL_STAGE_SYNC] = "sync",         [SL_STAGE_OPTIMISE] = "optimise"};
     const json_t *stages = json_object_get(epoch, "stage_seconds");
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        SL_TRY(st, number(l->path, stages, names[i], &out[i]), done);
+    for (int s = 0; s < SL_STAGE_EVALUATE; s++) {
+        SL_TRY(st, number(l->path, stages, sl_stage_name((enum sl_stage)s), &out[s]), done);
     }
 done:
     return st;

@@ -257,22 +257,6 @@ static const char *const endings[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
 
 #define N_ENDINGS (int)(sizeof endings / sizeof *endings)
 
-/* The file STEM.csv of a folder, or the like. *out stays NULL if there is none. */
-static enum sl_status find_file(const char *folder, const char *stem, char **out)
-{
-    enum sl_status st = SL_OK;
-    for (int i = 0; i < N_ENDINGS && st == SL_OK && *out == NULL; i++) {
-        char *path;
-        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
-        if (st == SL_OK && sl_file_exists(path)) {
-            *out = path;
-        } else if (st == SL_OK) {
-            sl_free(path);
-        }
-    }
-    return st;
-}
-
 static bool recognise(const char *path)
 {
     struct header header;
@@ -334,8 +318,8 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     enum sl_status st;
     *out = (struct sl_raw_files){0};
     if (sl_folder_exists(request->path)) {
-        SL_TRY(st, find_file(request->path, "edges", &edges), fail);
-        SL_TRY(st, find_file(request->path, "nodes", &nodes), fail);
+        SL_TRY(st, sl_reader_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
+        SL_TRY(st, sl_reader_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
     } else {
         SL_TRY(st, sl_strdup(request->path, &edges), fail);
     }

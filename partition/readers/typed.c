@@ -123,18 +123,7 @@ static void free_typed(struct typed *typed)
 static enum sl_status find_table(const char *folder, const char *stem, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv"};
-    enum sl_status st = SL_OK;
-    *out = NULL;
-    for (int i = 0; i < 2 && st == SL_OK && *out == NULL; i++) {
-        char *path;
-        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
-        if (st == SL_OK && sl_file_exists(path)) {
-            *out = path;
-        } else if (st == SL_OK) {
-            sl_free(path);
-        }
-    }
-    return st;
+    return sl_reader_find_file(folder, stem, 2, endings, out);
 }
 
 static enum sl_status need_table(const char *folder, const char *stem, char **out)
@@ -743,13 +732,13 @@ static uint64_t append_row(const struct sl_features *table, uint32_t i, uint32_t
 
 static enum sl_status join(const struct typed *typed, const struct parts *parts, struct sl_features *out)
 {
-    struct sl_features all = {.n_rows = typed->n_vertices, .n_columns = parts->n_columns};
+    struct sl_features all;
     uint64_t n = 0;
     uint32_t row = 0;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)all.n_rows + 1, sizeof *all.offsets, "feature offsets", &all.offsets), fail);
-    SL_TRY(st, sl_alloc(parts->n_nonzeros, sizeof *all.columns, "feature columns", &all.columns), fail);
-    SL_TRY(st, sl_alloc(parts->n_nonzeros, sizeof *all.values, "feature values", &all.values), fail);
+    enum sl_status st = sl_features_start_csr(typed->n_vertices, parts->n_columns, parts->n_nonzeros, &all);
+    if (st != SL_OK) {
+        return st;
+    }
     all.offsets[0] = 0;
     for (uint32_t t = 0; t < typed->n_types; t++) {
         for (uint32_t i = 0; i < typed->types[t].n; i++) {
@@ -757,11 +746,12 @@ static enum sl_status join(const struct typed *typed, const struct parts *parts,
             all.offsets[++row] = n;
         }
     }
-    SL_TRY(st, sl_features_settle(&all), fail);
-    *out = all;
-    return SL_OK;
-fail:
-    sl_features_free(&all);
+    st = sl_features_settle(&all);
+    if (st == SL_OK) {
+        *out = all;
+    } else {
+        sl_features_free(&all);
+    }
     return st;
 }
 

@@ -430,11 +430,7 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     }
     struct sl_sum_shares shares = {.p = p,
                                    .block = block_of(lp, p),
-                                   .t0 = first_source(lp, p)[own],
-                                   .n_own = n_asked(lp, p, own),
-                                   .n_peers = n_parts,
-                                   .own = own,
-                                   .sent = sent,
+                                   .from = {first_source(lp, p)[own], n_asked(lp, p, own), n_parts, own, sent},
                                    .weights = weights_of(lp, p, &weights)};
     uint32_t width = sl_layer_pass_order(lp)->travels;
     SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width, SL_DTYPE_REAL, out), done);

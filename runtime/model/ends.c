@@ -11,17 +11,17 @@
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
 
+static enum sl_status sum_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    return lp->pass->source->sum(lp, p, c, 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+}
+
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
     SL_TRY(st, lp->pass->source->send(lp), done);
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *z = sl_layer_pass_rows(lp, p, SL_ROWS_Z);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_Z), done);
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, z->chunk[c]), done);
-        }
-    }
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_Z), done);
+    SL_TRY(st, sl_each_chunk(lp, sum_chunk), done);
     lp->pass->source->arrived(lp);
 done:
     return st;

@@ -74,9 +74,7 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
     SL_TRY(st, sl_project(lp, DERIVED), done);
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SCALES), done);
-    }
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_SCALES), done);
     st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
     return st;
@@ -88,8 +86,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     SL_TRY(st, lp->pass->source->send_back(lp), done);
     SL_TRY(st, sl_bias_back(lp, BIAS), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)), done);
-        SL_TRY(st, sl_project_back(lp, p, DERIVED), done);
+        SL_TRY(st, sl_convolve_back(lp, p, DERIVED), done);
         if (lp->layer->residual && lp->i > 0) {
             SL_TRY(st, sl_residual_back(lp, p), done);
         }

@@ -66,12 +66,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     }
     if (wanted) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-            SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
-                   done);
-            if (project_first) {
-                SL_TRY(st, sl_project_back(lp, p, WEIGHT), done);
-            }
+            SL_TRY(st, sl_convolve_back(lp, p, WEIGHT), done);
             if (lp->layer->residual && lp->i > 0) {
                 SL_TRY(st, sl_residual_back(lp, p), done);
             }

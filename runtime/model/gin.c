@@ -89,12 +89,10 @@ done:
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_T), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GATE_INNER), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_INNER), done);
-    }
+    enum sl_status st;
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_T), done);
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GATE_INNER), done);
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_INNER), done);
     SL_TRY(st, sl_convolve(lp, W1, begin, combine), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         sl_layer_pass_done(lp, p, SL_ROWS_T); /* backward reads the gate only */
@@ -118,20 +116,6 @@ static enum sl_status inner_back(const struct sl_layer_pass *lp, uint32_t p, uin
            done);
     st = sl_activate_backward_submit(&head, &relu, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
                                      &no_sums, sl_layer_pass_rows(lp, p, SL_ROWS_GT)->chunk[c]);
-done:
-    return st;
-}
-
-static enum sl_status inner_back_all(const struct sl_layer_pass *lp)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINNER), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GT), done);
-        for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, inner_back(lp, p, c), done);
-        }
-    }
 done:
     return st;
 }
@@ -198,7 +182,9 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, inner_back_all(lp), done);
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GINNER), done);
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GT), done);
+    SL_TRY(st, sl_each_chunk(lp, inner_back), done);
     if (!project_first) {
         SL_TRY(st, sl_sum_back(lp, W1), done);
     }

@@ -12,50 +12,40 @@ enum { WEIGHT, BIAS, N_PARAMETERS };
 
 /* ---- on the input rows as they are ---- */
 
-static enum sl_status forward(const struct sl_layer_pass *lp)
+static enum sl_status forward_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *z = sl_layer_pass_rows(lp, p, sl_layer_pass_result(lp));
-        starpu_data_handle_t bias = sl_layer_pass_value(lp, p, BIAS);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, sl_layer_pass_result(lp)), done);
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
-            SL_TRY(st, sl_multiply(lp, p, row, WEIGHT, bias, 0, z->chunk[c]), done);
-        }
-    }
-done:
-    return st;
+    starpu_data_handle_t z = sl_layer_pass_rows(lp, p, sl_layer_pass_result(lp))->chunk[c];
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
+    return sl_multiply(lp, p, row, WEIGHT, sl_layer_pass_value(lp, p, BIAS), 0, z);
 }
 
-static enum sl_status backward_rows(const struct sl_layer_pass *lp, uint32_t p)
+static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
+    enum sl_status st = sl_layer_pass_shape_all(lp, sl_layer_pass_result(lp));
+    return st == SL_OK ? sl_each_chunk(lp, forward_chunk) : st;
+}
+
+static enum sl_status backward_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
-    if (lp->i > 0) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT), done);
+    enum sl_status st = sl_multiply_back(lp, p, row, WEIGHT, BIAS, gz);
+    if (st == SL_OK && lp->i > 0) {
+        st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
+                                            sl_layer_pass_input_gradient(lp, p)->chunk[c], 0);
     }
-    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-        uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
-        SL_TRY(st, sl_multiply_back(lp, p, row, WEIGHT, BIAS, gz->chunk[c]), done);
-        if (lp->i > 0) {
-            SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, WEIGHT), 0,
-                                                  sl_layer_pass_input_gradient(lp, p)->chunk[c], 0),
-                   done);
-        }
-    }
-done:
     return st;
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        st = backward_rows(lp, p);
+    if (lp->i > 0) {
+        SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GINPUT), done);
     }
+    st = sl_each_chunk(lp, backward_chunk);
+done:
     return st;
 }
 
@@ -83,22 +73,20 @@ const struct sl_layer_kind sl_vectors_in = {
 
 /* ---- on the input rows after layer norm, ReLU and dropout ---- */
 
+static enum sl_status forward_normed_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    return sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0,
+                                   sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, BIAS), 0,
+                                   sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+}
+
 static enum sl_status forward_normed(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
     SL_TRY(st, sl_activate_input(lp), done);
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *z = sl_layer_pass_rows(lp, p, SL_ROWS_Z);
-        struct sl_task_args head = sl_layer_pass_head(lp, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_Z), done);
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st,
-                   sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0,
-                                           sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, BIAS), 0,
-                                           z->chunk[c]),
-                   done);
-        }
-    }
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_Z), done);
+    st = sl_each_chunk(lp, forward_normed_chunk);
 done:
     return st;
 }
@@ -117,13 +105,9 @@ done:
 
 static enum sl_status backward_normed(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GBEFORE), done);
-        for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, backward_normed_chunk(lp, p, c), done);
-        }
-    }
+    enum sl_status st;
+    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GBEFORE), done);
+    SL_TRY(st, sl_each_chunk(lp, backward_normed_chunk), done);
     st = sl_deactivate_input(lp);
 done:
     return st;

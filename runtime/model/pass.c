@@ -114,6 +114,15 @@ enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, e
     return sl_rows_register(split, row->width, row->dtype, rows);
 }
 
+enum sl_status sl_layer_pass_shape_all(const struct sl_layer_pass *lp, enum sl_role role)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
+        st = sl_layer_pass_shape(lp, p, role);
+    }
+    return st;
+}
+
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
 {
     struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
@@ -379,6 +388,17 @@ done:
     return st;
 }
 
+enum sl_status sl_each_chunk(const struct sl_layer_pass *lp, sl_chunk_work *work)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
+        for (uint32_t c = 0; st == SL_OK && c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
+            st = work(lp, p, c);
+        }
+    }
+    return st;
+}
+
 /* Take the next slice of the travelling columns in hand. The caller starts with an empty slice. False: no further
  * slice. */
 static bool next_slice(struct sl_layer_pass *lp)
@@ -477,6 +497,15 @@ enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chu
     st = sum_slices(lp, &summation);
 done:
     return st;
+}
+
+enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter)
+{
+    if (!sl_layer_pass_order(lp)->project_first) {
+        return lp->pass->source->sum_back(lp, p, sl_layer_pass_input_gradient(lp, p));
+    }
+    enum sl_status st = lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY));
+    return st == SL_OK ? sl_project_back(lp, p, parameter) : st;
 }
 
 /* ---- bias and residual ---- */

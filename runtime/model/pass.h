@@ -191,6 +191,9 @@ const struct sl_layer_row *sl_layer_pass_row(const struct sl_layer_pass *lp, enu
  * (runtime/pipe/recompute.h) keep their handles. */
 enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
 
+/* The same for all PEs in hand. */
+enum sl_status sl_layer_pass_shape_all(const struct sl_layer_pass *lp, enum sl_role role);
+
 /* Call after the last reader has been submitted: keeps the rows for the next step, or drops the rows if the pass
  * keeps nothing. */
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
@@ -243,6 +246,9 @@ enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, in
 /* A layer's work on chunk c of PE p. The result, and SUM unless the layer projects first, have their shape by then. */
 typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p, uint32_t c);
 
+/* Call `work` for all chunks of all PEs in hand. */
+enum sl_status sl_each_chunk(const struct sl_layer_pass *lp, sl_chunk_work *work);
+
 /* Send and sum rows, slice by slice. For each chunk call `begin` once (may be NULL), then `combine` once per slice of
  * columns. Work that needs the complete sum goes into the last `combine` call (sl_layer_pass_ends). */
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
@@ -251,6 +257,10 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
 /* Multiply and sum into Z, for a layer that can multiply before or after its sum. The layer's order decides which comes
  * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
+
+/* The adjoint, one PE, after send_back: the gradients of the rows that travelled and, if the layer projects first, what
+ * sl_project_back makes of them. */
+enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
 /* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */
 enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t z);

@@ -17,10 +17,7 @@ enum { DERIVED = SL_SAGE_NEIGH, WEIGHT = SL_SAGE_PARAMETERS, SOURCE, TARGET, N_P
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        st = sl_layer_pass_shape(lp, p, SL_ROWS_SCALES);
-    }
+    enum sl_status st = sl_layer_pass_shape_all(lp, SL_ROWS_SCALES);
     return st == SL_OK ? sl_sage_forward(lp) : st;
 }
 

@@ -73,18 +73,10 @@ enum sl_status sl_sage_forward(const struct sl_layer_pass *lp)
 /* ---- backward ---- */
 
 /* The gradients of W_self and of the bias. */
-static enum sl_status self_gradient(const struct sl_layer_pass *lp)
+static enum sl_status self_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
-        for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-            uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
-            SL_TRY(st, sl_multiply_back(lp, p, row, SELF, BIAS, gz->chunk[c]), done);
-        }
-    }
-done:
-    return st;
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
+    return sl_multiply_back(lp, p, row, SELF, BIAS, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c]);
 }
 
 /* On the self rows: gh += gz W_self^T; then, with a residual, += gh of the output. */
@@ -124,15 +116,10 @@ enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
     if (!project_first) {
         SL_TRY(st, sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER), done);
     }
-    SL_TRY(st, self_gradient(lp), done);
+    SL_TRY(st, sl_each_chunk(lp, self_gradient), done);
     if (wanted) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-            SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
-                   done);
-            if (project_first) {
-                SL_TRY(st, sl_project_back(lp, p, NEIGH), done);
-            }
+            SL_TRY(st, sl_convolve_back(lp, p, NEIGH), done);
             if (lp->i > 0) {
                 SL_TRY(st, self_rows(lp, p), done);
             }

@@ -36,14 +36,11 @@ struct sl_sum_back {
     const struct sl_slice *packed, *sent;
 };
 
-/* The input of the gradients that owner p adds up: from its own block, and from the other PEs of the group. Members
- * as in struct sl_accumulate. */
+/* The input of the gradients that owner p adds up. */
 struct sl_sum_shares {
     uint32_t p;
     const struct sl_block *block;
-    uint32_t t0, n_own;
-    uint32_t n_peers, own;
-    const struct sl_slice *sent;
+    struct sl_shares from;
     const struct sl_edge_weights *weights; /* as above */
 };
 

@@ -60,17 +60,21 @@ static json_t *text(const char *value)
     return json;
 }
 
+/* Append a value to an array. Takes over both. Returns the array, or NULL: no memory. */
+static json_t *append(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) == 0) {
+        return array;
+    }
+    json_decref(array);
+    return NULL;
+}
+
 static json_t *wholes(const uint64_t *values, uint32_t n)
 {
     json_t *array = json_array();
-    if (array == NULL) {
-        return NULL;
-    }
     for (uint32_t i = 0; i < n; i++) {
-        if (json_array_append_new(array, whole(values[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
+        array = append(array, whole(values[i]));
     }
     return array;
 }
@@ -78,14 +82,8 @@ static json_t *wholes(const uint64_t *values, uint32_t n)
 static json_t *texts(const char *const *values, uint32_t n)
 {
     json_t *array = json_array();
-    if (array == NULL) {
-        return NULL;
-    }
     for (uint32_t i = 0; i < n; i++) {
-        if (json_array_append_new(array, text(values[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
+        array = append(array, text(values[i]));
     }
     return array;
 }
@@ -106,11 +104,8 @@ static json_t *list_value(const struct sl_option *option, const struct sl_settin
     const uint32_t *values = (const void *)((const char *)settings + option->offset);
     uint32_t n = *(const uint32_t *)(const void *)((const char *)settings + option->offset_n);
     json_t *array = json_array();
-    for (uint32_t i = 0; array != NULL && i < n; i++) {
-        if (json_array_append_new(array, word_or_whole(option, values[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        array = append(array, word_or_whole(option, values[i]));
     }
     return array;
 }
@@ -164,12 +159,27 @@ struct member {
     json_t *value;
 };
 
+/* The value of a member that the line does not have. */
+static json_t left_out;
+
+static json_t *only_if(bool there, json_t *value)
+{
+    if (there) {
+        return value;
+    }
+    json_decref(value);
+    return &left_out;
+}
+
 /* An object of the members. It takes over the values, on failure too. NULL: no memory. */
 static json_t *object_of(const struct member *members, size_t n)
 {
     json_t *object = json_object();
     bool failed = object == NULL;
     for (size_t i = 0; i < n; i++) {
+        if (members[i].value == &left_out) {
+            continue;
+        }
         if (failed || members[i].value == NULL) {
             failed = true;
             json_decref(members[i].value);
@@ -269,26 +279,18 @@ static json_t *bytes_object(const struct sl_metrics_epoch *e)
         {"row_gradients", whole(b->row_gradients)},
         {"weights", whole(b->weights)},
         {"features", whole(b->features)},
-        {"stages", whole(b->stages)},
-        {"between_ranks", whole(b->between_ranks)},
+        {"stages", only_if(e->staged, whole(b->stages))},
+        {"between_ranks", only_if(e->n_ranks > 1, whole(b->between_ranks))},
     };
-    json_t *object = OBJECT(members);
-    if (object != NULL && !e->staged) {
-        json_object_del(object, "stages");
-    }
-    if (object != NULL && e->n_ranks <= 1) {
-        json_object_del(object, "between_ranks");
-    }
-    return object;
+    return OBJECT(members);
 }
 
-static json_t *stages_object(const struct sl_metrics_stages *s)
+static json_t *stages_object(const double *stage_s)
 {
-    const struct member members[] = {
-        {"sample", real(s->sample)},       {"exchange", real(s->exchange)}, {"gather", real(s->gather)},
-        {"aggregate", real(s->aggregate)}, {"dense", real(s->dense)},       {"loss", real(s->loss)},
-        {"backward", real(s->backward)},   {"sync", real(s->sync)},         {"optimise", real(s->optimise)},
-    };
+    struct member members[SL_STAGE_EVALUATE]; /* the stages before it */
+    for (int s = 0; s < SL_STAGE_EVALUATE; s++) {
+        members[s] = (struct member){sl_stage_name((enum sl_stage)s), real(stage_s[s])};
+    }
     return OBJECT(members);
 }
 
@@ -297,7 +299,7 @@ static json_t *of_ranks(const struct sl_metrics_epoch *e, size_t offset)
 {
     json_t *list = json_array();
     for (uint32_t r = 0; r < e->n_ranks; r++) {
-        json_array_append_new(list, real(*(const double *)((const char *)&e->waits[r] + offset)));
+        list = append(list, real(*(const double *)((const char *)&e->waits[r] + offset)));
     }
     return list;
 }
@@ -378,34 +380,18 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"seconds", real(e->seconds)},
         {"eval_seconds", real(e->eval_seconds)},
         {"overlap", real(e->overlap)},
-        {"batch", whole(e->batch)},
+        {"batch", only_if(e->batch > 0, whole(e->batch))},
         {"vertices", wholes(e->vertices, e->layers + 1)},
         {"edges", wholes(e->edges, e->layers)},
         {"bytes", bytes_object(e)},
-        {"stage_seconds", stages_object(&e->stages)},
-        {"messages", e->n_ranks > 1 ? messages_object(e) : json_null()},
-        {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
-        {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},
-        {"guard", json_string("fired")},
+        {"stage_seconds", stages_object(e->stage_s)},
+        {"messages", e->n_ranks > 1 ? messages_object(e) : &left_out},
+        {"feature_cache", only_if(e->cached, cache_object(&e->cache))},
+        {"exact_loss", only_if(e->checked, real(e->exact_loss))},
+        {"guard", only_if(e->guard_fired, text("fired"))},
     };
     json_t *line = with_scores(OBJECT(members), "valid_%s", "test_%s", e->evaluated, &e->scores);
-    line = join(line, OBJECT(rest));
-    if (line != NULL && !e->checked) {
-        json_object_del(line, "exact_loss");
-    }
-    if (line != NULL && e->batch == 0) {
-        json_object_del(line, "batch");
-    }
-    if (line != NULL && !e->guard_fired) {
-        json_object_del(line, "guard");
-    }
-    if (line != NULL && e->n_ranks <= 1) {
-        json_object_del(line, "messages");
-    }
-    if (line != NULL && !e->cached) {
-        json_object_del(line, "feature_cache");
-    }
-    return write_line(metrics, line);
+    return write_line(metrics, join(line, OBJECT(rest)));
 }
 
 enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_metrics_summary *s)

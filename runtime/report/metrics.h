@@ -16,6 +16,7 @@
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "support/status.h"
+#include "tasks/task.h"
 #include "tasks/waits.h"
 
 /* The destinations of the lines: a file, a stream and a callback, or some of them, or none. */
@@ -67,19 +68,6 @@ struct sl_metrics_cache {
     uint64_t hits;
 };
 
-/* Seconds of task time in an epoch, summed over the workers. */
-struct sl_metrics_stages {
-    double sample;
-    double exchange;
-    double gather;
-    double aggregate;
-    double dense;
-    double loss;
-    double backward;
-    double sync;
-    double optimise;
-};
-
 /* Event "epoch". */
 struct sl_metrics_epoch {
     uint32_t epoch;    /* 1 .. epochs; 0: evaluation without training */
@@ -101,8 +89,8 @@ struct sl_metrics_epoch {
     /* If over 1: bytes.between_ranks and "messages" are written, the latter from `waits` (n_ranks, training only). */
     uint32_t n_ranks;
     const struct sl_waits *waits;
-    struct sl_metrics_stages stages;
-    bool staged; /* write bytes.stages */
+    double stage_s[SL_N_STAGES]; /* seconds of task time, summed over the workers */
+    bool staged;                 /* write bytes.stages */
     /* Write "exact_loss": the loss on the full graph with all rows fresh (runtime/pipe/guard.h). */
     bool checked;
     double exact_loss;

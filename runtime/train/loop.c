@@ -156,29 +156,19 @@ done:
 
 static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
 {
-    double stage[SL_N_STAGES];
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
     double sent;
-    sl_run_stage_seconds(&t->run, stage);
+    sl_run_stage_seconds(&t->run, out->stage_s);
     if (st != SL_OK) {
         goto done;
     }
-    SL_TRY(st, add_ranks(t, stage, &sent), done);
+    SL_TRY(st, add_ranks(t, out->stage_s, &sent), done);
     SL_TRY(st, gather_waits(t), done);
     if (t->schedule.kind->gather != NULL) {
         SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
     }
     out->layers = t->plan.n_layers;
     out->batch = t->plan.adapts ? t->plan.batch : 0;
-    out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
-                                             .exchange = stage[SL_STAGE_EXCHANGE],
-                                             .gather = stage[SL_STAGE_GATHER],
-                                             .aggregate = stage[SL_STAGE_AGGREGATE],
-                                             .dense = stage[SL_STAGE_DENSE],
-                                             .loss = stage[SL_STAGE_LOSS],
-                                             .backward = stage[SL_STAGE_BACKWARD],
-                                             .sync = stage[SL_STAGE_SYNC],
-                                             .optimise = stage[SL_STAGE_OPTIMISE]};
     SL_TRY(st, t->schedule.kind->tally(t->schedule.own, out), done);
     out->n_ranks = t->plan.n_ranks;
     out->waits = t->waits;

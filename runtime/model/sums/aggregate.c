@@ -35,13 +35,9 @@ enum sl_status sl_aggregate_shares(const struct sl_layer_pass *lp, const struct 
     struct sl_accumulate added = {.edge_offsets = shares->block->edge_offsets,
                                   .back_offsets = shares->block->back_offsets,
                                   .back_rows = shares->block->back_rows,
-                                  .t0 = shares->t0,
-                                  .n_own = shares->n_own,
+                                  .from = shares->from,
                                   .gm = sl_layer_pass_returns(lp, shares->p),
-                                  .n_peers = shares->n_peers,
-                                  .own = shares->own,
                                   .inverse = shares->block->inverse,
-                                  .sent = shares->sent,
                                   .weights = shares->weights,
                                   .back_weights = shares->block->back_weights};
     (void)c;

@@ -43,13 +43,7 @@ static enum sl_status accumulate(const struct sl_layer_pass *lp, const struct sl
                                  uint32_t row, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, shares->p);
-    struct sl_attend_shares added = {.block = shares->block,
-                                     .gradients = gradients_of(lp, shares->p),
-                                     .t0 = shares->t0,
-                                     .n_own = shares->n_own,
-                                     .n_peers = shares->n_peers,
-                                     .own = shares->own,
-                                     .sent = shares->sent};
+    struct sl_attend_shares added = {shares->block, gradients_of(lp, shares->p), shares->from};
     return sl_attend_accumulate_submit(&head, &added, row, sl_layer_pass_travels(lp, shares->p)->chunk[c], out);
 }
 

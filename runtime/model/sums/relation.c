@@ -47,13 +47,9 @@ static enum sl_status accumulate(const struct sl_layer_pass *lp, const struct sl
 {
     struct sl_task_args head = sl_layer_pass_head(lp, shares->p);
     struct sl_relate_shares added = {.block = shares->block,
-                                     .t0 = shares->t0,
-                                     .n_own = shares->n_own,
+                                     .from = shares->from,
                                      .gm = sl_layer_pass_returns(lp, shares->p),
-                                     .c = components(lp, shares->p),
-                                     .n_peers = shares->n_peers,
-                                     .own = shares->own,
-                                     .sent = shares->sent};
+                                     .c = components(lp, shares->p)};
     (void)c;
     return sl_relate_accumulate_submit(&head, &added, row, out);
 }
