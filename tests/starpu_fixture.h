@@ -38,6 +38,18 @@ static MAYBE_UNUSED bool slow_kernels(void)
 #endif
 }
 
+/* A sweep takes every case; where kernels are slow, and not all are wanted (SL_LONG=1), every so many-th. */
+static MAYBE_UNUSED uint32_t slow_stride(uint32_t usual)
+{
+    return slow_kernels() && getenv("SL_LONG") == NULL ? usual : 1;
+}
+
+/* The first of these: over made-up GPUs others have their turn than in an emulated library. */
+static MAYBE_UNUSED uint32_t slow_first(uint32_t usual)
+{
+    return (getenv("SL_EMULATED_GPUS") != NULL) % slow_stride(usual);
+}
+
 /* A test that takes long begins with this: it is skipped where kernels are slow. */
 static MAYBE_UNUSED void long_test(void)
 {

@@ -951,11 +951,13 @@ static void check_submissions(const struct group *group, uint32_t hop, struct sl
     free_state(&at, s[1]);
 }
 
+/* Where kernels are slow: with one number of workers, typed graphs with another one than the others. */
 static void check_all_submissions(uint32_t n_relations)
 {
+    const size_t stride = slow_stride(N_WORKER_COUNTS);
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
-    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+    for (size_t w = ((n_relations > 0) + slow_first(2)) % stride; w < N_WORKER_COUNTS; w += stride) {
         struct sl_dataset dataset;
         struct sl_partition partition;
         struct group group;
@@ -983,8 +985,10 @@ static void test_submissions(void **state)
     check_all_submissions(3);
 }
 
+/* Where kernels are slow: half of the heads, typed graphs with the other half. */
 static void check_submissions_of_heads(uint32_t n_relations)
 {
+    const uint32_t stride = slow_stride(2);
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 120, .hub_degree = 60, .n_relations = n_relations};
     struct sl_dataset dataset;
@@ -993,8 +997,8 @@ static void check_submissions_of_heads(uint32_t n_relations)
     make_dataset(&shape, &dataset);
     fixture_start(1);
     make_group(&dataset, SPLIT_RANDOM, 2, 6, &partition, &group);
-    for (size_t i = 0; i < N_HEADS; i++) {
-        check_submissions(&group, (uint32_t)i % 2, some_heads[i], i % 3 ? 5 : 31, i % 3 ? 3 : 31, 60);
+    for (uint32_t i = ((n_relations > 0) + slow_first(2)) % stride; i < N_HEADS; i += stride) {
+        check_submissions(&group, i / 2 % 2, some_heads[i], i % 3 ? 5 : 31, i % 3 ? 3 : 31, 60);
     }
     group_free(&group);
     sl_partition_free(&partition);
@@ -1022,16 +1026,17 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations,
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree, .n_relations = n_relations};
+    const uint32_t n_seeds = SEEDS / slow_stride(2); /* more of them than a slice has terms are the hub's */
     sl_vertex seeds[SEEDS];
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, parts, &partition);
-    for (sl_vertex i = 0; i < SEEDS; i++) {
+    for (sl_vertex i = 0; i < n_seeds; i++) {
         seeds[i] = shape.n_vertices / 2 + i;
     }
-    group_sample(&partition, 1, &full, SEED, 0, SEEDS, seeds, &group);
+    group_sample(&partition, 1, &full, SEED, 0, n_seeds, seeds, &group);
     check_submissions(&group, 0, heads, 31, 8, hub_degree);
     group_free(&group);
     sl_partition_free(&partition);
@@ -1111,7 +1116,7 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
 static void test_full(void **state)
 {
     (void)state;
-    for (size_t w = 0; w < 2 * N_WORKER_COUNTS; w++) {
+    for (size_t w = 0; w < 2 * N_WORKER_COUNTS; w += slow_stride(3)) {
         const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
                                           .n_vertices = 300,
                                           .hub_degree = 280,
