@@ -20,12 +20,12 @@ double sl_blocks_bytes(const struct sl_blocks *blocks)
 }
 
 /* Let the pool serve all blocks that are alive. The pool grows by the blocks that no free block serves. */
-static void serve(const struct sl_blocks *alive, struct sl_blocks *pool)
+static void serve(const struct sl_blocks *alive, bool near, struct sl_blocks *pool)
 {
     struct sl_blocks left = *pool;
     for (unsigned c = SL_POOL_CLASSES; c-- > 0;) {
         double n = alive->n[c];
-        for (unsigned k = c; n > 0 && k <= sl_pool_largest(c, false) && k < SL_POOL_CLASSES; k++) {
+        for (unsigned k = c; n > 0 && k <= sl_pool_largest(c, near) && k < SL_POOL_CLASSES; k++) {
             double served = fmin(n, left.n[k]);
             left.n[k] -= served;
             n -= served;
@@ -34,11 +34,10 @@ static void serve(const struct sl_blocks *alive, struct sl_blocks *pool)
     }
 }
 
-/* Add n copies of the rows of a level, if their chunks are those that keep their handles, or those that do not. */
-static void add_rows(const struct sl_walk *w, uint32_t level, double row_bytes, double n, bool kept,
-                     struct sl_blocks *to)
+/* Add n copies of all rows of a split, if its chunks are those that keep their handles, or those that do not. */
+static void add_split(const struct sl_walk *w, const struct sl_split *split, double row_bytes, double n, bool kept,
+                      struct sl_blocks *to)
 {
-    const struct sl_split *split = &w->split[level];
     double room = split->n_chunks > 1 ? exp2(split->shift) : split->n_rows;
     double n_blocks = split->n_chunks;
     size_t block;
@@ -49,6 +48,13 @@ static void add_rows(const struct sl_walk *w, uint32_t level, double row_bytes, 
         n_blocks = (n_blocks + split->n_rows / room) / 2; /* other steps may have a chunk less */
     }
     to->n[sl_pool_class((size_t)(room * row_bytes), &block)] += n * w->n_pes * n_blocks;
+}
+
+static void add_rows(const struct sl_walk *w, uint32_t level, double row_bytes, double n, bool kept,
+                     struct sl_blocks *to)
+{
+    add_split(w, &w->split[level], row_bytes, n, kept, to);
+    add_split(w, &w->fewer[level], row_bytes, n, kept, to);
 }
 
 /* ---- the life of rows ---- */
@@ -72,12 +78,13 @@ static double trained_alive(const struct sl_walk *w, uint32_t i, int role, uint3
     const enum sl_row_end end = layer->training.row[role].end;
     const bool output = role == SL_ROWS_H && i + 1 < n_layers_of(w);
     if (role >= SL_ROWS_GH) {
-        bool early = role == SL_ROWS_GINITIAL || (role == SL_ROWS_GZ && layer->last);
-        bool lives = role == SL_ROWS_GH ? j == i + 1 : j == i || (early && j > i);
+        bool long_lived = role == SL_ROWS_GINITIAL || (role == SL_ROWS_GZ && layer->last);
+        bool lives = role == SL_ROWS_GH ? j == i + 1 : j == i || (long_lived && j > i);
         bool half = role != SL_ROWS_GH && end == SL_UNTIL_CHUNK; /* of the chunks, on average */
         return half ? lives / 2.0 : lives;
     }
-    bool stays = w->segment == 0 || j / w->segment == i / w->segment ||
+    bool early = role == SL_ROWS_SUM && layer->kind->reads_first; /* free workers compute these sums */
+    bool stays = w->segment == 0 || j / w->segment == i / w->segment || early ||
                  (output && ((i + 1) % w->segment == 0 || (i == 0 && layer[1].kind->reads_first)));
     return end != SL_UNTIL_FORWARD && j >= i + output && stays;
 }
@@ -149,7 +156,7 @@ void sl_walk(const struct sl_walk *w, struct sl_blocks *pool)
         if (w->training || j == 0) { /* an evaluation gathers all rows before its first sum or product */
             add_rows(w, w->gathered, w->feature_bytes, w->training ? w->ahead : 1, false, &needed);
         }
-        serve(&needed, pool);
+        serve(&needed, w->rounds || w->n_packed > 0, pool); /* as after sl_pool_borrow_near_only */
     }
 }
 

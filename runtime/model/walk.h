@@ -24,6 +24,7 @@ struct sl_walk {
     bool training;                            /* or an evaluation, in the layers' evaluation order */
     double n_pes;                             /* PEs with rows */
     struct sl_split split[SL_MAX_LAYERS + 1]; /* of a PE's rows, by level */
+    struct sl_split fewer[SL_MAX_LAYERS + 1]; /* of slightly fewer rows, if its chunks are smaller: steps have both */
     double in_hand;                           /* evaluation: chunks in progress at a time, of all PEs */
     double kept;                              /* chunks of at most so many bytes keep their handles */
     double feature_bytes;                     /* of a gathered feature row */

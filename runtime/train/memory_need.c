@@ -21,7 +21,7 @@
 #if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
 #define PROCESS_BYTES 230e6
 #else
-#define PROCESS_BYTES 23e6
+#define PROCESS_BYTES 22e6
 #endif
 #define WORKER_BYTES 1.6e6    /* a worker's stack and tasks, and the libraries' packing buffers */
 #define BF16_BYTES 4e6        /* the library of bf16 products, and its compiled kernels */
@@ -35,8 +35,10 @@
 /* Margins over the rows of a walk: tasks of several layers are in progress at a time. */
 #define STEP_SPARE 0.13
 #define KEPT_SPARE 0.3 /* a handle that needs more memory takes a new block */
-#define PIPE_SPARE 0.12
+#define PIPE_SPARE 0.11
 #define EVALUATION_SPARE 0.15
+/* Free bytes are certainly more than a limit if the estimate is so many times as high. */
+#define SURELY 2
 /* Rows gathered for the third step in flight, and for later ones, lie in blocks meant for larger rows. */
 #define MIXED_SHARE 0.6
 /* Fraction of a step's input rows still alive while the next step in the same slot gathers. Counted for one PE per
@@ -179,7 +181,11 @@ static struct sl_walk walk_step(const struct basis *b)
     for (uint32_t level = 0; level <= first->from; level++) {
         double rows = (s->group_size > 1 ? UNEVEN : 1) * b->run->reach.vertices[level] / s->group_size;
         uint32_t n_chunks = level == 0 && sl_settings_trains_links(s) ? 1 : s->chunks;
+        struct sl_split fewer = split_rows(rows / (UNEVEN * UNEVEN), n_chunks, SL_MIN_CHUNK_SHIFT);
         walk.split[level] = split_rows(rows, n_chunks, SL_MIN_CHUNK_SHIFT);
+        if (fewer.shift < walk.split[level].shift && level > 0) {
+            walk.fewer[level] = fewer;
+        }
     }
     return walk;
 }
@@ -397,11 +403,21 @@ static double link_bytes(const struct basis *b, double *listed)
     return if_so(sl_settings_trains_links(b->settings), trained + scored + known + outputs);
 }
 
+/* Bytes per vertex of all rows that travel in training. */
+static double travelling_bytes(const struct basis *b)
+{
+    double columns = 0;
+    for (uint32_t i = 0; i < b->model->n_layers; i++) {
+        columns += if_so(sl_layer_aggregates(&b->model->layer[i]), b->model->layer[i].training.travels);
+    }
+    return columns * b->element;
+}
+
 /* Rows of training and of an evaluation, which uses the free blocks of training. */
 static void term_rows(const struct basis *b, const struct sl_walk *evaluation, struct sl_memory_terms *terms)
 {
+    const struct sl_settings *s = b->settings;
     const struct sl_walk training = b->pipe ? walk_pipe(b) : walk_step(b);
-    double depth = b->settings->depth;
     struct sl_blocks pool = {{0}};
     struct sl_blocks alone = {{0}};
     sl_walk(&training, &pool);
@@ -409,11 +425,14 @@ static void term_rows(const struct basis *b, const struct sl_walk *evaluation, s
     double passing = sl_blocks_bytes(&pool);
     double kept = sl_walk_kept(&training);
     double spare = PIPE_SPARE;
+    double history = 0;
     if (!b->pipe) {
-        kept *= (1 + KEPT_SPARE) * depth;
-        spare = STEP_SPARE + MIXED_SHARE * fmax(0, fmin(depth, training.ahead + 1) - 2);
+        kept *= (1 + KEPT_SPARE) * s->depth;
+        spare = STEP_SPARE + MIXED_SHARE * fmax(0, fmin(s->depth, training.ahead + 1) - 2);
+    } else if (s->pes > s->ways && s->epochs >= s->history_every) {
+        history = (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b);
     }
-    terms->held = (uint64_t)kept;
+    terms->held = (uint64_t)(kept + history);
     terms->rows = (uint64_t)(kept + (1 + spare) * passing);
     sl_walk(evaluation, &pool);
     terms->evaluation = (uint64_t)((1 + EVALUATION_SPARE) * sl_blocks_bytes(&alone));
@@ -451,19 +470,17 @@ static double halo_bytes(const struct basis *b, const struct sl_plan *plan, bool
 {
     const struct sl_settings *s = b->settings;
     double widest = 0;
-    double all = 0;
     for (uint32_t i = 0; i < b->model->n_layers; i++) {
         const struct sl_layer *layer = &b->model->layer[i];
         if (sl_layer_aggregates(layer)) {
             widest = fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer)));
-            all += layer->training.travels;
         }
     }
     double row = widest * b->element;
     if (training) {
         double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
         double times = s->recompute || s->pes > s->ways ? 3 : 2;
-        row = if_so(sl_plan_shares_ways(plan), times * all * b->element * crew_share(s, plan)) +
+        row = if_so(sl_plan_shares_ways(plan), times * travelling_bytes(b) * crew_share(s, plan)) +
               if_so(plan->n_crews > 1, 4 * s->hidden * sizeof(sl_real) * share);
     }
     return CLASS_SHARE * b->dataset->graph.n_vertices * row;
@@ -493,7 +510,7 @@ struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct s
         process += MESSAGE_BYTES + dataset->graph.n_vertices * (VERTEX_BYTES + if_so(b.factors, 6 * sizeof(sl_real)));
     }
     bool only_last = s->eval_every == 0 || s->eval_every >= s->epochs; /* evaluation, before which no block is kept */
-    bool trimmed = plan != NULL || only_last || t.rows > SL_POOL_KEPT_BYTES;
+    bool trimmed = plan != NULL || only_last || t.rows > t.held + SURELY * SL_POOL_KEPT_BYTES;
     double work = trimmed ? fmax(training, evaluation) : training + (double)t.beside;
     double kept = (double)(t.data + t.links + t.model + t.partials + t.caches + t.exchange + t.factors);
     return (struct sl_memory_need){

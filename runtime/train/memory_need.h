@@ -38,7 +38,7 @@ struct sl_memory_terms {
     uint64_t samples;    /* sampled blocks of `depth` minibatches, or tables of the full graph */
     uint64_t factors;    /* workers' buffers for rounded, widened or converted factors of products */
     uint64_t rows;       /* rows of one step, plus a margin; chunks that keep their handles count `depth` times */
-    uint64_t held;       /* the part of `rows` that an evaluation finds in use: chunks that keep their handles */
+    uint64_t held;       /* the part of `rows` that an evaluation finds in use */
     uint64_t evaluation; /* rows of all vertices in an evaluation */
     uint64_t beside;     /* the part of `evaluation` that free blocks of training do not serve */
 };
