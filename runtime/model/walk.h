@@ -13,7 +13,7 @@
 
 #define SL_HANDLE_BYTES 4096 /* StarPU's record of a handle */
 
-/* Number of blocks of each size class. A block with untouched pages counts as a fraction. */
+/* Number of blocks of each size class, on average. */
 struct sl_blocks {
     double n[SL_POOL_CLASSES];
 };

@@ -43,10 +43,10 @@ struct sl_memory_terms {
     uint64_t beside;     /* the part of `evaluation` that free blocks of training do not serve */
 };
 
-/* The estimate for a process: the terms, the process itself, and the larger of two phases: the dataset as
- * loaded, and the work. The work is training with `beside`; or, if the pool returns training's blocks to the system
- * before each evaluation (runtime/machine/pool.h), the larger of training and evaluation. A rank of several also has tables of all vertices and
- * the rows that other ranks send.
+/* The estimate for a process: the terms, the process itself, and the larger of two phases: the dataset as loaded, and
+ * the work. The work is training with `beside`; or, if the pool returns training's blocks to the system before an
+ * evaluation (runtime/machine/pool.h), the larger of training and evaluation. A rank of several also has tables of all
+ * vertices and the rows that other ranks send.
  *
  * In the runs of tests/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers for
  * reading a dataset's text are freed earlier and not counted. */
