@@ -252,7 +252,7 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
 /* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_accumulate {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
-    struct sl_shares from;
+    struct sl_share_sources from;
     const struct sl_rows *gm;              /* own GM, all chunks; may have no rows */
     starpu_data_handle_t inverse;          /* own: the rows that each PE requested */
     const struct sl_edge_weights *weights; /* NULL: the mean */

@@ -244,7 +244,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
 struct sl_attend_shares {
     const struct sl_block *block; /* own; its inverse: the rows that each PE requested */
     struct sl_attend_gradients gradients;
-    struct sl_shares from;
+    struct sl_share_sources from;
 };
 
 /* Clear chunk gu, rows row0 .. of the frontier. If a row is a destination, add its own term. Then add the terms of all

@@ -155,7 +155,7 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
 /* The terms that an owner adds up. Members as in struct sl_accumulate. */
 struct sl_relate_shares {
     const struct sl_block *block;
-    struct sl_shares from;
+    struct sl_share_sources from;
     const struct sl_rows *gm;
     starpu_data_handle_t c;
 };

@@ -91,7 +91,7 @@ void sl_source_args_add(struct sl_task *task, unsigned role, const struct sl_sou
     }
 }
 
-void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_shares *from,
+void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_share_sources *from,
                         struct sl_share_args *out)
 {
     out->row0 = row0;
@@ -104,7 +104,7 @@ void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const s
     out->own = from->own;
 }
 
-uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_shares *from,
+uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_share_sources *from,
                            struct sl_share_args *args)
 {
     uint64_t n = from->n_own;

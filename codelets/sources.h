@@ -91,7 +91,7 @@ struct sl_source_handles {
 
 /* The terms that an owner adds to the gradients of its sources: from its own block, and from the other PEs of the
  * group. */
-struct sl_shares {
+struct sl_share_sources {
     uint32_t t0, n_own;          /* own sources: positions t0 .. t0 + n_own - 1 */
     uint32_t n_peers;            /* G */
     uint32_t own;                /* index of this PE among the peers */
@@ -149,7 +149,7 @@ struct sl_source_views {
 void sl_sources_view(const struct sl_source_args *args, void *buffers[], void *inverse, void *chunks[],
                      struct sl_source_views *out);
 
-/* struct sl_shares. Buffers: the gradients that other PEs have sent. */
+/* struct sl_share_sources. Buffers: the gradients that other PEs have sent. */
 struct sl_share_args {
     uint32_t row0;
     uint32_t n_destinations; /* of the PE */
@@ -160,11 +160,11 @@ struct sl_share_args {
 };
 
 /* Fill all members but `sent`. gradients: of the destinations. */
-void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_shares *from,
+void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_share_sources *from,
                         struct sl_share_args *out);
 
 /* Append the buffers. Returns the number of terms. */
-uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_shares *from,
+uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_share_sources *from,
                            struct sl_share_args *args);
 
 /* The rows of all parts, in evaluation. Buffers: the chunks of all parts. */

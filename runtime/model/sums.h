@@ -40,7 +40,7 @@ struct sl_sum_back {
 struct sl_sum_shares {
     uint32_t p;
     const struct sl_block *block;
-    struct sl_shares from;
+    struct sl_share_sources from;
     const struct sl_edge_weights *weights; /* as above */
 };
 
