@@ -300,7 +300,9 @@ static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
 static inline struct sl_sample_marks sl_marks_in(void *bytes, uint32_t n_vertices, uint32_t max_fanout)
 {
     const uint64_t n_words = ((uint64_t)n_vertices + 63) / 64;
-    struct sl_sample_marks marks = {.n_vertices = n_vertices, .heap = (struct sl_labor_pick *)bytes};
+    struct sl_sample_marks marks;
+    marks.n_vertices = n_vertices;
+    marks.heap = (struct sl_labor_pick *)bytes;
     marks.words = (uint64_t *)(void *)(marks.heap + max_fanout);
     marks.touched = marks.words + n_words;
     marks.ranks = (uint32_t *)(void *)(marks.touched + (n_words + 63) / 64);
