@@ -64,8 +64,8 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
-/* For the losses of codelets/entryloss.h, too. Row segment k (struct sl_runs) of a task whose first buffers are Z, the
- * frontier, the targets, GZ and the loss; and whether the shapes of these fit. SL_EINVAL. */
+/* For this loss and those of codelets/entryloss.h. Their tasks begin with the buffers Z, frontier, targets, GZ, loss.
+ * sl_loss_run: row segment k (struct sl_runs) of such a task. sl_loss_check: SL_EINVAL if the shapes do not fit. */
 struct sl_loss_run {
     uint32_t n_rows;
     const sl_real *z;

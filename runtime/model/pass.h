@@ -258,8 +258,8 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
  * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
-/* The adjoint, one PE, after send_back: the gradients of the rows that travelled and, if the layer projects first, what
- * sl_project_back makes of them. */
+/* The adjoint of sl_convolve for one PE, after send_back. Computes the gradients of the rows that travelled. If the
+ * layer projects first, calls sl_project_back on these gradients. */
 enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
 /* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */

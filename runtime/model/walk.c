@@ -34,7 +34,8 @@ static void serve(const struct sl_blocks *alive, bool near, struct sl_blocks *po
     }
 }
 
-/* Add n copies of all rows of a split, if its chunks are those that keep their handles, or those that do not. */
+/* Add n copies of all rows of a split. Small chunks keep their handles. kept: add only if the chunks are small;
+ * otherwise only if they are not. */
 static void add_split(const struct sl_walk *w, const struct sl_split *split, double row_bytes, double n, bool kept,
                       struct sl_blocks *to)
 {
@@ -70,8 +71,8 @@ static const struct sl_layer_order *order_of(const struct sl_walk *w, uint32_t i
 }
 
 /* The fraction of a layer's rows that is alive in layer j's backward pass. The gradient of an output is made while the
- * layer above runs. With segments, of the rows of the forward pass only outputs that end a segment stay, and the first
- * output if all layers read it; the others are computed again for their segment's backward pass. */
+ * layer above runs. With segments the forward pass leaves the outputs that end a segment, and the first output if all
+ * layers read it. Other rows are computed again when their segment runs backward. */
 static double trained_alive(const struct sl_walk *w, uint32_t i, int role, uint32_t j)
 {
     const struct sl_layer *layer = &w->model->layer[i];
@@ -89,9 +90,9 @@ static double trained_alive(const struct sl_walk *w, uint32_t i, int role, uint3
     return end != SL_UNTIL_FORWARD && j >= i + output && stays;
 }
 
-/* In layer j of an evaluation rows pass from sum to sum chunk by chunk. Whole are the rows that a sum waits for (the
- * travelling rows and, if sums have start values, the rows that the sums are added to), the outputs of the model, and
- * inputs that are read again after the sum. */
+/* The fraction of a layer's rows that is alive in layer j of an evaluation. Most rows pass from sum to sum chunk by
+ * chunk. Whole are: travelling rows, because a sum waits for all of them; rows that a sum is added to; outputs of the
+ * model; and inputs that are read again after the sum. */
 static double evaluated_alive(const struct sl_walk *w, uint32_t i, int role, uint32_t j)
 {
     const struct sl_layer *layer = &w->model->layer[i];

@@ -65,7 +65,7 @@ struct basis {
     double row;          /* bytes of a feature row of such numbers; 0 if features are sparse */
     double edge;         /* bytes of an edge of the parts */
     double block_edge;   /* bytes of an edge of sampled blocks and of tables for full-graph training */
-    double n_own;        /* PEs */
+    double n_own;        /* own PEs */
     double n_pes;        /* PEs of average size: for rows of a step */
     double n_parts;      /* parts of average size: for rows of an evaluation */
     double n, n_edges;   /* vertices and edges of own parts */
@@ -238,8 +238,8 @@ static double feature_bytes(const struct basis *b, bool sparse, double n, size_t
     return sparse ? 8 * n * (1 + (double)f->offsets[f->n_rows] / f->n_rows) : n * f->n_columns * (double)element;
 }
 
-/* The dataset as loaded or, if `parts`, in part order: edges, ids, split, targets, weights of vertices, features. Targets
- * beyond the first column are the dataset's or the shards', and those of training vertices. */
+/* Bytes of the dataset as loaded or, if `parts`, in part order. It has edges, ids, split, targets, weights of vertices
+ * and features. Targets beyond the first column lie there, and once more for training vertices. */
 static double data_bytes(const struct basis *b, bool parts, double n, double n_edges)
 {
     const struct sl_features *f = &b->dataset->features;
@@ -339,8 +339,8 @@ static double exchange_bytes(const struct basis *b)
 }
 
 /* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier (4 per vertex). With
- * --labor-iterations and weighted LABOR, up to all vertices are candidates of a PE, with an id, a bound and a cost each;
- * to this come a bound, a cost and room for a bound of each vertex in each group. */
+ * --labor-iterations and weighted LABOR all vertices may be candidates of a PE, with an id, a bound and a cost each.
+ * Each group then also has a bound, a cost and room for a bound of each vertex. */
 static double sample_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
@@ -365,8 +365,9 @@ static double pipe_tables(const struct basis *b)
     return (8 + b->block_edge * (1 + inner)) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + TASK_BYTES * tasks;
 }
 
-/* Workers' buffers for a chunk of two factors of a product, or of a factor and the product: rounded or widened with
- * bf16, or the floats of narrow features. GPU workers use GPU memory reserved for launchers (runtime/machine/gpus.h). */
+/* Workers' buffers for a chunk of a product's factors, or of a factor and the product. With bf16 they are rounded or
+ * widened; otherwise they are the floats of narrow features. GPU workers use GPU memory reserved for launchers
+ * (runtime/machine/gpus.h). */
 static double factor_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
@@ -377,10 +378,10 @@ static double factor_bytes(const struct basis *b)
                  n_workers * exp2(SL_EVALUATE_SHIFT) * n_columns * sizeof(float));
 }
 
-/* Of links: copies of those to train on in new ids, with numbers, two orders and the keys of an order; those to be
- * scored, with negatives (as many as links are drawn if none is listed), and the scores; a number of each vertex, and
- * the outputs of the distinct ends. Triples need the outputs of all vertices, in two orders, and all known triples.
- * listed: bytes of the dataset's lists. */
+/* Bytes for links. Training links are copied in new ids, with numbers, two orders and the keys of an order. Scored
+ * links have a copy, negatives and scores. If no negatives are listed, as many as links are drawn. Each vertex has a
+ * number, and each distinct end has outputs. Triples need the outputs of all vertices in two orders, and all known
+ * triples. listed: bytes of the dataset's lists. */
 static double link_bytes(const struct basis *b, double *listed)
 {
     const struct sl_link_split *links = &b->dataset->links;
@@ -462,10 +463,10 @@ static struct sl_memory_terms find_terms(const struct basis *b, const struct sl_
 #define MESSAGE_BYTES 76e6 /* MPI's buffers, and rows waiting to be sent */
 #define VERTEX_BYTES 24    /* ids in both orders, training vertices, lists of the halo */
 
-/* Rows of other ranks. An evaluation has those that one layer reads at a time (runtime/full/halo.h). In training on the
- * full graph all receives are submitted, and have memory, before the first row arrives: for all layers of a crew,
- * forward and backward. Several pipeline slots add the history; --recompute in one slot receives rows twice. To this
- * come rows between crews, and first-layer rows. */
+/* Rows of other ranks. An evaluation has the rows that one layer reads at a time (runtime/full/halo.h). In training on
+ * the full graph all receives have memory before the first row arrives: for all layers of a crew, forward and backward.
+ * Several pipeline slots add the history. --recompute in one slot receives rows twice. Rows between crews and
+ * first-layer rows are added. */
 static double halo_bytes(const struct basis *b, const struct sl_plan *plan, bool training)
 {
     const struct sl_settings *s = b->settings;
