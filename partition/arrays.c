@@ -13,11 +13,17 @@
 #include "partition/features.h"
 #include "support/convert.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/text.h"
 
 #define MOST_NAME 63 /* bytes */
 
 /* ---- checks ---- */
+
+static bool has_links(const struct sl_arrays *a)
+{
+    return a->train_links.n > 0 || a->valid_links.n > 0 || a->test_links.n > 0;
+}
 
 static enum sl_status check_numbers(const struct sl_arrays *a)
 {
@@ -27,16 +33,19 @@ static enum sl_status check_numbers(const struct sl_arrays *a)
     if (a->n_classes > INT32_MAX) {
         return sl_fail(SL_EINVAL, "arrays: n_classes is %u; expected at most %d", a->n_classes, INT32_MAX);
     }
-    if (a->n_vertices == 0 || a->n_features == 0 || a->n_train == 0) {
+    if (a->n_vertices == 0 || a->n_features == 0 || (a->n_train == 0 && !has_links(a))) {
         return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features, %u training vertices; expected some of each",
                        a->n_vertices, a->n_features, a->n_train);
+    }
+    if (a->n_train > 0 && has_links(a)) {
+        return sl_fail(SL_EINVAL, "arrays: found %u training vertices and links; expected one of them", a->n_train);
     }
     return SL_OK;
 }
 
 static enum sl_status check_present(const struct sl_arrays *a)
 {
-    if ((a->offsets == NULL) == (a->destinations == NULL)) {
+    if ((a->offsets == NULL) == (a->destinations == NULL) && (a->n_edges > 0 || !has_links(a))) {
         return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
                        a->offsets == NULL ? "none" : "both");
     }
@@ -48,8 +57,8 @@ static enum sl_status check_present(const struct sl_arrays *a)
         {"features", a->features == NULL && a->feature_offsets == NULL},
         {"feature_columns", a->feature_offsets != NULL && a->feature_columns == NULL},
         {"feature_values", a->feature_offsets != NULL && a->feature_values == NULL},
-        {"labels", a->labels == NULL && a->targets == NULL},
-        {"train", a->train == NULL},
+        {"labels", a->labels == NULL && a->targets == NULL && !has_links(a)},
+        {"train", a->train == NULL && (a->n_train > 0 || !has_links(a))},
         {"valid", a->n_valid > 0 && a->valid == NULL},
         {"test", a->n_test > 0 && a->test == NULL},
     };
@@ -226,7 +235,22 @@ static enum sl_status check_features(const struct sl_arrays *a)
 
 /* ---- parts ---- */
 
-static enum sl_status make_typed(const struct sl_arrays *a, const uint32_t *destinations, struct sl_graph *out)
+/* The destinations of edges in the form of offsets. */
+static enum sl_status list_destinations(const struct sl_arrays *a, uint32_t **out)
+{
+    enum sl_status st;
+    SL_TRY(st, check_offsets(a), done);
+    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof **out, "edges", out), done);
+    for (uint32_t v = 0; v < a->n_vertices; v++) {
+        for (uint64_t e = a->offsets[v]; e < a->offsets[v + 1]; e++) {
+            (*out)[e] = v;
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status make_typed(const struct sl_arrays *a, struct sl_graph *out)
 {
     float *relations;
     enum sl_status st;
@@ -237,7 +261,7 @@ static enum sl_status make_typed(const struct sl_arrays *a, const uint32_t *dest
     for (uint64_t e = 0; e < a->n_edges; e++) {
         relations[e] = (float)a->edge_relations[e];
     }
-    st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, destinations, relations, a->n_relations,
+    st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, a->destinations, relations, a->n_relations,
                               !a->directed, out);
     sl_free(relations);
 done:
@@ -246,28 +270,171 @@ done:
 
 static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
 {
-    uint32_t *destinations = NULL;
+    if (a->edge_relations != NULL) {
+        return make_typed(a, out);
+    }
+    return sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources, a->destinations, a->edge_weights,
+                                   !a->directed, out);
+}
+
+/* Copy the names of the relations: a line with two commas for each. */
+static enum sl_status copy_names(const struct sl_arrays *a, char **out)
+{
+    uint32_t n = 0;
+    if (a->relation_names == NULL) {
+        return SL_OK;
+    }
+    for (const char *line = a->relation_names; *line != '\0'; n++) {
+        const size_t length = strcspn(line, "\n");
+        uint32_t n_commas = 0;
+        for (size_t i = 0; i < length; i++) {
+            n_commas += line[i] == ',';
+        }
+        if (n_commas != 2 || line[length] != '\n') {
+            return sl_fail(SL_EINVAL,
+                           "arrays: line %u of relation_names is '%.*s'; expected SOURCE,NAME,DESTINATION and an end "
+                           "of line",
+                           n, (int)sl_min_u64(length, 100), line);
+        }
+        line += length + 1;
+    }
+    if (a->edge_relations == NULL || n != a->n_relations) {
+        return sl_fail(SL_EINVAL, "arrays: relation_names has %u lines; expected %u, the number of relations", n,
+                       a->edge_relations == NULL ? 0 : a->n_relations);
+    }
+    return sl_strdup(a->relation_names, out);
+}
+
+/* ---- links ---- */
+
+/* If one of edges and training links is absent, it is the other. */
+static enum sl_status join_links(struct sl_arrays *a)
+{
+    struct sl_array_links *train = &a->train_links;
+    if (!has_links(a)) {
+        return SL_OK;
+    }
+    if (a->n_edges == 0) {
+        a->n_edges = train->n;
+        a->sources = train->from;
+        a->destinations = train->to;
+        a->edge_relations = train->relations;
+    } else if (train->n == 0 && a->n_edges < SL_NONE) {
+        *train = (struct sl_array_links){(uint32_t)a->n_edges, a->sources, a->destinations, a->edge_relations};
+    }
+    if (train->n == 0) {
+        return sl_fail(SL_EINVAL, "arrays: found no training links and %llu edges; expected 1 to 2^32 - 2 of either",
+                       (unsigned long long)a->n_edges);
+    }
+    return SL_OK;
+}
+
+/* Check link i of a list against the ends of its relation. */
+static enum sl_status check_link(const struct sl_link_split *split, const char *name, const struct sl_links *links,
+                                 uint32_t i, uint32_t n_vertices)
+{
+    struct sl_link_ends ends = {{0, 0}, {n_vertices, n_vertices}};
+    if (links->relation != NULL && links->relation[i] >= split->n_relations) {
+        return sl_fail(SL_EINVAL, "arrays: %s.relations[%u] is %u; expected a relation below %u", name, i,
+                       links->relation[i], split->n_relations);
+    }
+    if (links->relation != NULL) {
+        ends = split->ends[links->relation[i]];
+    }
+    for (int end = 0; end < 2; end++) {
+        const sl_vertex id = end == 0 ? links->from[i] : links->to[i];
+        if (id < ends.first[end] || id - ends.first[end] >= ends.n[end]) {
+            return sl_fail(SL_EINVAL, "arrays: %s.%s[%u] is %u; expected an id of %u .. %u", name,
+                           end == 0 ? "from" : "to", i, id, ends.first[end], ends.first[end] + ends.n[end] - 1);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status copy_links(const struct sl_array_links *from, const char *name, uint32_t n_vertices,
+                                 const struct sl_link_split *split, struct sl_links *out)
+{
+    const struct sl_links given = {from->n, (sl_vertex *)(uintptr_t)from->from, (sl_vertex *)(uintptr_t)from->to, NULL};
+    const bool typed = split->ends != NULL;
     enum sl_status st = SL_OK;
-    if (a->offsets != NULL) {
-        SL_TRY(st, check_offsets(a), done);
-        SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof *destinations, "edges", &destinations), done);
-        for (uint32_t v = 0; v < a->n_vertices; v++) {
-            for (uint64_t e = a->offsets[v]; e < a->offsets[v + 1]; e++) {
-                destinations[e] = v;
+    if (from->n == 0) {
+        return SL_OK;
+    }
+    if (from->from == NULL || from->to == NULL) {
+        return sl_fail(SL_EINVAL, "arrays: %s.%s is NULL; expected an array", name, from->from == NULL ? "from" : "to");
+    }
+    if ((from->relations != NULL) != typed) {
+        return sl_fail(SL_EINVAL, "arrays: found %s with%s relations; expected as the training links, with%s", name,
+                       typed ? "out" : "", typed ? "" : "out");
+    }
+    SL_TRY(st, sl_links_copy(&given, out), done);
+    if (typed) {
+        SL_TRY(st, sl_alloc(from->n, sizeof *out->relation, "relations of links", &out->relation), done);
+    }
+    for (uint32_t i = 0; i < from->n; i++) {
+        if (typed) {
+            out->relation[i] = from->relations[i];
+        }
+        SL_TRY(st, check_link(split, name, out, i, n_vertices), done);
+    }
+done:
+    return st;
+}
+
+/* Copy the ends of the relations, or let all vertices be ends. */
+static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split *out)
+{
+    enum sl_status st = SL_OK;
+    if (a->train_links.relations == NULL) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends), done);
+    out->n_relations = a->n_relations;
+    out->own_ids = true;
+    for (uint32_t r = 0; r < a->n_relations; r++) {
+        struct sl_link_ends *ends = &out->ends[r];
+        *ends = (struct sl_link_ends){{0, 0}, {a->n_vertices, a->n_vertices}};
+        for (uint32_t end = 0; end < 2 && a->relation_ends != NULL; end++) {
+            ends->first[end] = a->relation_ends[4 * r + end];
+            ends->n[end] = a->relation_ends[4 * r + 2 + end];
+            if (ends->n[end] == 0 || (uint64_t)ends->first[end] + ends->n[end] > a->n_vertices) {
+                st = sl_fail(SL_EINVAL,
+                             "arrays: relation_ends has %u ids from %u on for relation %u; expected 1 or more of "
+                             "0 .. %u",
+                             ends->n[end], ends->first[end], r, a->n_vertices - 1);
+                goto done;
             }
         }
     }
-    if (a->edge_relations != NULL) {
-        st = make_typed(a, destinations != NULL ? destinations : a->destinations, out);
-        goto done;
-    }
-    st = sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources,
-                                 destinations != NULL ? destinations : a->destinations, a->edge_weights, !a->directed,
-                                 out);
 done:
-    sl_free(destinations);
     return st;
 }
+
+static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
+{
+    const struct {
+        const char *name;
+        const struct sl_array_links *links;
+    } lists[SL_N_LINK_LISTS] = {[SL_LINKS_TRAIN] = {"train_links", &a->train_links},
+                                [SL_LINKS_VALID] = {"valid_links", &a->valid_links},
+                                [SL_LINKS_TEST] = {"test_links", &a->test_links},
+                                [SL_LINKS_VALID_NEGATIVE] = {"valid_negatives", &a->valid_negatives},
+                                [SL_LINKS_TEST_NEGATIVE] = {"test_negatives", &a->test_negatives}};
+    enum sl_status st = SL_OK;
+    if (!has_links(a)) {
+        return SL_OK;
+    }
+    out->directed = a->directed;
+    SL_TRY(st, copy_ends(a, out), done);
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        SL_TRY(st, copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]), done);
+    }
+    st = sl_links_check(out, "arrays");
+done:
+    return st == SL_EFILE ? SL_EINVAL : st;
+}
+
+/* ---- split, features, targets ---- */
 
 static enum sl_status mark_set(const struct sl_targets *targets, const char *name, const struct sl_ids *ids,
                                uint8_t set, uint8_t *set_of)
@@ -343,6 +510,9 @@ static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets 
         made.width = a->n_targets;
         from = a->targets;
     }
+    if (from == NULL) {
+        return SL_OK; /* links alone */
+    }
     enum sl_status st = sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data);
     if (st != SL_OK) {
         return st;
@@ -357,16 +527,32 @@ static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets 
 
 /* ---- the dataset ---- */
 
-static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
+static enum sl_status check_values(const struct sl_arrays *a)
+{
+    if (a->targets != NULL) {
+        return check_targets(a);
+    }
+    return a->labels == NULL ? SL_OK : check_labels(a);
+}
+
+/* destinations: of edges in the form of offsets; sl_free. */
+static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct sl_dataset *out)
 {
     enum sl_status st;
     snprintf(out->name, sizeof out->name, "%s", sl_text_or(a->name, "arrays"));
     snprintf(out->split, sizeof out->split, "arrays");
     SL_TRY(st, check_numbers(a), done);
     SL_TRY(st, check_present(a), done);
-    SL_TRY(st, a->targets != NULL ? check_targets(a) : check_labels(a), done);
+    SL_TRY(st, check_values(a), done);
     SL_TRY(st, check_features(a), done);
+    if (a->offsets != NULL) {
+        SL_TRY(st, list_destinations(a, destinations), done);
+        a->destinations = *destinations;
+    }
+    SL_TRY(st, join_links(a), done);
     SL_TRY(st, make_graph(a, &out->graph), done);
+    SL_TRY(st, copy_names(a, &out->relations), done);
+    SL_TRY(st, make_links(a, &out->links), done);
     SL_TRY(st, copy_targets(a, &out->targets), done);
     SL_TRY(st, make_split(a, out), done);
     st = make_features(a, out);
@@ -392,12 +578,13 @@ enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset 
     struct sl_dataset *dataset;
     struct sl_arrays copy;
     float *widened = NULL;
+    uint32_t *destinations = NULL;
     enum sl_status st;
     *out = NULL;
     SL_TRY(st, copy_arrays(arrays, &copy), done);
     SL_TRY(st, widen_features(&copy, &widened), done);
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
-    SL_TRY(st, fill(&copy, dataset), undo);
+    SL_TRY(st, fill(&copy, &destinations, dataset), undo);
     if (widened != NULL && dataset->features.dense.data == widened) {
         dataset->features.dense.hold = SL_HOLD_OWNED;
         widened = NULL;
@@ -408,6 +595,7 @@ undo:
     sl_dataset_delete(dataset);
 done:
     sl_free(widened);
+    sl_free(destinations);
     return st;
 }
 

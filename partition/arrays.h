@@ -16,6 +16,13 @@
 extern "C" {
 #endif
 
+/* A list of n pairs of vertices, from[i] -> to[i]. relations: of a typed graph, the relation of each pair; else NULL. */
+struct sl_array_links {
+    uint32_t n;
+    const uint32_t *from, *to;
+    const uint16_t *relations;
+};
+
 /* A graph with features, labels and a split. The library reads the members up to `size`, so the struct may grow. A
  * member that is 0 or NULL is absent.
  * Edges come in one of two forms: a list (sources and destinations), or
@@ -61,6 +68,17 @@ struct sl_arrays {
      * graph is not typed. Vertices of a type best have consecutive ids. */
     const uint16_t *edge_relations;
     uint32_t n_relations;
+    /* A line "SOURCE,NAME,DESTINATION" for each of the n_relations: the types of its ends, which may be empty, and its
+     * name. For --relation-fanout. NULL: relations have numbers alone. */
+    const char *relation_names;
+    /* --objective link: links to train on, links to find, and pairs without a link for the scores. Labels, train, valid
+     * and test may then be absent. A link to find is in one list alone. If there are no training links, the edges
+     * without their reverses are; a graph without edges has the training links as edges. If there are no negatives, as
+     * many as links to find are drawn. */
+    struct sl_array_links train_links, valid_links, test_links, valid_negatives, test_negatives;
+    /* Of links with relations: the ends that links of each relation may have, as four numbers: the first head, the first
+     * tail, the numbers of heads and of tails. Negatives are drawn from them. [4 n_relations]; NULL: all vertices. */
+    const uint32_t *relation_ends;
 };
 
 struct sl_dataset;

@@ -139,12 +139,12 @@ struct entry {
     uint32_t list, place;
 };
 
-static struct entry entry_of(const struct sl_link_split *split, uint32_t list, uint32_t i, bool directed)
+static struct entry entry_of(const struct sl_link_split *split, uint32_t list, uint32_t i)
 {
     uint64_t from = split->list[list].from[i];
     uint64_t to = split->list[list].to[i];
     const uint32_t *relation = split->list[list].relation;
-    bool swap = !directed && relation == NULL && from > to;
+    bool swap = !split->directed && relation == NULL && from > to;
     return (struct entry){swap ? to << 32 | from : from << 32 | to, relation == NULL ? 0 : relation[i], list, i};
 }
 
@@ -188,8 +188,7 @@ static bool is_wrong(const struct entry *a, const struct entry *b)
 }
 
 /* All pairs of the first n_lists lists, sorted. */
-static enum sl_status sort_pairs(const struct sl_link_split *split, uint32_t n_lists, bool directed, struct entry **out,
-                                 size_t *n_out)
+static enum sl_status sort_pairs(const struct sl_link_split *split, uint32_t n_lists, struct entry **out, size_t *n_out)
 {
     struct entry *entries;
     size_t n = 0;
@@ -203,7 +202,7 @@ static enum sl_status sort_pairs(const struct sl_link_split *split, uint32_t n_l
     n = 0;
     for (uint32_t list = 0; list < n_lists; list++) {
         for (uint32_t i = 0; i < split->list[list].n; i++) {
-            entries[n++] = entry_of(split, list, i, directed);
+            entries[n++] = entry_of(split, list, i);
         }
     }
     qsort(entries, n, sizeof *entries, compare_entries);
@@ -212,7 +211,7 @@ static enum sl_status sort_pairs(const struct sl_link_split *split, uint32_t n_l
     return SL_OK;
 }
 
-enum sl_status sl_links_check(const struct sl_link_split *split, bool directed, const char *where)
+enum sl_status sl_links_check(const struct sl_link_split *split, const char *where)
 {
     struct entry *entries;
     size_t n;
@@ -220,7 +219,7 @@ enum sl_status sl_links_check(const struct sl_link_split *split, bool directed, 
     if (split->n_relations > 0) {
         SL_TRY(st, check_relations(split, where), done);
     }
-    SL_TRY(st, sort_pairs(split, SL_N_LINK_LISTS, directed, &entries, &n), done);
+    SL_TRY(st, sort_pairs(split, SL_N_LINK_LISTS, &entries, &n), done);
     for (size_t i = 1; i < n && st == SL_OK; i++) {
         if (is_wrong(&entries[i - 1], &entries[i])) {
             st = refuse(split, &entries[i - 1], &entries[i], where);
@@ -291,16 +290,16 @@ static enum sl_status draw_pair(const struct drawing *d, const struct sl_links *
 }
 
 enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
-                                       bool directed, struct sl_links *out)
+                                       struct sl_links *out)
 {
     struct drawing d = {.draw = {.step = (uint64_t)list, .purpose = SL_FOR_SCORES},
                         .n_vertices = n_vertices,
-                        .directed = directed,
+                        .directed = split->directed,
                         .ends = split->ends};
     struct entry *links = NULL;
     enum sl_status st;
     *out = (struct sl_links){0};
-    SL_TRY(st, sort_pairs(split, SL_LINKS_VALID_NEGATIVE, directed, &links, &d.n), done);
+    SL_TRY(st, sort_pairs(split, SL_LINKS_VALID_NEGATIVE, &links, &d.n), done);
     d.links = links;
     SL_TRY(st, sl_links_copy(&split->list[list], out), done);
     for (uint32_t i = 0; i < out->n && st == SL_OK; i++) {

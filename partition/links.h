@@ -51,6 +51,7 @@ struct sl_link_split {
     uint32_t n_relations;      /* of triples; 0: pairs */
     struct sl_link_ends *ends; /* [n_relations]; NULL: pairs */
     bool own_ids;              /* ends have one type each; files number the vertices of each type from 0 */
+    bool directed;             /* a pair is not the same in the other direction. A triple never is */
 };
 
 /* The name of a list's file, "train". */
@@ -68,15 +69,15 @@ enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertice
 enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links);
 
 /* Check that no validation or test link is in another list of links, that no negative is a link, and that each relation
- * of a list has a training link. Without `directed` a pair is the same in both directions; a triple never is. A
- * training link may be listed twice. `where` starts the messages. SL_EFILE, SL_ENOMEM. */
-enum sl_status sl_links_check(const struct sl_link_split *split, bool directed, const char *where);
+ * of a list has a training link. A training link may be listed twice. `where` starts the messages. SL_EFILE,
+ * SL_ENOMEM. */
+enum sl_status sl_links_check(const struct sl_link_split *split, const char *where);
 
 /* Draw a pair of distinct vertices, without a link in any list, for each link of a list. The pairs depend on the links
  * alone. Of a triple one end is drawn, of the relation's type; a draw says which. SL_EINVAL: hardly any pair has no
  * link. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
-                                       bool directed, struct sl_links *out);
+                                       struct sl_links *out);
 
 /* A checksum of all lists. */
 uint64_t sl_links_hash(const struct sl_link_split *split);

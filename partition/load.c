@@ -717,7 +717,8 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
                   origin->name, raw.n_dropped, raw.split);
     }
     bool all_known = raw.n_dropped == 0;
-    st = sl_links_check(&raw.links, options->directed, origin->name);
+    raw.links.directed = options->directed;
+    st = sl_links_check(&raw.links, origin->name);
     if (st != SL_OK) {
         sl_raw_free(&raw);
         return st;

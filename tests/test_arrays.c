@@ -484,18 +484,169 @@ static void takes_relations(void **state)
     assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "found both of edge_weights and edge_relations");
 }
 
+/* Names of relations are kept; each has a line with two commas. */
+static void takes_names_of_relations(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    uint16_t relations[E] = {1, 0, 0, 1, 0, 0, 0};
+    a->relation_names = "user,likes,item\n,buys,\n";
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "relation_names has 2 lines; expected 0");
+    a->edge_relations = relations;
+    a->n_relations = 2;
+    d = make(&w);
+    assert_string_equal(d->relations, a->relation_names);
+    sl_dataset_delete(d);
+    a->n_relations = 3;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "relation_names has 2 lines; expected 3");
+    a->relation_names = "user,likes,item\nbuys\n";
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "line 1 of relation_names is 'buys'; expected SOURCE,NAME,DEST");
+    a->relation_names = "user,likes,item";
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "line 0 of relation_names is 'user,likes,item'");
+}
+
+/* A world of links, without labels and split. Edges 0 - 1, 1 - 2, 2 - 3. */
+static struct sl_arrays *fresh_links(struct world *w)
+{
+    static const uint32_t from[] = {4, 5};
+    static const uint32_t to[] = {5, 0};
+    struct sl_arrays *a = &fresh(w)->arrays;
+    a->labels = NULL;
+    a->train = a->valid = a->test = NULL;
+    a->n_train = a->n_valid = a->n_test = 0;
+    a->valid_links = (struct sl_array_links){1, from, to, NULL};
+    a->test_links = (struct sl_array_links){1, from + 1, to + 1, NULL};
+    return a;
+}
+
+/* Without training links the edges are; without edges the training links are. */
+static void takes_links(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_arrays *a = fresh_links(&w);
+    struct sl_dataset *d = make(&w);
+    struct sl_dataset *links;
+    const struct sl_links *train = &d->links.list[SL_LINKS_TRAIN];
+    assert_true(train->n == E && train->relation == NULL && d->links.ends == NULL && !d->links.directed);
+    assert_memory_equal(train->from, w.sources, sizeof w.sources);
+    assert_memory_equal(train->to, w.destinations, sizeof w.destinations);
+    assert_true(d->links.list[SL_LINKS_VALID].from[0] == 4 && d->links.list[SL_LINKS_TEST].to[0] == 0);
+    assert_true(d->graph.n_edges == 7 && d->targets.n_rows == 0); /* 0-1, 1-2, 2-3 in both directions, 4-4 */
+    assert_survives_no_memory(sl_dataset_new(a, &links));
+    sl_dataset_delete(links);
+    a->train_links = (struct sl_array_links){E, w.sources, w.destinations, NULL};
+    a->n_edges = 0;
+    a->directed = true;
+    a->sources = a->destinations = NULL;
+    links = make(&w);
+    assert_true(links->links.directed && links->graph.n_edges == 5);
+    assert_int_equal(links->links.list[SL_LINKS_TRAIN].n, E);
+    sl_dataset_delete(links);
+    fresh_rows(&w);
+    a->labels = NULL;
+    a->train = a->valid = a->test = NULL;
+    a->n_train = a->n_valid = a->n_test = 0;
+    a->valid_links = (struct sl_array_links){2, (const uint32_t[]){4, 5}, (const uint32_t[]){5, 0}, NULL};
+    a->valid_negatives = (struct sl_array_links){1, (const uint32_t[]){4}, (const uint32_t[]){0}, NULL};
+    links = make(&w);
+    assert_true(links->links.list[SL_LINKS_TRAIN].n == E && links->links.list[SL_LINKS_VALID_NEGATIVE].n == 1);
+    assert_int_equal(links->links.list[SL_LINKS_TRAIN].to[2], 2);
+    sl_dataset_delete(links);
+    sl_dataset_delete(d);
+}
+
+/* Links of relations: edges may have relations that no link has, and ends have bounds. */
+static void takes_triples(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = fresh_links(&w);
+    const uint16_t relations[E] = {1, 0, 0, 1, 0, 0, 0};
+    const uint16_t one = 1;
+    const uint16_t none = 2;
+    uint32_t ends[] = {0, 0, N, N, 0, 1, 6, 5, 0, 0, 1, 1};
+    a->edge_relations = relations;
+    a->n_relations = 3;
+    a->test_links.n = 0;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "valid_links without relations; expected as the training links");
+    a->valid_links.relations = &one;
+    a->relation_ends = ends;
+    a->relation_names = "a,x,b\na,y,b\na,z,b\n";
+    assert_survives_no_memory(sl_dataset_new(a, &d));
+    assert_true(d->links.n_relations == 3 && d->links.ends[1].first[1] == 1 && d->links.ends[1].n[0] == 6);
+    assert_true(d->links.list[SL_LINKS_VALID].relation[0] == 1 && d->graph.n_relations == 6);
+    assert_int_equal(d->links.list[SL_LINKS_TRAIN].relation[3], 1);
+    sl_dataset_delete(d);
+    ends[6] = 3;
+    refused(&w, "train_links.from[3] is 3; expected an id of 0 .. 2");
+    ends[6] = 7;
+    refused(&w, "relation_ends has 7 ids from 0 on for relation 1; expected 1 or more of 0 .. 5");
+    ends[6] = 6;
+    ends[5] = UINT32_MAX;
+    refused(&w, "relation_ends has 5 ids from 4294967295 on");
+    a->relation_ends = NULL;
+    a->valid_links.relations = &none;
+    refused(&w, "relation 2 of valid (line 1) has no training link");
+    a->n_relations = 2;
+    a->relation_names = NULL;
+    refused(&w, "valid_links.relations[0] is 2; expected a relation below 2");
+}
+
+static void refuses_links(void **state)
+{
+    static const uint32_t zero = 0;
+    static const uint32_t one = 1;
+    static const uint32_t six = 6;
+    (void)state;
+#define spoiled_links(statement, words)                                                                                \
+    do {                                                                                                               \
+        struct world w;                                                                                                \
+        struct sl_arrays *a = fresh_links(&w);                                                                         \
+        statement;                                                                                                     \
+        refused(&w, (words));                                                                                          \
+    } while (0)
+    spoiled_links(a->n_edges = 0, "found no training links and 0 edges");
+    spoiled_links(a->valid_links.from = NULL, "valid_links.from is NULL");
+    spoiled_links(a->test_links.to = NULL, "test_links.to is NULL");
+    spoiled_links(a->valid_links.from = &six, "valid_links.from[0] is 6; expected an id of 0 .. 5");
+    spoiled_links(a->test_links.to = &six, "test_links.to[0] is 6");
+    spoiled_links((a->valid_links.from = &one, a->valid_links.to = &zero),
+                  "valid has the link 1,0 (line 1), which is in train, too");
+    spoiled_links((a->train = w.train, a->n_train = 2, a->labels = w.labels), "found 2 training vertices and links");
+    spoiled_links(a->test_negatives = (struct sl_array_links){.n = 1}, "test_negatives.from is NULL");
+    spoiled_links((a->test_negatives = (struct sl_array_links){.n = 1, .from = &zero, .to = &one}),
+                  "test_neg has the pair 0,1 (line 1), which is a link of train");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_numbers),         cmocka_unit_test(refuses_what_is_missing),
-        cmocka_unit_test(refuses_edges),           cmocka_unit_test(refuses_values),
-        cmocka_unit_test(refuses_splits),          cmocka_unit_test(takes_lists_and_rows),
-        cmocka_unit_test(takes_no_edges),          cmocka_unit_test(takes_splits),
-        cmocka_unit_test(takes_names_and_classes), cmocka_unit_test(takes_features),
-        cmocka_unit_test(survives_no_memory),      cmocka_unit_test(refuses_sizes),
-        cmocka_unit_test(refuses_features),        cmocka_unit_test(takes_narrow_features),
-        cmocka_unit_test(widens_features),         cmocka_unit_test(takes_sparse_features),
-        cmocka_unit_test(takes_weights),           cmocka_unit_test(takes_relations),
+        cmocka_unit_test(refuses_numbers),
+        cmocka_unit_test(refuses_what_is_missing),
+        cmocka_unit_test(refuses_edges),
+        cmocka_unit_test(refuses_values),
+        cmocka_unit_test(refuses_splits),
+        cmocka_unit_test(takes_lists_and_rows),
+        cmocka_unit_test(takes_no_edges),
+        cmocka_unit_test(takes_splits),
+        cmocka_unit_test(takes_names_and_classes),
+        cmocka_unit_test(takes_features),
+        cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(refuses_sizes),
+        cmocka_unit_test(refuses_features),
+        cmocka_unit_test(takes_narrow_features),
+        cmocka_unit_test(widens_features),
+        cmocka_unit_test(takes_sparse_features),
+        cmocka_unit_test(takes_weights),
+        cmocka_unit_test(takes_relations),
+        cmocka_unit_test(takes_names_of_relations),
+        cmocka_unit_test(takes_links),
+        cmocka_unit_test(takes_triples),
+        cmocka_unit_test(refuses_links),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

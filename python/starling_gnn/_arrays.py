@@ -87,7 +87,7 @@ class Features:
 
     def __init__(self, x):
         if x is None:
-            raise TypeError("x: found None, expected features (N, F); without any, numpy.eye(N) or the degrees may do")
+            raise TypeError("x: found None, expected features (N, F); without any, scipy.sparse.identity(N) may do")
         self.members = {}
         if is_sparse(x):
             self._sparse(x)

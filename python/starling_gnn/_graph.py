@@ -9,7 +9,7 @@ import os
 import warnings
 from typing import Any
 
-from . import _arrays
+from . import _arrays, _typed
 from ._library import Arrays, DatasetSizes, OPTIONS, StarlingWarning, check, lib, make_settings
 from ._numpy import np
 
@@ -22,7 +22,7 @@ class Graph:
     Parameters
     ----------
     edge_index : array (2, E), pair of arrays (E,), or scipy.sparse matrix (N, N)
-        Edges from edge_index[0] to edge_index[1]; entry [i, j] of a matrix is the edge from i to j.
+        Edges from edge_index[0] to edge_index[1]; entry [i, j] of a matrix is the edge from i to j. None: train_links.
     x : array (N, F)
         Features: float32, float16, bfloat16 (PyTorch) and int8 in C order are not copied, even if read-only. Nor is a
         scipy.sparse CSR matrix of float32. Other types are converted to float32.
@@ -31,6 +31,17 @@ class Graph:
         are label sets; integers or booleans (N, K) are such sets.
     train, valid, test : mask (N,) of booleans, or vertex ids
         The split. A vertex is in one set at the most.
+    edge_type : integers (E,)
+        A typed graph: the relation of each edge, from 0. Unless directed, the reverse of an edge of relation r has
+        relation R + r, of 2 R relations.
+    relations : list of names, or of triples (source type, name, destination type)
+        One for each relation, for train(relation_fanout=...). None: relations have numbers alone.
+    train_links, valid_links, test_links, valid_negatives, test_negatives : array (2, L)
+        Links to train on and to find, for train(objective="link"), instead of y and the split. train_links None: all
+        edges are. The negatives are pairs without a link; None: as many are drawn. Edges must not have the links to
+        find. In a typed graph: array (3, L) of heads, relations and tails.
+    types : dictionary of a slice of the vertices for each type
+        Negatives of a relation are drawn from its types.
     edge_weight : array (E,), or True
         Weights of the edges, 0 or more, for train(edge_weights="factor") or "probability". None: all are 1. True: the
         entries of the scipy.sparse matrix. Weights of duplicate edges add up.
@@ -55,12 +66,20 @@ class Graph:
         self,
         edge_index: Any,
         x: Any,
-        y: Any,
+        y: Any = None,
         train: Any = None,
         valid: Any = None,
         test: Any = None,
         edge_weight: Any = None,
         *,
+        edge_type: Any = None,
+        relations: Any = None,
+        types: dict[str, slice] | None = None,
+        train_links: Any = None,
+        valid_links: Any = None,
+        test_links: Any = None,
+        valid_negatives: Any = None,
+        test_negatives: Any = None,
         directed: bool = False,
         n_classes: int = 0,
         name: str = "arrays",
@@ -70,15 +89,35 @@ class Graph:
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
-        labels, targets = _arrays.targets(y)
-        found = len(labels if labels is not None else targets)
-        if found != n:
-            raise ValueError(f"y: found {found} rows, expected {n}, as many as x has")
-        self.y = labels if labels is not None else targets
+        labels, targets = _arrays.targets(y) if y is not None else (None, None)
+        self.y = targets if labels is None else labels
+        if self.y is not None and len(self.y) != n:
+            raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
         self.train = _arrays.members(train, "train", n)
         self.valid = _arrays.members(valid, "valid", n)
         self.test = _arrays.members(test, "test", n)
+        if edge_index is None and train_links is not None:
+            edge_index, edge_type = _typed.edges_of_links(train_links)
+            train_links = None  # the edges
+        if edge_type is not None and _arrays.is_sparse(edge_index):
+            raise ValueError("edge_type: found edges as a sparse matrix, expected edge_index (2, E)")
         sources, destinations, offsets, weights = _edges(edge_index, edge_weight, n)
+        typed = _typed.Relations(edge_type, relations, len(sources))
+        self.relations = typed.names
+        self.types = types
+        ends = typed.ends(types)
+        links = {
+            name: _typed.Links(value, name, n, typed.n)
+            for name, value in (
+                ("train_links", train_links),
+                ("valid_links", valid_links),
+                ("test_links", test_links),
+                ("valid_negatives", valid_negatives),
+                ("test_negatives", test_negatives),
+            )
+        }
+        if self.y is None and not any(of.members.n for of in links.values()):
+            raise TypeError("y: found None, expected classes or numbers of the vertices, or links to find")
         nothing = np.zeros(1, np.uint32)  # the library wants an address even of no edges
         arrays = Arrays(
             name=name.encode(),
@@ -101,6 +140,11 @@ class Graph:
             n_targets=0 if targets is None else targets.shape[1],
             targets=_arrays.pointer(targets),
             edge_weights=_arrays.pointer(weights),
+            edge_relations=_arrays.pointer(typed.of_edges),
+            n_relations=typed.n,
+            relation_names=typed.text,
+            relation_ends=_arrays.pointer(ends),
+            **{name: of.members for name, of in links.items()},
         )
         handle = C.c_void_p()
         check(lib.sl_dataset_new(C.byref(arrays), C.byref(handle)))
@@ -135,16 +179,33 @@ class Graph:
             delete(self._handle)
 
     @classmethod
-    def from_pyg(cls, data: Any, **keywords: Any) -> Graph:
+    def from_pyg(cls, data: Any, *, target: str | None = None, **keywords: Any) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index, x, y and the masks train_mask, val_mask, test_mask.
 
         The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
-        are edge_weight; edge_attr is ignored, with a warning. Keywords are those of Graph and replace what the data
-        have.
+        are edge_weight; edge_attr is ignored, with a warning. edge_type makes the graph typed. Keywords are those of
+        Graph and replace what the data have.
+
+        HeteroData give a typed graph. Vertices of a type have consecutive ids: graph.types[type] is their slice. If all
+        types have x of one width, they share its columns. Otherwise each type has columns of its own, and each vertex
+        of a type without x has a column. target: the type whose y and masks are taken; None: the one that has y. If the
+        data have no reverse edges, directed=False adds a reverse relation for each.
         """
+        if hasattr(data, "edge_types") and hasattr(data, "node_types"):
+            vertices = {
+                type_: {
+                    "n": data[type_].num_nodes,
+                    **{key: getattr(data[type_], name, None) for key, name in (("x", "x"), ("y", "y"), *_typed.MASKS)},
+                }
+                for type_ in data.node_types
+            }
+            edges = {triple: data[triple].edge_index for triple in data.edge_types}
+            return cls(**{"directed": True, **_typed.join(vertices, edges, target), **keywords})
         found = {"edge_index": data.edge_index, "x": data.x, "y": data.y, "directed": True}
-        for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+        for name, mask in _typed.MASKS:
             found[name] = getattr(data, mask, None)
+        if getattr(data, "edge_type", None) is not None:
+            found["edge_type"] = data.edge_type
         if getattr(data, "edge_weight", None) is not None:
             found["edge_weight"] = data.edge_weight
         if getattr(data, "edge_attr", None) is not None and "edge_weight" not in {**found, **keywords}:
@@ -156,14 +217,26 @@ class Graph:
         return cls(**{**found, **keywords})
 
     @classmethod
-    def from_dgl(cls, graph: Any, x: str = "feat", y: str = "label", **keywords: Any) -> Graph:
+    def from_dgl(
+        cls, graph: Any, x: str = "feat", y: str = "label", *, target: str | None = None, **keywords: Any
+    ) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
         The edges are taken as they are (directed=True): an undirected graph has both directions. Keywords are those of
-        Graph and replace what the graph has.
+        Graph and replace what the graph has. Several types of vertices or edges give a typed graph, as in from_pyg.
         """
+        if len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1:
+            vertices = {
+                type_: {
+                    "n": graph.num_nodes(type_),
+                    **{key: graph.nodes[type_].data.get(name) for key, name in (("x", x), ("y", y), *_typed.MASKS)},
+                }
+                for type_ in graph.ntypes
+            }
+            edges = {triple: graph.edges(etype=triple) for triple in graph.canonical_etypes}
+            return cls(**{"directed": True, **_typed.join(vertices, edges, target), **keywords})
         found = {"edge_index": graph.edges(), "x": graph.ndata[x], "y": graph.ndata[y], "directed": True}
-        for name, mask in (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask")):
+        for name, mask in _typed.MASKS:
             found[name] = graph.ndata[mask] if mask in graph.ndata else None
         return cls(**{**found, **keywords})
 
@@ -264,7 +337,8 @@ def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
     graph = Graph.__new__(Graph)
     graph._handle = None
     graph._source = source
-    graph.x = graph.y = graph.train = graph.valid = graph.test = None
+    graph.x = graph.y = graph.train = graph.valid = graph.test = graph.types = None
+    graph.relations = ()
     try:
         graph._describe(handle)
     finally:

@@ -153,6 +153,15 @@ class _Sized(C.Structure):
         super().__init__(size=C.sizeof(type(self)), **values)
 
 
+class ArrayLinks(C.Structure):
+    _fields_ = [
+        ("n", C.c_uint32),
+        ("from", C.c_void_p),
+        ("to", C.c_void_p),
+        ("relations", C.c_void_p),
+    ]
+
+
 class Arrays(_Sized):
     _fields_ = [
         ("size", C.c_size_t),
@@ -181,6 +190,15 @@ class Arrays(_Sized):
         ("n_targets", C.c_uint32),
         ("targets", C.c_void_p),
         ("edge_weights", C.c_void_p),
+        ("edge_relations", C.c_void_p),
+        ("n_relations", C.c_uint32),
+        ("relation_names", C.c_char_p),
+        ("train_links", ArrayLinks),
+        ("valid_links", ArrayLinks),
+        ("test_links", ArrayLinks),
+        ("valid_negatives", ArrayLinks),
+        ("test_negatives", ArrayLinks),
+        ("relation_ends", C.c_void_p),
     ]
 
 

@@ -98,7 +98,7 @@ static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_sl
 {
     const struct sl_link_rule rule = {
         .n_negatives = s->settings->negatives,
-        .both_ways = !s->settings->directed,
+        .both_ways = !s->shards->directed_links,
         .draw = {.seed = s->settings->seed, .step = sl_plan_epoch(s->plan, step), .purpose = SL_FOR_NEGATIVES}};
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {

@@ -23,15 +23,14 @@ _Static_assert((int)SL_PAIRS_BINARY == SL_LINK_LOSS_BINARY && (int)SL_PAIRS_SOFT
 /* ---- the data ---- */
 
 /* Take a list of negatives over, or draw one for each link. */
-static enum sl_status take_negatives(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                                     enum sl_link_list links, enum sl_link_list negatives, struct sl_objective *out)
+static enum sl_status take_negatives(const struct sl_dataset *dataset, enum sl_link_list links,
+                                     enum sl_link_list negatives, struct sl_objective *out)
 {
     const struct sl_links *given = &dataset->links.list[negatives];
     if (given->n > 0 || dataset->links.list[links].n == 0) {
         return sl_links_copy(given, &out->links.list[negatives]);
     }
-    return sl_links_draw_negatives(&dataset->links, links, dataset->graph.n_vertices, settings->directed,
-                                   &out->links.list[negatives]);
+    return sl_links_draw_negatives(&dataset->links, links, dataset->graph.n_vertices, &out->links.list[negatives]);
 }
 
 static enum sl_status take_ends(const struct sl_link_split *from, struct sl_link_split *to)
@@ -70,8 +69,8 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     }
     SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_VALID], &out->links.list[SL_LINKS_VALID]), done);
     SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]), done);
-    SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out), done);
-    SL_TRY(st, take_negatives(settings, dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out), done);
+    SL_TRY(st, take_negatives(dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out), done);
+    SL_TRY(st, take_negatives(dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out), done);
     st = take_ends(&dataset->links, &out->links);
 done:
     return st;

@@ -101,6 +101,7 @@ static enum sl_status copy_links(const struct sl_dataset *dataset, const struct 
 {
     const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
     enum sl_status st = sl_links_copy(links, &out->links);
+    out->directed_links = dataset->links.directed;
     for (uint32_t i = 0; st == SL_OK && i < links->n; i++) {
         out->links.from[i] = partition->new_ids[links->from[i]];
         out->links.to[i] = partition->new_ids[links->to[i]];

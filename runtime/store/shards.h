@@ -85,7 +85,8 @@ struct sl_shards {
     sl_vertex *iota;
     sl_vertex *train;
     struct sl_links links;
-    uint32_t *ends; /* [n_link_relations x SL_ENDS], or NULL */
+    bool directed_links; /* as in struct sl_link_split */
+    uint32_t *ends;      /* [n_link_relations x SL_ENDS], or NULL */
     uint32_t n_link_relations;
     uint32_t *fanout_of; /* [n_layers x n_relations] */
     uint32_t n_layers;   /* of `fanouts` */

@@ -89,7 +89,12 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         if (!unset && now[0] != '\0') {
             st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
                          option->name, now, given->name);
+            goto done;
         }
+    }
+    if (given != NULL && sl_dataset_has_links(given) && !sl_settings_trains_links(settings)) {
+        st = sl_fail(SL_EINVAL, "--objective: found another than link, expected auto or link: '%s' lists links",
+                     given->name);
     }
 done:
     return st;
@@ -675,6 +680,9 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a session", &t), done);
     t->settings = settings;
     SL_TRY(st, check_alone(), done);
+    if (dataset != NULL && sl_dataset_has_links(dataset) && settings->objective == SL_OBJECTIVE_AUTO) {
+        settings->objective = SL_OBJECTIVE_LINK;
+    }
     SL_TRY(st, sl_settings_check(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);

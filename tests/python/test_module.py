@@ -256,6 +256,135 @@ class Data(unittest.TestCase):
             Data.edge_weight = Data.edge_attr[:, 0]
             self.assertEqual(losses(sl.train(sl.Graph.from_pyg(Data, **sets), **options)), expected)
 
+    def test_relations(self):
+        """Arrays with relations, and graphs of PyG and DGL, train as the same folder does."""
+        with tempfile.TemporaryDirectory() as folder:
+            types, edges = typed(folder)
+            files = sl.load(folder, cache="none", split="all")
+            options = {
+                **SMALL,
+                "relation_fanout": {"likes": [3, 2], ("item", "near", "item"): [2, 2], "rev_likes": [1, 1]},
+            }
+            expected = losses(sl.train(files, "rgcn", **options))
+        made = {"PyG": sl.Graph.from_pyg(hetero(types, edges), directed=False)}
+        joined = made["PyG"]
+        self.assertEqual(joined.types, {"item": slice(0, 60), "user": slice(60, 100)})
+        self.assertEqual(joined.relations, (("user", "likes", "item"), ("item", "near", "item")))
+        pairs = np.concatenate([edges["user", "likes", "item"] + [[60], [0]], edges["item", "near", "item"]], axis=1)
+        made["arrays"] = sl.Graph(
+            pairs,
+            joined.x.toarray() if hasattr(joined.x, "toarray") else dense(joined.x),
+            joined.y,
+            **{name: getattr(joined, name) for name in ("train", "valid", "test")},
+            edge_type=np.repeat([0, 1], [150, 120]),
+            relations=[("user", "likes", "item"), ("item", "near", "item")],
+        )
+        for form, graph in made.items():
+            with self.subTest(form):
+                run = sl.train(graph, "rgcn", **options)
+                self.assertEqual(losses(run), expected)
+                self.assertEqual(run.predict()[joined.types["item"]].shape, (60, 3))
+        of_dgl = sl.Graph.from_dgl(heterograph(types, edges), directed=False)  # DGL sorts the relations
+        sorted_edges = {triple: edges[triple] for triple in of_dgl.relations}
+        of_pyg = sl.Graph.from_pyg(hetero(types, sorted_edges), directed=False)
+        self.assertEqual(losses(sl.train(of_dgl, "rgcn", **options)), losses(sl.train(of_pyg, "rgcn", **options)))
+
+    def test_types_with_one_width(self):
+        """Types whose features have one width share the columns; targets may be numbers, and in one type alone."""
+        x = {"a": np.arange(8, dtype=np.float32).reshape(4, 2), "b": np.ones((3, 2), np.float32)}
+        types = {name: dict(n=len(x[name]), x=x[name], y=None) for name in x}
+        types["b"].update(y=np.array([0.5, 1, 2]), train=[0, 1], test=np.array([False, False, True]))
+        made = sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0, 3], [2, 1]])}))
+        np.testing.assert_array_equal(made.x, np.concatenate([x["a"], x["b"]]))
+        np.testing.assert_array_equal(made.y[:, 0], [np.nan] * 4 + [0.5, 1, 2])
+        self.assertEqual((made.train.tolist(), made.test.tolist(), made.n_edges), ([4, 5], [6], 2))
+        types["a"]["y"] = np.array([1, 0, 1, 0])
+        with self.assertRaisesRegex(ValueError, "y: found targets of the types a, b; name one: target='a'"):
+            sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [2]])}))
+        made = sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [2]])}), target="a", train=[0, 1])
+        np.testing.assert_array_equal(made.y, [1, 0, 1, 0, -1, -1, -1])
+        with self.assertRaisesRegex(ValueError, "target: found 'c', expected a type of a, b"):
+            sl.Graph.from_pyg(hetero(types, {}), target="c")
+        with self.assertRaisesRegex(ValueError, "edge_index of .'a', 'to', 'b'.: found id 3, expected ids of 0 .. 2"):
+            sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [3]])}), target="a")
+
+    def test_links(self):
+        """Links of arrays train as the same lists in a folder do."""
+        links = lists_of_links()
+        files_of = dict(train_links="train", valid_links="valid", test_links="test", test_negatives="test_neg")
+        x = arrays()[1]
+        for relations in (0, 3):
+            rows = {name: with_relations(pairs, relations) for name, pairs in links.items()}
+            with tempfile.TemporaryDirectory() as folder:
+                for name, pairs in rows.items():
+                    path = os.path.join(folder, "split", "all", files_of[name] + ".csv")
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    np.savetxt(path, pairs.T, fmt="%d", delimiter=",")
+                os.mkdir(os.path.join(folder, "raw"))
+                np.savetxt(os.path.join(folder, "raw", "node-feat.csv"), x, fmt="%.9g", delimiter=",")
+                files = sl.load(folder, cache="none", objective="link")
+                options = dict(SMALL, decoder="distmult" if relations else "dot")
+                expected = sl.train(files, objective="link", **options)
+                scores = expected.evaluate()
+            train = rows.pop("train_links")
+            made = {"links": sl.Graph(None, x, train_links=train, **rows)}
+            if relations:
+                typed_edges = dict(edge_type=train[1])
+                made["edges"] = sl.Graph(train[::2], x, **typed_edges, **rows)
+                made["both"] = sl.Graph(train[::2], x, **typed_edges, train_links=train, **rows)
+            else:
+                made["edges"] = sl.Graph(tuple(train), x, **rows)
+                made["both"] = sl.Graph(train, x, train_links=list(train), **rows)
+            for form, graph in made.items():
+                with self.subTest(form, relations=relations):
+                    run = sl.train(graph, **options)
+                    self.assertEqual(losses(run), losses(expected))
+                    self.assertEqual(run.evaluate(), scores)
+            again = sl.train(made["edges"], **options, weights=run)
+            self.assertEqual(run.evaluate(), scores)  # in another session
+            self.assertEqual(again.predict().shape, (N, 8))
+
+    def test_wrong_relations_and_links(self):
+        edges, x, y, sets = arrays()
+        links = lists_of_links()
+        train = links.pop("train_links")
+        kinds = np.zeros(edges.shape[1], int)
+        for words, changes in (
+            ("edge_type: found the shape", dict(edge_type=kinds[1:])),
+            ("edge_type: found id 2, expected ids of 0 .. 1", dict(edge_type=kinds + 2, relations=["a", "b"])),
+            ("relations: found 1 names without edge_type", dict(relations=["a"])),
+            ("relations: found 'a,b', expected a name", dict(edge_type=kinds, relations=["a,b"])),
+            ("relations: found .'a', 'b'., expected a name", dict(edge_type=kinds, relations=[("a", "b")])),
+            ("edge_type: found 65536 relations", dict(edge_type=kinds + 65535)),
+            ("found both of edge_weights and edge_relations", dict(edge_type=kinds, edge_weight=np.ones(len(kinds)))),
+            ("found 120 training vertices and links", dict(valid_links=links["valid_links"])),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                graph(**changes)
+        for words, changes in (
+            (
+                r"valid_links: found the shape .3, 30., expected .2, L.: two ends",
+                dict(valid_links=with_relations(links["valid_links"], 3)),
+            ),
+            (r"test_links: found id 240, expected ids of 0 .. 239", dict(test_links=[[0], [N]])),
+            (
+                r"train_links: found the shape .1, 5., expected .2, L. or .3, L.",
+                dict(edge_index=None, train_links=np.ones((1, 5))),
+            ),
+            ("test has the link .*, which is in valid, too", dict(test_links=links["valid_links"])),
+            ("edge_type: found edges as a sparse matrix", dict(edge_index=Matrix(), edge_type=kinds)),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                sl.Graph(**{**dict(edge_index=train, x=x), **links, **changes})
+        with self.assertRaisesRegex(TypeError, "y: found None, expected classes or numbers of the vertices, or links"):
+            graph(y=None)
+        with self.assertRaisesRegex(ValueError, "objective: found another than link"):
+            sl.train(sl.Graph(train, x, **links), **SMALL, objective="class")
+        with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
+            sl.train(graph(), **SMALL, objective="link")
+        with self.assertRaisesRegex(ValueError, "relation 'c'"):
+            sl.train(graph(edge_type=kinds, relations=["a"]), "rgcn", **{**SMALL, "relation_fanout": {"c": [1, 1]}})
+
     @unittest.skipUnless(has("networkx"), "there is no networkx")
     def test_networkx(self):
         import networkx
@@ -415,6 +544,147 @@ def forms(edges, x, y, sets, folder):
         graph = dgl.graph(tuple(edge_index), num_nodes=n)
         graph.ndata.update(feat=torch.from_numpy(x), label=torch.from_numpy(y), **masks)
         yield "DGL", sl.Graph.from_dgl(graph)
+
+
+class Matrix:
+    """What a matrix of scipy.sparse has."""
+
+    nnz, shape = 0, (N, N)
+
+    def tocsr(self):
+        return self
+
+
+def typed(folder):
+    """Vertices of two types and edges of two relations, as (types, edges), and in a folder in OGB's layout."""
+    rng = np.random.default_rng(3)
+    x = rng.random((60, 5)).astype(np.float32)
+    ids = rng.permutation(60)
+    sets = dict(train=ids[:30], valid=ids[30:45], test=ids[45:])
+    types = {
+        "item": dict(n=60, x=x, y=np.arange(60) % 3, **sets),
+        "user": dict(n=40, x=None, y=None),
+    }
+    edges = {
+        ("user", "likes", "item"): np.stack([rng.integers(0, 40, 150), rng.integers(0, 60, 150)]),
+        ("item", "near", "item"): rng.integers(0, 60, (2, 120)),
+    }
+
+    def write(path, rows, **how):
+        path = os.path.join(folder, *path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        np.savetxt(path, rows, delimiter=",", **{"fmt": "%d", **how})
+
+    write(["raw", "num-node-dict.csv"], [[60, 40]], header="item,user", comments="")
+    write(["raw", "triplet-type-list.csv"], np.array(list(edges)), fmt="%s")
+    write(["raw", "node-feat", "item", "node-feat.csv"], x, fmt="%.9g")
+    write(["raw", "node-label", "item", "node-label.csv"], types["item"]["y"])
+    for name, rows in sets.items():
+        write(["split", "all", "item", f"{name}.csv"], rows)
+    for triple, pairs in edges.items():
+        write(["raw", "relations", "___".join(triple), "edge.csv"], pairs.T)
+    return types, edges
+
+
+class Bag:
+    """An object with these attributes."""
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+def hetero(types, edges):
+    """The same as HeteroData of PyG, or what from_pyg reads of it."""
+    stores = {
+        name: dict(
+            num_nodes=of["n"],
+            x=of["x"],
+            y=of["y"],
+            train_mask=of.get("train"),
+            val_mask=of.get("valid"),
+            test_mask=of.get("test"),
+        )
+        for name, of in types.items()
+    }
+    if not has("torch_geometric"):
+
+        class HeteroData(dict):
+            node_types, edge_types = list(types), list(edges)
+
+        data = HeteroData(
+            {name: Bag(**{key: value for key, value in of.items() if value is not None}) for name, of in stores.items()}
+        )
+        data.update({triple: Bag(edge_index=pairs) for triple, pairs in edges.items()})
+        return data
+    import torch
+    from torch_geometric.data import HeteroData
+
+    data = HeteroData()
+    for name, of in stores.items():
+        for key, value in of.items():
+            if value is not None:
+                data[name][key] = value if key == "num_nodes" else torch.as_tensor(np.asarray(value))
+    for triple, pairs in edges.items():
+        data[triple].edge_index = torch.as_tensor(pairs)
+    return data
+
+
+def heterograph(types, edges):
+    """The same as a graph of DGL, or what from_dgl reads of it."""
+    names = dict(x="feat", y="label", train="train_mask", valid="val_mask", test="test_mask")
+    tables = {name: {names[key]: of[key] for key in names if of.get(key) is not None} for name, of in types.items()}
+    for name, table in tables.items():
+        for key in ("train_mask", "val_mask", "test_mask"):
+            if key in table:
+                table[key] = np.isin(np.arange(types[name]["n"]), table[key])
+    if not has("dgl"):
+        edges_of = edges
+
+        class HeteroGraph:
+            ntypes, canonical_etypes = list(types), list(edges_of)
+            nodes = {name: Bag(data=table) for name, table in tables.items()}
+
+            def num_nodes(self, name):
+                return types[name]["n"]
+
+            def edges(self, etype):
+                return tuple(edges_of[etype])
+
+        return HeteroGraph()
+    import dgl
+    import torch
+
+    graph = dgl.heterograph(
+        {triple: tuple(torch.as_tensor(pairs)) for triple, pairs in edges.items()},
+        {name: of["n"] for name, of in types.items()},
+    )
+    for name, table in tables.items():
+        graph.nodes[name].data.update({key: torch.as_tensor(value) for key, value in table.items()})
+    return graph
+
+
+def dense(matrix):
+    """A CSR matrix as an array."""
+    made = np.zeros(matrix.shape, np.float32)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    made[rows, matrix.indices] = matrix.data
+    return made
+
+
+def lists_of_links():
+    """Lists of links and of pairs without a link, (2, L) each."""
+    rng = np.random.default_rng(5)
+    pairs = np.unique(np.sort(rng.integers(0, N, (2, 900)), axis=0), axis=1)
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    pairs = pairs[:, rng.permutation(pairs.shape[1])]
+    return dict(
+        train_links=pairs[:, 90:], valid_links=pairs[:, :30], test_links=pairs[:, 30:60], test_negatives=pairs[:, 60:90]
+    )
+
+
+def with_relations(pairs, n_relations):
+    """Heads, relations, tails; the pairs themselves if there are no relations."""
+    return np.stack([pairs[0], pairs.sum(axis=0) % n_relations, pairs[1]]) if n_relations else pairs
 
 
 class Training(unittest.TestCase):

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Relations of edges, types of vertices, and lists of links."""
+
+import ctypes as C
+
+from . import _arrays
+from ._library import ArrayLinks
+from ._numpy import np
+
+MOST_RELATIONS = 65535
+
+# Names in PyG and DGL of the sets of the split.
+MASKS = (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask"))
+
+
+def relations16(value, name, n, shape):
+    """uint16 relations below n, of a shape."""
+    array = _arrays.ids32(value, name, n)
+    if array.shape != shape:
+        raise ValueError(f"{name}: found the shape {array.shape}, expected {shape}, a relation for each pair")
+    return np.ascontiguousarray(array, np.uint16)
+
+
+class Relations:
+    """The relations of edges: `of_edges` (E,), `n`, `names` as triples or texts, and `text` for the library."""
+
+    def __init__(self, edge_type, names, n_edges):
+        self.names = tuple(names or ())
+        self.n = len(self.names)
+        self.of_edges = self.text = None
+        if edge_type is None:
+            if self.names:
+                raise ValueError(f"relations: found {self.n} names without edge_type, expected both")
+            return
+        if not self.n:
+            array = _arrays.to_numpy(edge_type, "edge_type")
+            self.n = int(array.max()) + 1 if array.size else 1
+        if self.n > MOST_RELATIONS:
+            raise ValueError(f"edge_type: found {self.n} relations, expected {MOST_RELATIONS} at most")
+        self.of_edges = relations16(edge_type, "edge_type", self.n, (n_edges,))
+        if self.names:
+            self.text = "".join(",".join(self._triple(name)) + "\n" for name in self.names).encode()
+
+    @staticmethod
+    def _triple(name):
+        triple = name if isinstance(name, tuple) else ("", name, "")
+        if len(triple) != 3 or any("," in str(part) or "\n" in str(part) for part in triple):
+            raise ValueError(
+                f"relations: found {name!r}, expected a name, or (source, name, destination), without commas"
+            )
+        return map(str, triple)
+
+    def ends(self, types):
+        """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
+        if not types or not all(isinstance(name, tuple) for name in self.names):
+            return None
+        made = []
+        for source, _, destination in self.names:
+            head, tail = types[source], types[destination]
+            made.append((head.start, tail.start, head.stop - head.start, tail.stop - tail.start))
+        return np.array(made, np.uint32).reshape(-1, 4)
+
+
+class Links:
+    """A list of links as the library reads it: `members`. Keeps the arrays alive."""
+
+    def __init__(self, value, name, n_vertices, n_relations):
+        self.members = ArrayLinks()
+        if value is None:
+            return
+        rows = value if isinstance(value, (tuple, list)) else _arrays.to_numpy(value, name)
+        expected = 3 if n_relations else 2
+        if len(rows) != expected or any(np.ndim(row) != 1 or len(row) != len(rows[0]) for row in rows):
+            raise ValueError(
+                f"{name}: found the shape {np.shape(value)}, expected ({expected}, L): "
+                + ("heads, relations, tails" if n_relations else "two ends")
+            )
+        ends = [_arrays.ids32(row, name, n_vertices) for row in (rows[0], rows[-1])]
+        relations = relations16(rows[1], name, n_relations, ends[0].shape) if n_relations else None
+        self.arrays = (*ends, relations)
+        self.members = ArrayLinks(
+            n=len(ends[0]),
+            **{"from": _arrays.pointer(ends[0])},
+            to=_arrays.pointer(ends[1]),
+            relations=_arrays.pointer(relations),
+        )
+
+
+def edges_of_links(train_links):
+    """(edge_index, edge_type) of training links; edge_type may be None."""
+    rows = train_links if isinstance(train_links, (tuple, list)) else _arrays.to_numpy(train_links, "train_links")
+    if len(rows) not in (2, 3):
+        raise ValueError(f"train_links: found the shape {np.shape(train_links)}, expected (2, L) or (3, L)")
+    return (rows[0], rows[-1]), rows[1] if len(rows) == 3 else None
+
+
+class Csr:
+    """A CSR matrix with the members of scipy.sparse that Features reads."""
+
+    has_canonical_format = True
+
+    def __init__(self, indptr, indices, data, shape):
+        self.indptr, self.indices, self.data, self.shape = indptr, indices, data, shape
+        self.nnz = len(data)
+
+    def tocsr(self):
+        return self
+
+
+def _entries(x, n):
+    """(number of columns, rows, columns, values) of the non-zeros of a type's features; None: a column a vertex."""
+    if x is None:
+        own = np.arange(n)
+        return n, own, own, np.ones(n, np.float32)
+    if _arrays.is_sparse(x):
+        matrix = x.tocsr().tocoo()
+        return x.shape[1], matrix.row, matrix.col, matrix.data
+    dense = _arrays.floats(x, "x")
+    rows, columns = np.nonzero(dense)
+    return dense.shape[1], rows, columns, dense[rows, columns]
+
+
+def join_features(counts, tables):
+    """The features of all types. If all types have tables of one width, types share the columns; else each has its own.
+
+    counts: vertices of each type. tables: (n, F) of each type; None: the type has no features.
+    """
+    for n, x in zip(counts, tables):
+        if x is not None and (len(x.shape) != 2 or x.shape[0] != n):
+            raise ValueError(f"x: found the shape {tuple(x.shape)}, expected ({n}, F), a row for each vertex of a type")
+    widths = {None if x is None else x.shape[1] for x in tables}
+    shared = len(widths) == 1 and None not in widths
+    if shared and not any(_arrays.is_sparse(x) for x in tables):
+        return np.concatenate([_arrays.to_numpy(x, "x") for x in tables])
+    first_row = first_column = 0
+    parts = []
+    for n, x in zip(counts, tables):
+        width, rows, columns, values = _entries(x, n)
+        parts.append((rows + first_row, columns + first_column, values))
+        first_row += n
+        first_column += 0 if shared else width
+    rows, columns, values = (np.concatenate(arrays) for arrays in zip(*parts))
+    order = np.lexsort((columns, rows))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=first_row))])
+    return Csr(indptr, columns[order], values[order].astype(np.float32), (first_row, first_column or width))
+
+
+def _join_targets(types, counts, y):
+    """Targets of all vertices: those of the type `y` begins at, and unknown ones."""
+    labels, targets = _arrays.targets(y)
+    if labels is not None:
+        made = np.full(sum(counts), -1, np.int32)
+        made[types] = labels
+    else:
+        made = np.full((sum(counts), targets.shape[1]), np.nan, np.float32)
+        made[types] = targets
+    return made
+
+
+def join(vertices, edges, target):
+    """Keywords of Graph for a typed graph.
+
+    vertices: a dictionary for each type, with n, x, y, train, valid and test; x, y and the sets may be None.
+    edges: (sources, destinations) by (source type, name, destination type), ids within the types.
+    target: the type with targets and split; None: the one that has targets.
+    """
+    counts = [int(type_["n"]) for type_ in vertices.values()]
+    starts = [0, *np.cumsum(counts).tolist()]
+    types = {name: slice(starts[i], starts[i + 1]) for i, name in enumerate(vertices)}
+    if target is None:
+        labelled = [name for name, type_ in vertices.items() if type_["y"] is not None]
+        if len(labelled) > 1:
+            raise ValueError(f"y: found targets of the types {', '.join(labelled)}; name one: target={labelled[0]!r}")
+        target = labelled[0] if labelled else None
+    elif target not in vertices:
+        raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
+    made = {"x": join_features(counts, [type_["x"] for type_ in vertices.values()]), "types": types}
+    if target is not None and vertices[target]["y"] is not None:
+        made["y"] = _join_targets(types[target], counts, vertices[target]["y"])
+        for name, _ in MASKS:
+            if vertices[target][name] is not None:
+                ids = _arrays.members(vertices[target][name], name, vertices[target]["n"])
+                made[name] = ids + np.uint32(types[target].start)
+    pairs, numbers = [], []
+    for number, ((source, name, destination), (sources, destinations)) in enumerate(edges.items()):
+        of = f"edge_index of {source, name, destination}"
+        sources = _arrays.ids32(sources, of, vertices[source]["n"])
+        destinations = _arrays.ids32(destinations, of, vertices[destination]["n"])
+        pairs.append((sources + np.uint32(types[source].start), destinations + np.uint32(types[destination].start)))
+        numbers.append(np.full(len(sources), number, np.uint16))
+    made["edge_index"] = tuple(np.concatenate(ends) for ends in zip(*pairs))
+    made["edge_type"] = np.concatenate(numbers)
+    made["relations"] = list(edges)
+    return made
