@@ -44,19 +44,19 @@ def _kind(value, array):
     return f"a {type(value).__name__}"
 
 
-def ids32(value, name, bound=2**32):
+def ids32(value, name, bound=2**32, kind="id"):
     """uint32 ids, contiguous. int32 and uint32 are not copied. ValueError: an id is negative or too large."""
     array = to_numpy(value, name)
     if array.dtype.kind == "b":
-        raise TypeError(f"{name}: found booleans, expected vertex ids")
+        raise TypeError(f"{name}: found booleans, expected {kind}s")
     if array.dtype.kind == "f":
         whole = array.astype(np.int64)
         if not np.array_equal(whole, array):
-            raise TypeError(f"{name}: found {array.dtype} with fractions, expected whole vertex ids")
+            raise TypeError(f"{name}: found {array.dtype} with fractions, expected whole {kind}s")
         array = whole
     if array.size and (array.min() < 0 or array.max() >= bound):
         wrong = array.min() if array.min() < 0 else array.max()
-        raise ValueError(f"{name}: found id {wrong}, expected ids of 0 .. {bound - 1}")
+        raise ValueError(f"{name}: found {kind} {wrong}, expected {kind}s of 0 .. {bound - 1}")
     if array.dtype == np.int32:
         array = array.view(np.uint32)
     return np.ascontiguousarray(array, np.uint32)

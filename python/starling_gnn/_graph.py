@@ -98,7 +98,6 @@ class Graph:
         self.test = _arrays.members(test, "test", n)
         if edge_index is None and train_links is not None:
             edge_index, edge_type = _typed.edges_of_links(train_links)
-            train_links = None  # the edges
         if edge_type is not None and _arrays.is_sparse(edge_index):
             raise ValueError("edge_type: found edges as a sparse matrix, expected edge_index (2, E)")
         sources, destinations, offsets, weights = _edges(edge_index, edge_weight, n)
@@ -140,7 +139,7 @@ class Graph:
             n_targets=0 if targets is None else targets.shape[1],
             targets=_arrays.pointer(targets),
             edge_weights=_arrays.pointer(weights),
-            edge_relations=_arrays.pointer(typed.of_edges),
+            edge_relations=_arrays.pointer(typed.of_edges if typed.of_edges is None or len(sources) else nothing),
             n_relations=typed.n,
             relation_names=typed.text,
             relation_ends=_arrays.pointer(ends),

@@ -146,6 +146,8 @@ class Run:
                 job.session = self._session
                 return job.session.evaluate(**wanted)
             options = _options_of_model(self.options, graph)
+            if self.config["options"]["objective"] == "link":
+                options["objective"] = "link"  # also where the graph has labels
             if graph.n_outputs >= self.graph.n_outputs:
                 settings = make_settings(self.pipe, options, "predict")
                 return job.open(settings, graph, self._weights["dgl"]).evaluate(**wanted)

@@ -16,7 +16,7 @@ MASKS = (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask"))
 
 def relations16(value, name, n, shape):
     """uint16 relations below n, of a shape."""
-    array = _arrays.ids32(value, name, n)
+    array = _arrays.ids32(value, name, n, "relation")
     if array.shape != shape:
         raise ValueError(f"{name}: found the shape {array.shape}, expected {shape}, a relation for each pair")
     return np.ascontiguousarray(array, np.uint16)
@@ -26,6 +26,8 @@ class Relations:
     """The relations of edges: `of_edges` (E,), `n`, `names` as triples or texts, and `text` for the library."""
 
     def __init__(self, edge_type, names, n_edges):
+        if isinstance(names, str):
+            raise ValueError(f"relations: found {names!r}, expected a list of names")
         self.names = tuple(names or ())
         self.n = len(self.names)
         self.of_edges = self.text = None
@@ -34,7 +36,7 @@ class Relations:
                 raise ValueError(f"relations: found {self.n} names without edge_type, expected both")
             return
         if not self.n:
-            array = _arrays.to_numpy(edge_type, "edge_type")
+            array = _arrays.ids32(edge_type, "edge_type", kind="relation")
             self.n = int(array.max()) + 1 if array.size else 1
         if self.n > MOST_RELATIONS:
             raise ValueError(f"edge_type: found {self.n} relations, expected {MOST_RELATIONS} at most")
@@ -56,8 +58,12 @@ class Relations:
         if not types or not all(isinstance(name, tuple) for name in self.names):
             return None
         made = []
-        for source, _, destination in self.names:
-            head, tail = types[source], types[destination]
+        for name in self.names:
+            for end in (name[0], name[2]):
+                found = types.get(end)
+                if not isinstance(found, slice) or None in (found.start, found.stop):
+                    raise ValueError(f"types: found {found!r} of {end!r}, expected slice(first, end) of its vertices")
+            head, tail = types[name[0]], types[name[2]]
             made.append((head.start, tail.start, head.stop - head.start, tail.stop - tail.start))
         return np.array(made, np.uint32).reshape(-1, 4)
 
@@ -189,7 +195,7 @@ def join(vertices, edges, target):
         destinations = _arrays.ids32(destinations, of, vertices[destination]["n"])
         pairs.append((sources + np.uint32(types[source].start), destinations + np.uint32(types[destination].start)))
         numbers.append(np.full(len(sources), number, np.uint16))
-    made["edge_index"] = tuple(np.concatenate(ends) for ends in zip(*pairs))
-    made["edge_type"] = np.concatenate(numbers)
+    made["edge_index"] = [np.concatenate([np.empty(0, np.uint32), *(pair[end] for pair in pairs)]) for end in (0, 1)]
+    made["edge_type"] = np.concatenate([np.empty(0, np.uint16), *numbers])
     made["relations"] = list(edges)
     return made

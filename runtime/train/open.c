@@ -177,8 +177,8 @@ static enum sl_status check_weights(const struct sl_session *t)
     }
     if (sl_model_reads_relations(t->settings) && !typed) {
         return sl_fail(SL_EINVAL,
-                       "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz), found one kind of "
-                       "edge in '%s'; try --model sage",
+                       "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz, or relations of the edges "
+                       "of arrays), found one kind of edge in '%s'; try --model sage",
                        sl_model_kind(t->settings->model)->name, t->name);
     }
     if (used && !there) {

@@ -308,6 +308,13 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "edge_index of .'a', 'to', 'b'.: found id 3, expected ids of 0 .. 2"):
             sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [3]])}), target="a")
 
+    def test_types_without_edges(self):
+        types = {"a": dict(n=3, x=None, y=np.array([0, 1, 0]), train=[0, 1])}
+        for edges, n in (({}, 0), ({("a", "to", "a"): np.empty((2, 0), int)}, 1)):
+            made = sl.Graph.from_pyg(hetero(types, edges))
+            self.assertEqual((made.n_edges, len(made.relations), made.n_features), (0, n, 3))
+            self.assertEqual(len(sl.train(made, "rgcn", **SMALL).records), 4)
+
     def test_links(self):
         """Links of arrays train as the same lists in a folder do."""
         links = lists_of_links()
@@ -340,6 +347,8 @@ class Data(unittest.TestCase):
                     run = sl.train(graph, **options)
                     self.assertEqual(losses(run), losses(expected))
                     self.assertEqual(run.evaluate(), scores)
+            alone = sl.train(sl.Graph(None, x, train_links=train), **options)
+            self.assertEqual(losses(alone), losses(expected))
             again = sl.train(made["edges"], **options, weights=run)
             self.assertEqual(run.evaluate(), scores)  # in another session
             self.assertEqual(again.predict().shape, (N, 8))
@@ -351,7 +360,12 @@ class Data(unittest.TestCase):
         kinds = np.zeros(edges.shape[1], int)
         for words, changes in (
             ("edge_type: found the shape", dict(edge_type=kinds[1:])),
-            ("edge_type: found id 2, expected ids of 0 .. 1", dict(edge_type=kinds + 2, relations=["a", "b"])),
+            (
+                "edge_type: found relation 2, expected relations of 0 .. 1",
+                dict(edge_type=kinds + 2, relations=["a", "b"]),
+            ),
+            ("edge_type: found relation -1, expected relations of 0", dict(edge_type=kinds - 1)),
+            ("relations: found 'ab', expected a list of names", dict(edge_type=kinds, relations="ab")),
             ("relations: found 1 names without edge_type", dict(relations=["a"])),
             ("relations: found 'a,b', expected a name", dict(edge_type=kinds, relations=["a,b"])),
             ("relations: found .'a', 'b'., expected a name", dict(edge_type=kinds, relations=[("a", "b")])),
@@ -382,6 +396,12 @@ class Data(unittest.TestCase):
             sl.train(sl.Graph(train, x, **links), **SMALL, objective="class")
         with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
             sl.train(graph(), **SMALL, objective="link")
+        run = sl.train(sl.Graph(train, x, **links), **SMALL)
+        with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
+            run.predict(graph())
+        for types in ({"a": slice(0, N)}, {"a": slice(0, N), "b": slice(None)}, {"a": slice(0, N), "b": 3}):
+            with self.assertRaisesRegex(ValueError, "types: found .* of 'b', expected slice"):
+                graph(edge_type=kinds, relations=[("a", "to", "b")], types=types)
         with self.assertRaisesRegex(ValueError, "relation 'c'"):
             sl.train(graph(edge_type=kinds, relations=["a"]), "rgcn", **{**SMALL, "relation_fanout": {"c": [1, 1]}})
 
