@@ -426,7 +426,7 @@ struct backward_args {
     struct returned {
         uint32_t t0;
         struct sl_slice_args rows;
-    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] */
+    } returned[SL_MAX_GROUP]; /* submitted up to returned[n_owners - 1] */
 };
 
 struct accumulate_args {
@@ -714,9 +714,9 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
 {
     const struct backward_args *args = cl_arg;
     struct sl_device_rows gm = sl_device_rows_of(buffers + BACK_GM, args->n_chunks, args->shift);
-    sl_real *packed[SL_MAX_PES];
-    uint32_t t0[SL_MAX_PES];
-    uint32_t n[SL_MAX_PES];
+    sl_real *packed[SL_MAX_GROUP];
+    uint32_t t0[SL_MAX_GROUP];
+    uint32_t n[SL_MAX_GROUP];
     enum sl_dtype dtype = SL_DTYPE_REAL;
     for (uint32_t q = 0; q < args->n_owners; q++) {
         dtype = sl_buffer_dtype(buffers[args->returned[q].rows.buffer]);
@@ -769,7 +769,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 {
     const struct full_args *args = cl_arg;
     struct sl_part_views views;
-    struct sl_device_part parts[SL_MAX_PES];
+    struct sl_device_part parts[SL_MAX_GROUP];
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
     sl_device_parts_of(&args->parts, &views, parts);
     struct sl_weights weights;
@@ -924,11 +924,11 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
     args.n_owners = n_owners;
     for (uint32_t q = 0; q < n_owners; q++) {
         uint32_t n_columns = sl_handle_columns(packed[q].handle);
-        if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_PES) {
+        if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_GROUP) {
             return sl_fail(
                 SL_EINVAL,
                 "sl_aggregate_backward: width %u from gradients of width %u, %u chunks, %u owners (at most %d)",
-                n_columns, gm->n_columns, args.n_chunks, n_owners, SL_MAX_PES);
+                n_columns, gm->n_columns, args.n_chunks, n_owners, SL_MAX_GROUP);
         }
         n_rows += packed[q].n_rows;
     }
@@ -951,7 +951,7 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
 {
     struct accumulate_args args = {.head = *head};
     struct sl_task task;
-    if (sl_handle_columns(g) != shares->gm->n_columns || shares->from.n_peers > SL_MAX_PES ||
+    if (sl_handle_columns(g) != shares->gm->n_columns || shares->from.n_peers > SL_MAX_GROUP ||
         shares->gm->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_accumulate: width %u from gradients of width %u, %u peers, %u chunks",
                        sl_handle_columns(g), shares->gm->n_columns, shares->from.n_peers, shares->gm->split.n_chunks);

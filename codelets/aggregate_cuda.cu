@@ -72,7 +72,7 @@ template <typename S, typename T> struct part_means : sl_plain_list<S, T> {
     uint32_t m_width;
     uint32_t row0;
     struct sl_device_parts parts;
-    uint32_t width[SL_MAX_PES];
+    uint32_t width[SL_MAX_GROUP];
 
     __device__ struct sl_item item_of(uint32_t i, uint32_t) const
     {

@@ -588,7 +588,7 @@ struct backward_args {
     struct returned {
         uint32_t t0;
         struct sl_slice_args u, gu;
-    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] */
+    } returned[SL_MAX_GROUP]; /* submitted up to returned[n_owners - 1] */
 };
 
 struct accumulate_args {
@@ -817,10 +817,10 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
                                           .sides = sl_device_rows_of(sides, args->n_chunks, args->shift)};
-    const sl_real *u[SL_MAX_PES];
-    sl_real *gu[SL_MAX_PES];
-    uint32_t t0[SL_MAX_PES];
-    uint32_t n[SL_MAX_PES];
+    const sl_real *u[SL_MAX_GROUP];
+    sl_real *gu[SL_MAX_GROUP];
+    uint32_t t0[SL_MAX_GROUP];
+    uint32_t n[SL_MAX_GROUP];
     enum sl_dtype dtype = SL_DTYPE_REAL;
     for (uint32_t q = 0; q < args->n_owners; q++) {
         dtype = sl_buffer_dtype(buffers[args->returned[q].gu.buffer]);
@@ -869,7 +869,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 {
     const struct full_args *args = cl_arg;
     struct sl_part_views views;
-    struct sl_device_part parts[SL_MAX_PES];
+    struct sl_device_part parts[SL_MAX_GROUP];
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
     sl_device_parts_of(&args->parts, &views, parts);
     const struct sl_heads heads = args->shape.heads;
@@ -1092,8 +1092,8 @@ static enum sl_status check_owners(const struct sl_block *block, const struct sl
 {
     const char *name = "sl_attend_backward";
     uint32_t n_rows = 0;
-    if (n_owners > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_PES);
+    if (n_owners > SL_MAX_GROUP) {
+        return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_GROUP);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
         enum sl_status st = check_gradients(name, block, gradients, sl_handle_columns(gu[q].handle), heads_out);
@@ -1161,7 +1161,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
         return st;
     }
     if (sl_handle_rows(u) != sl_handle_rows(gu) || sl_handle_columns(u) != n_columns ||
-        shares->from.n_peers > SL_MAX_PES) {
+        shares->from.n_peers > SL_MAX_GROUP) {
         return sl_fail(SL_EINVAL, "sl_attend_accumulate: gradients [%u x %u] of rows [%u x %u], %u peers",
                        sl_handle_rows(gu), n_columns, sl_handle_rows(u), sl_handle_columns(u), shares->from.n_peers);
     }

@@ -297,15 +297,6 @@ static struct sl_operation gradient_op = {
 
 /* ---- submissions ---- */
 
-/* Whether the kernels have room for n groups. */
-static enum sl_status check_groups(const char *name, uint32_t n, uint32_t at_least)
-{
-    if (n >= at_least && n <= SL_MAX_PES) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: %u groups; expected %u to %u", name, n, at_least, SL_MAX_PES);
-}
-
 /* Whether `handle` holds two rows of n_columns elements of `element` bytes. */
 static enum sl_status check_pair(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_columns,
                                  size_t element)
@@ -386,7 +377,9 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, check_groups(name, n, 1), failed);
+    if (n == 0) {
+        return sl_fail(SL_EINVAL, "%s: no group to take statistics over; expected at least 1", name);
+    }
     SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)), failed);
@@ -448,10 +441,7 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
     uint32_t n_columns = sl_handle_columns(gw);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    enum sl_status st = check_groups(name, n, 0);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
     if (sl_handle_rows(gw) != 1 || sl_handle_rows(gb) != 1 || sl_handle_columns(gb) != n_columns) {
         return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] and [%u x %u]; expected [1 x %u] twice", name,
                        sl_handle_rows(gw), n_columns, sl_handle_rows(gb), sl_handle_columns(gb), n_columns);

@@ -74,8 +74,8 @@ void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *cons
 
 #ifdef SL_CUDA
 /* The same on the stream's device. Numbers are in device memory. Lists of pointers and counts are the host's; the
- * caller may free them when the launcher returns. Moments are computed by slabs of rows and joined in a fixed order. At
- * most SL_MAX_PES groups. SL_ECUDA. */
+ * caller may free them when the launcher returns. Moments are computed by slabs of rows and joined in a fixed order.
+ * SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_batchnorm_moments_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                      const sl_real *z, double *moments_out);
 SL_EXTERN_C enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
@@ -91,7 +91,7 @@ SL_EXTERN_C enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t
                                                    sl_real *statistics_out);
 #endif
 
-/* Submissions, here and below: local, one thread submits. SL_EINVAL: shapes do not fit, or more than SL_MAX_PES groups.
+/* Submissions, here and below: local, one thread submits. SL_EINVAL: shapes do not fit, or no group.
  * SL_ESTARPU, SL_ENOMEM. z: chunk [D x F]. moments, unbiased: [2 x F] of doubles. statistics, running: [2 x F] of
  * sl_real. */
 enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,

@@ -10,7 +10,7 @@
 #define SLAB_ROWS 32                   /* rows per warp, in registers */
 #define N_WARPS (SL_THREADS / SL_WARP) /* per block */
 #define BLOCK_ROWS (N_WARPS * SLAB_ROWS)
-#define AT_ONCE 256 /* chunks merged per launch */
+#define AT_ONCE 256 /* chunks or groups per launch */
 
 static uint32_t n_blocks_of(uint32_t n_rows)
 {
@@ -110,7 +110,7 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
 
 /* ---- a thread a column ---- */
 
-/* Chunks: moments and row counts, or sums. */
+/* Chunks: moments and row counts, or sums. Groups: statistics or sums. */
 struct parts {
     const double *pair[AT_ONCE];
     uint32_t counts[AT_ONCE];
@@ -139,23 +139,16 @@ static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts
     }
 }
 
-struct groups {
-    const double *pair[SL_MAX_PES];
-};
-
-static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct groups unbiased,
+/* sum: over n groups. */
+static __global__ void running_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ sum,
                                       sl_real *__restrict__ running)
 {
     for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
-        double sum = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            sum += unbiased.pair[i][c];
-        }
-        running[c] = sl_batchnorm_move(running[c], sum, n);
+        running[c] = sl_batchnorm_move(running[c], sum[c], n);
     }
 }
 
-/* Add the sums of n more chunks to sum_out (more), or store them (first launch). */
+/* Add the sums of n more chunks or groups to sum_out (more), or store them (first launch). */
 static __global__ void sum_kernel(uint32_t n, uint32_t n_columns, struct parts parts, bool more,
                                   double *__restrict__ sum_out)
 {
@@ -168,12 +161,13 @@ static __global__ void sum_kernel(uint32_t n, uint32_t n_columns, struct parts p
     }
 }
 
-static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct groups sums, sl_real *__restrict__ gw,
-                                       sl_real *__restrict__ gb)
+/* more: as sum_kernel. */
+static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct parts sums, bool more,
+                                       sl_real *__restrict__ gw, sl_real *__restrict__ gb)
 {
     for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
-        sl_real slope = 0;
-        sl_real offset = 0;
+        sl_real slope = more ? gw[c] : 0;
+        sl_real offset = more ? gb[c] : 0;
         for (uint32_t i = 0; i < n; i++) {
             slope += (sl_real)sums.pair[i][c];
             offset += (sl_real)sums.pair[i][n_columns + c];
@@ -213,6 +207,17 @@ failed:
     return st;
 }
 
+/* The next chunks or groups, from `first` on; their number in *n_out. */
+static struct parts next_parts(uint32_t n, uint32_t first, const double *const *pairs, uint32_t *n_out)
+{
+    struct parts parts = {};
+    *n_out = n - first < AT_ONCE ? n - first : AT_ONCE;
+    for (uint32_t i = 0; i < *n_out; i++) {
+        parts.pair[i] = pairs[first + i];
+    }
+    return parts;
+}
+
 enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
                                        const double *const *moments, const uint32_t *counts, sl_real *statistics_out,
                                        double *unbiased_out)
@@ -220,12 +225,10 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
     const char *name = "sl_batchnorm_merge";
     double before = 0;
     enum sl_status st = SL_OK;
-    for (uint32_t first = 0; st == SL_OK && first < n; first += AT_ONCE) {
-        struct parts parts = {};
-        uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
+    for (uint32_t first = 0, now = 0; st == SL_OK && first < n; first += now) {
+        struct parts parts = next_parts(n, first, moments, &now);
         double rows = 0;
         for (uint32_t i = 0; i < now; i++) {
-            parts.pair[i] = moments[first + i];
             parts.counts[i] = counts[first + i];
             rows += counts[first + i];
         }
@@ -236,33 +239,14 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
     return st;
 }
 
-static struct groups groups_of(uint32_t n, const double *const *pairs)
-{
-    struct groups groups = {};
-    for (uint32_t i = 0; i < n; i++) {
-        groups.pair[i] = pairs[i];
-    }
-    return groups;
-}
-
-enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                         const double *const *unbiased, sl_real *running)
-{
-    return sl_start("sl_batchnorm_running", stream, sl_blocks(2 * (uint64_t)n_columns), running_kernel, n, n_columns,
-                    groups_of(n, unbiased), running);
-}
-
 enum sl_status sl_batchnorm_sum_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const double *const *sums,
                                      double *sum_out)
 {
     enum sl_status st = SL_OK;
     uint32_t first = 0;
     do {
-        struct parts parts = {};
-        uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
-        for (uint32_t i = 0; i < now; i++) {
-            parts.pair[i] = sums[first + i];
-        }
+        uint32_t now;
+        struct parts parts = next_parts(n, first, sums, &now);
         st = sl_start("sl_batchnorm_sum", stream, sl_blocks(2 * (uint64_t)n_columns), sum_kernel, now, n_columns, parts,
                       first > 0, sum_out);
         first += now;
@@ -270,11 +254,33 @@ enum sl_status sl_batchnorm_sum_cuda(cudaStream_t stream, uint32_t n, uint32_t n
     return st;
 }
 
+enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
+                                         const double *const *unbiased, sl_real *running)
+{
+    const char *name = "sl_batchnorm_running";
+    sl_scratch sum(stream);
+    enum sl_status st;
+    SL_TRY(st, sum.take(2 * (size_t)n_columns * sizeof(double), name), failed);
+    SL_TRY(st, sl_batchnorm_sum_cuda(stream, n, n_columns, unbiased, sum.as<double>()), failed);
+    st = sl_start(name, stream, sl_blocks(2 * (uint64_t)n_columns), running_kernel, n, n_columns, sum.as<double>(),
+                  running);
+failed:
+    return st;
+}
+
 enum sl_status sl_batchnorm_gradient_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
                                           const double *const *sums, sl_real *gw_out, sl_real *gb_out)
 {
-    return sl_start("sl_batchnorm_gradient", stream, sl_blocks(n_columns), gradient_kernel, n, n_columns,
-                    groups_of(n, sums), gw_out, gb_out);
+    enum sl_status st = SL_OK;
+    uint32_t first = 0;
+    do {
+        uint32_t now;
+        struct parts parts = next_parts(n, first, sums, &now);
+        st = sl_start("sl_batchnorm_gradient", stream, sl_blocks(n_columns), gradient_kernel, now, n_columns, parts,
+                      first > 0, gw_out, gb_out);
+        first += now;
+    } while (st == SL_OK && first < n);
+    return st;
 }
 
 enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t n_columns, const sl_real *running,

@@ -82,7 +82,7 @@ struct merge_args {
         uint32_t owner;
         bool of_part;
         uint32_t part_first, part_end;
-    } merging[SL_MAX_PES]; /* submitted up to merging[n_owners - 1] */
+    } merging[SL_MAX_GROUP]; /* submitted up to merging[n_owners - 1] */
 };
 
 struct pack_args {
@@ -94,7 +94,7 @@ struct pack_args {
     struct packed {
         uint32_t requester;
         struct sl_slice_args rows;
-    } packed[SL_MAX_PES]; /* submitted up to packed[n_requesters - 1] */
+    } packed[SL_MAX_GROUP]; /* submitted up to packed[n_requesters - 1] */
 };
 
 /* ---- implementations ---- */
@@ -193,9 +193,9 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 {
     const struct pack_args *args = cl_arg;
     const sl_real *chunk[SL_MAX_CHUNKS];
-    void *packed[SL_MAX_PES];
-    uint32_t requester[SL_MAX_PES];
-    uint32_t n_rows[SL_MAX_PES];
+    void *packed[SL_MAX_GROUP];
+    uint32_t requester[SL_MAX_GROUP];
+    uint32_t n_rows[SL_MAX_GROUP];
     size_t row_bytes = 0;
     sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
     for (uint32_t r = 0; r < args->n_requesters; r++) {
@@ -266,8 +266,8 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 {
     struct merge_args args = {.head = *head, .n_parts = n_parts, .n_owners = n_owners};
     struct sl_task task;
-    if (n_parts > SL_MAX_PES || n_owners > n_parts) {
-        return sl_fail(SL_EINVAL, "sl_merge: %u of %u PEs (at most %d)", n_owners, n_parts, SL_MAX_PES);
+    if (n_parts > SL_MAX_GROUP || n_owners > n_parts) {
+        return sl_fail(SL_EINVAL, "sl_merge: %u of %u PEs (at most %d)", n_owners, n_parts, SL_MAX_GROUP);
     }
     args.head.work = 0;
     sl_task_begin(&task, &merge_op);
@@ -314,9 +314,9 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
 {
     struct pack_args args = {.head = *head, .n_parts = n_parts, .n_requesters = n_requesters};
     struct sl_task task;
-    if (n_parts > SL_MAX_PES || n_requesters > n_parts || rows->split.n_chunks > SL_MAX_CHUNKS) {
+    if (n_parts > SL_MAX_GROUP || n_requesters > n_parts || rows->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_pack: %u of %u PEs (at most %d), rows in %u chunks (at most %d)", n_requesters,
-                       n_parts, SL_MAX_PES, rows->split.n_chunks, SL_MAX_CHUNKS);
+                       n_parts, SL_MAX_GROUP, rows->split.n_chunks, SL_MAX_CHUNKS);
     }
     args.n_chunks = rows->split.n_chunks;
     args.shift = rows->split.shift;

@@ -34,7 +34,7 @@ struct sl_requests {
     uint32_t n_parts; /* G */
     uint32_t owner;   /* the PE that receives the requests and merges */
     bool of_part;     /* inverse entries are rows of the part, not of the frontier */
-    const uint32_t *list[SL_MAX_PES];
+    const uint32_t *list[SL_MAX_GROUP];
 };
 
 /* Merge the requested ids, all of the frontier's part, into the frontier, which has n_rows rows so far. inverse_out has

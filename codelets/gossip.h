@@ -24,10 +24,8 @@
 void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);
 
 #ifdef SL_CUDA
-#define SL_GOSSIP_MOST 256 /* most sources on a GPU; a run has no more nodes (runtime/plan/gossip.h) */
-
 /* The same bits on the stream's device. sources: a host array of device addresses, read before the call returns.
- * SL_EINVAL: more than SL_GOSSIP_MOST sources. SL_ECUDA. */
+ * SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
                                               const sl_real *const *sources, double scale, sl_real *out);
 #endif

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/rows.h"
 
@@ -528,19 +529,22 @@ static uint32_t *task_owners(void *buffers[], const struct importance_args *args
     return args->last ? NULL : sl_buffer_data(buffers[MOST]);
 }
 
-static struct sl_raising task_raising(void *buffers[], const struct raise_args *args)
+/* The caller frees *lists. */
+static enum sl_status task_raising(void *buffers[], const struct raise_args *args, struct sl_raising *out,
+                                   void ***lists)
 {
-    struct sl_raising raising = {.n_lists = args->n_lists,
-                                 .n_parts = args->n_parts,
-                                 .owner = args->owner,
-                                 .first = args->first,
-                                 .n_part = args->n_part,
-                                 .begins = args->begins};
-    for (uint32_t p = 0; p < args->n_lists; p++) {
-        raising.list[p] = sl_buffer_data(buffers[RAISE_LIST + p]);
-        raising.most[p] = sl_buffer_data(buffers[RAISE_LIST + args->n_lists + p]);
+    enum sl_status st = sl_buffers_data(buffers + RAISE_LIST, 2 * args->n_lists, lists);
+    if (st == SL_OK) {
+        *out = (struct sl_raising){.n_lists = args->n_lists,
+                                   .n_parts = args->n_parts,
+                                   .owner = args->owner,
+                                   .first = args->first,
+                                   .n_part = args->n_part,
+                                   .begins = args->begins,
+                                   .list = (const uint32_t *const *)*lists,
+                                   .most = (const uint32_t *const *)*lists + args->n_lists};
     }
-    return raising;
+    return st;
 }
 
 /* What a draw of either processor works on. */
@@ -584,7 +588,7 @@ static enum sl_status solve_cpu_task(void *buffers[], const void *cl_arg)
     const struct importance_args *args = cl_arg;
     const struct sl_destinations to = task_destinations(buffers, args, buffers[BOUNDS]);
     const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
-    const struct sl_costs *costs[SL_MAX_PES];
+    const struct sl_costs *costs[SL_MAX_GROUP];
     uint32_t *most = task_owners(buffers, args, costs);
     sl_solve_cpu(&to, &args->solve, costs, &candidates, most);
     return SL_OK;
@@ -592,9 +596,14 @@ static enum sl_status solve_cpu_task(void *buffers[], const void *cl_arg)
 
 static enum sl_status raise_cpu_task(void *buffers[], const void *cl_arg)
 {
-    const struct sl_raising raising = task_raising(buffers, cl_arg);
-    sl_raise_cpu(&raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
-    return SL_OK;
+    struct sl_raising raising;
+    void **lists;
+    enum sl_status st = task_raising(buffers, cl_arg, &raising, &lists);
+    if (st == SL_OK) {
+        sl_raise_cpu(&raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
+        sl_free(lists);
+    }
+    return st;
 }
 
 static enum sl_status poisson_cpu_task(void *buffers[], const void *cl_arg)
@@ -621,15 +630,21 @@ static enum sl_status solve_cuda_task(void *buffers[], const void *cl_arg, cudaS
     const struct importance_args *args = cl_arg;
     const struct sl_destinations to = task_destinations(buffers, args, buffers[BOUNDS]);
     const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
-    const struct sl_costs *costs[SL_MAX_PES];
+    const struct sl_costs *costs[SL_MAX_GROUP];
     uint32_t *most = task_owners(buffers, args, costs);
     return sl_solve_cuda(stream, &to, &args->solve, costs, &candidates, most);
 }
 
 static enum sl_status raise_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
-    const struct sl_raising raising = task_raising(buffers, cl_arg);
-    return sl_raise_cuda(stream, &raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
+    struct sl_raising raising;
+    void **lists;
+    enum sl_status st = task_raising(buffers, cl_arg, &raising, &lists);
+    if (st == SL_OK) {
+        st = sl_raise_cuda(stream, &raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
+        sl_free(lists);
+    }
+    return st;
 }
 
 static enum sl_status poisson_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
@@ -715,13 +730,13 @@ static enum sl_status fill(const char *name, const struct sl_task_args *head, co
                            struct importance_args *args)
 {
     const uint64_t room = starpu_vector_get_nx(own->list);
-    if (part->n_parts > SL_MAX_PES || room <= part->n_parts || starpu_vector_get_nx(own->most) < room ||
+    if (part->n_parts > SL_MAX_GROUP || room <= part->n_parts || starpu_vector_get_nx(own->most) < room ||
         starpu_vector_get_nx(own->candidates) <
             sl_candidates_bytes(own->n_vertices, (uint32_t)room - part->n_parts - 1) ||
         starpu_vector_get_nx(own->bounds) <= frontier->end - frontier->first) {
         return sl_fail(SL_EINVAL,
                        "%s: %u parts (at most %d), a list of %llu entries, candidates of %u bytes, %u bounds", name,
-                       part->n_parts, SL_MAX_PES, (unsigned long long)room, starpu_vector_get_nx(own->candidates),
+                       part->n_parts, SL_MAX_GROUP, (unsigned long long)room, starpu_vector_get_nx(own->candidates),
                        starpu_vector_get_nx(own->bounds));
     }
     *args = (struct importance_args){.head = *head,
@@ -803,13 +818,10 @@ enum sl_status sl_raise_submit(const struct sl_task_args *head, const struct sl_
                               .n_part = raising->n_part,
                               .begins = raising->begins};
     struct sl_task task;
-    if (args.n_lists > SL_MAX_PES || args.owner >= args.n_parts ||
-        starpu_vector_get_nx(own->costs) < sl_costs_bytes(args.n_part) ||
+    if (args.owner >= args.n_parts || starpu_vector_get_nx(own->costs) < sl_costs_bytes(args.n_part) ||
         starpu_vector_get_nx(own->room) < args.n_part) {
-        return sl_fail(SL_EINVAL,
-                       "sl_raise: PE %u of %u, %u lists (at most %d), %u vertices, costs of %u bytes, room for %u",
-                       args.owner, args.n_parts, args.n_lists, SL_MAX_PES, args.n_part,
-                       starpu_vector_get_nx(own->costs), starpu_vector_get_nx(own->room));
+        return sl_fail(SL_EINVAL, "sl_raise: PE %u of %u, %u vertices, costs of %u bytes, room for %u", args.owner,
+                       args.n_parts, args.n_part, starpu_vector_get_nx(own->costs), starpu_vector_get_nx(own->room));
     }
     args.head.work = 16 * (uint64_t)args.n_part;
     sl_task_begin(&task, &raise_op);

@@ -209,10 +209,9 @@ void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *
 struct sl_raising {
     uint32_t n_lists;
     uint32_t n_parts, owner;
-    uint32_t first, n_part; /* ids of the owner: first .. first + n_part - 1 */
-    bool begins;            /* the costs so far are 1 */
-    const uint32_t *list[SL_MAX_PES];
-    const uint32_t *most[SL_MAX_PES];
+    uint32_t first, n_part;                    /* ids of the owner: first .. first + n_part - 1 */
+    bool begins;                               /* the costs so far are 1 */
+    const uint32_t *const *list, *const *most; /* [n_lists], addresses: host memory */
 };
 
 /* Update the costs of an owner's vertices. No change if no PE has an entry for the owner. room: [n_part], zero before

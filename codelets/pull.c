@@ -354,7 +354,7 @@ struct pull_args {
     uint32_t n_parts;
     bool has_factors, has_edge_weights;
     enum sl_dtype dtype; /* of the rows */
-    sl_real factor[SL_MAX_PES];
+    sl_real factor[SL_MAX_GROUP];
 };
 
 /* ---- implementations ---- */
@@ -456,7 +456,7 @@ static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_hand
 
 static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)
 {
-    const uint32_t n_parts = pull->n_parts <= SL_MAX_PES ? pull->n_parts : 0;
+    const uint32_t n_parts = pull->n_parts <= SL_MAX_GROUP ? pull->n_parts : 0;
     for (uint32_t q = 0; q < n_parts; q++) {
         if (reads_part(pull, q) && pull->rows[q] == NULL) {
             return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, pull->factor[q]);
@@ -466,10 +466,10 @@ static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out
                            sl_handle_columns(pull->rows[q]));
         }
     }
-    if (pull->n_parts > SL_MAX_PES || sl_handle_columns(pull->offsets) < sl_handle_rows(out) + 1 ||
+    if (pull->n_parts > SL_MAX_GROUP || sl_handle_columns(pull->offsets) < sl_handle_rows(out) + 1 ||
         (pull->weights != SL_PULL_MEAN && pull->factors == NULL)) {
-        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", pull->n_parts, SL_MAX_PES,
-                       sl_handle_rows(out), sl_handle_columns(pull->offsets) - 1,
+        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", pull->n_parts,
+                       SL_MAX_GROUP, sl_handle_rows(out), sl_handle_columns(pull->offsets) - 1,
                        pull->factors == NULL ? "no factors" : "factors");
     }
     return SL_OK;

@@ -49,8 +49,8 @@ struct sl_pull_lists {
 
 /* The rows of each part, sl_real or, if the kernel says so, bf16. A part with factor 0 has no rows. */
 struct sl_pull_parts {
-    const sl_real *rows[SL_MAX_PES];
-    sl_real factor[SL_MAX_PES];
+    const sl_real *rows[SL_MAX_GROUP];
+    sl_real factor[SL_MAX_GROUP];
 };
 
 /* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. dtype: of the rows. out has the rows'
@@ -78,7 +78,7 @@ struct sl_pull {
     double scale;
     sl_vertex first_id;
     uint64_t n_edges;                 /* estimated number of added rows, for the performance model */
-    uint32_t n_parts;                 /* at most SL_MAX_PES */
+    uint32_t n_parts;                 /* at most SL_MAX_GROUP */
     const starpu_data_handle_t *rows; /* [n_parts] matrices; NULL if the factor is 0 */
     const double *factor;             /* [n_parts]; a factor too small for sl_real counts as 0 */
 };

@@ -302,7 +302,7 @@ struct backward_args {
     struct returned {
         uint32_t t0;
         struct sl_slice_args rows;
-    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] */
+    } returned[SL_MAX_GROUP]; /* submitted up to returned[n_owners - 1] */
 };
 
 struct accumulate_args {
@@ -575,7 +575,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     const struct full_args *args = cl_arg;
     void *m = buffers[FULL_M];
     struct sl_part_views views;
-    struct sl_device_part parts[SL_MAX_PES];
+    struct sl_device_part parts[SL_MAX_GROUP];
     sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
     sl_device_parts_of(&args->parts, &views, parts);
     const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
@@ -727,8 +727,8 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
     struct sl_task task;
     uint32_t n_rows = 0;
     enum sl_status st = SL_OK;
-    if (args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_PES);
+    if (args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_GROUP) {
+        return sl_fail(SL_EINVAL, "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_GROUP);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
         SL_TRY(st, check(name, sl_handle_columns(packed[q].handle), gm->n_columns, c), done);
@@ -756,7 +756,7 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
     struct accumulate_args args = {.head = *head, .m_width = shares->gm->n_columns};
     struct sl_task task;
     enum sl_status st;
-    if (shares->from.n_peers > SL_MAX_PES || split->n_chunks > SL_MAX_CHUNKS) {
+    if (shares->from.n_peers > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->from.n_peers, split->n_chunks);
     }
     SL_TRY(st, check(name, sl_handle_columns(g), args.m_width, shares->c), done);

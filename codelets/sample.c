@@ -1020,12 +1020,12 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
 {
     struct sample_args args = {.head = *head, .rule = *rule, .n_hops = frontier->n_hops};
     struct sl_task task;
-    if (part->n_parts > SL_MAX_PES ||
+    if (part->n_parts > SL_MAX_GROUP ||
         starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout) ||
         ((sl_sample_by_keys(rule) || (rule->method == SL_SAMPLE_WEIGHTED && rule->fanout != UINT32_MAX)) &&
          rule->fanout > marks->max_fanout)) {
-        return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts, SL_MAX_PES,
-                       rule->fanout, marks->max_fanout);
+        return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts,
+                       SL_MAX_GROUP, rule->fanout, marks->max_fanout);
     }
     if ((block->edge_weights != NULL || part->fanouts != NULL || rule->method == SL_SAMPLE_WEIGHTED) &&
         part->weights == NULL) {

@@ -68,9 +68,9 @@ enum sl_status sl_source_args_fill(const char *name, const struct sl_source_hand
                                    struct sl_source_args *out)
 {
     const struct sl_split *split = &sources->rows->split;
-    if (sources->n_owners > SL_MAX_PES || split->n_chunks > SL_MAX_CHUNKS) {
+    if (sources->n_owners > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners,
-                       SL_MAX_PES, split->n_chunks, SL_MAX_CHUNKS);
+                       SL_MAX_GROUP, split->n_chunks, SL_MAX_CHUNKS);
     }
     out->n_owners = sources->n_owners;
     out->own = sources->own;
@@ -121,8 +121,8 @@ enum sl_status sl_part_args_fill(const char *name, uint32_t n_parts, const struc
                                  struct sl_part_args *out)
 {
     uint64_t n_chunks = 0;
-    if (n_parts > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "%s: %u parts (at most %d)", name, n_parts, SL_MAX_PES);
+    if (n_parts > SL_MAX_GROUP) {
+        return sl_fail(SL_EINVAL, "%s: %u parts (at most %d)", name, n_parts, SL_MAX_GROUP);
     }
     out->n_parts = n_parts;
     for (uint32_t q = 0; q < n_parts; q++) {
@@ -197,7 +197,7 @@ struct sl_device_sources sl_device_sources_of(const struct sl_source_args *args,
 }
 
 void sl_device_parts_of(const struct sl_part_args *args, const struct sl_part_views *views,
-                        struct sl_device_part parts_out[SL_MAX_PES])
+                        struct sl_device_part parts_out[SL_MAX_GROUP])
 {
     for (uint32_t q = 0, next = 0; q < args->n_parts; q++) {
         parts_out[q] = (struct sl_device_part){args->chunks[q], args->shift[q], args->width[q], views->chunk + next};

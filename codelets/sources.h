@@ -56,8 +56,8 @@ struct sl_device_sources {
     uint32_t n_owners, own;
     const uint32_t *inverse; /* a list by PE (codelets/sample.h) */
     struct sl_device_rows rows;
-    const sl_real *packed[SL_MAX_PES]; /* NULL for own and for empty ranges */
-    uint32_t first[SL_MAX_PES + 1];
+    const sl_real *packed[SL_MAX_GROUP]; /* NULL for own and for empty ranges */
+    uint32_t first[SL_MAX_GROUP + 1];
     enum sl_dtype dtype; /* of all rows */
 };
 
@@ -126,8 +126,8 @@ struct sl_source_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     enum sl_dtype dtype;
-    uint32_t first[SL_MAX_PES + 1];
-    struct sl_slice_args packed[SL_MAX_PES]; /* n_owners */
+    uint32_t first[SL_MAX_GROUP + 1];
+    struct sl_slice_args packed[SL_MAX_GROUP]; /* n_owners */
 };
 
 /* Fill all members but `packed`. SL_EINVAL: too many owners or chunks, or several dtypes. */
@@ -141,8 +141,8 @@ void sl_source_args_add(struct sl_task *task, unsigned role, const struct sl_sou
 /* Inside a task: the sources, with the arrays that they point to. chunks: the buffers of the own rows. */
 struct sl_source_views {
     const sl_real *own[SL_MAX_CHUNKS];
-    const sl_real *packed[SL_MAX_PES];
-    struct sl_view view[SL_MAX_PES];
+    const sl_real *packed[SL_MAX_GROUP];
+    struct sl_view view[SL_MAX_GROUP];
     struct sl_view rows;
     struct sl_sources x;
 };
@@ -156,7 +156,7 @@ struct sl_share_args {
     uint32_t t0, n_own;
     uint32_t n_chunks, shift; /* of the gradients of the destinations */
     uint32_t n_peers, own;
-    struct sl_slice_args sent[SL_MAX_PES]; /* n_peers */
+    struct sl_slice_args sent[SL_MAX_GROUP]; /* n_peers */
 };
 
 /* Fill all members but `sent`. gradients: of the destinations. */
@@ -171,10 +171,10 @@ uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_
 struct sl_part_args {
     uint32_t n_parts;
     enum sl_dtype dtype;
-    uint32_t chunks[SL_MAX_PES]; /* of each part */
-    uint32_t shift[SL_MAX_PES];
-    uint32_t width[SL_MAX_PES];
-    uint32_t column[SL_MAX_PES]; /* the first column to read */
+    uint32_t chunks[SL_MAX_GROUP]; /* of each part */
+    uint32_t shift[SL_MAX_GROUP];
+    uint32_t width[SL_MAX_GROUP];
+    uint32_t column[SL_MAX_GROUP]; /* the first column to read */
 };
 
 /* Fill all members. column: NULL: all 0. SL_EINVAL: too many parts or chunks, or several dtypes. */
@@ -187,7 +187,7 @@ void sl_part_args_add(struct sl_task *task, unsigned role, uint32_t n_parts, con
 /* Inside a task: the parts' rows from their first column on, with the addresses that they point to. */
 struct sl_part_views {
     const sl_real *chunk[SL_MAX_FULL_CHUNKS];
-    struct sl_view view[SL_MAX_PES];
+    struct sl_view view[SL_MAX_GROUP];
 };
 void sl_parts_view(const struct sl_part_args *args, void *chunks[], struct sl_part_views *out);
 
@@ -197,7 +197,7 @@ struct sl_device_rows sl_device_rows_of(void *chunks[], uint32_t n_chunks, uint3
 struct sl_device_sources sl_device_sources_of(const struct sl_source_args *args, void *buffers[], void *inverse,
                                               void *chunks[]);
 void sl_device_parts_of(const struct sl_part_args *args, const struct sl_part_views *views,
-                        struct sl_device_part parts_out[SL_MAX_PES]);
+                        struct sl_device_part parts_out[SL_MAX_GROUP]);
 #endif
 
 #endif

@@ -554,9 +554,10 @@ static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out
     return st;
 }
 
-enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all)
+enum sl_status sl_ranks_gather(const void *mine, size_t bytes, void *all)
 {
     struct layout from = {0};
+    const int n = (int)bytes;
     MPI_Request request;
     enum sl_status st;
     if (joined.n == 1) {
@@ -565,14 +566,12 @@ enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *byt
     }
     SL_TRY(st, check_count(bytes), done);
     SL_TRY(st, open_layout(&from), done);
-    if (joined.rank == 0) {
-        for (uint32_t r = 0; r < joined.n; r++) {
-            SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
-        }
+    SL_TRY(st, await(MPI_Igather(&n, 1, MPI_INT, from.count, 1, MPI_INT, 0, MPI_COMM_WORLD, &request), &request), done);
+    for (uint32_t r = 0; joined.rank == 0 && r < joined.n; r++) {
+        SL_TRY(st, lay_out(r, (size_t)from.count[r], &from), done);
     }
-    st = await(
-        MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.offset, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
-        &request);
+    st = await(MPI_Igatherv(mine, n, MPI_BYTE, all, from.count, from.offset, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+               &request);
 done:
     sl_free(from.count);
     return st;
@@ -854,9 +853,8 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
     return SL_OK;
 }
 
-enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all)
+enum sl_status sl_ranks_gather(const void *mine, size_t bytes, void *all)
 {
-    (void)bytes_of;
     memcpy(all, mine, bytes);
     return SL_OK;
 }
@@ -936,20 +934,6 @@ static enum sl_status take_text_of_rank0(const char *text, char **out)
     }
     st = sl_ranks_broadcast(*out, bytes);
 done:
-    return st;
-}
-
-enum sl_status sl_ranks_gather_each(const void *mine, size_t bytes, void *all)
-{
-    size_t *bytes_of = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(sl_n_ranks(), sizeof *bytes_of, "sizes of all ranks", &bytes_of), done);
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        bytes_of[r] = bytes;
-    }
-    st = sl_ranks_gather(mine, bytes, bytes_of, all);
-done:
-    sl_free(bytes_of);
     return st;
 }
 

@@ -85,12 +85,9 @@ enum sl_status sl_ranks_sum(uint32_t n, double *data);
 /* Sum n counts over the ranks. All ranks get the sums, each below 2^32. SL_EIO. */
 enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts);
 
-/* Gather the bytes of all ranks at rank 0, in the order of ranks. bytes_of [R] and all: used on rank 0 only. SL_EIO,
- * SL_ENOMEM. */
-enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all);
-
-/* The same if all ranks have as many bytes. */
-enum sl_status sl_ranks_gather_each(const void *mine, size_t bytes, void *all);
+/* Gather the bytes of all ranks at rank 0, in the order of ranks. Ranks may have different numbers of bytes. all: on
+ * rank 0, room for the bytes of all ranks; on other ranks not used. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_ranks_gather(const void *mine, size_t bytes, void *all);
 
 /* All-to-all exchange of lists. `to` has a list of n_to[r] numbers for each rank r, list after list; `from`
  * receives a list of n_from[r] numbers from each. sl_ranks_swap_counts exchanges the lengths first. SL_EIO,

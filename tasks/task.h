@@ -14,8 +14,9 @@
 
 #include "tasks/handle.h"
 
-/* Largest number of PEs in a group, and of chunks of a PE's rows. Wrappers and kernels have arrays of this size. */
-#define SL_MAX_PES 256
+/* Most PEs of a group, and most chunks of a PE's rows: arguments of kernels have arrays of these sizes. A run may have
+ * more PEs. */
+#define SL_MAX_GROUP 256
 #define SL_MAX_CHUNKS 64
 
 #ifdef SL_KERNELS_ONLY

@@ -39,6 +39,7 @@ struct hop {
     bool weighted; /* the dataset's weights are factors */
     struct sl_excluded excluded;
     struct hop_pe pe[MOST_PARTS];
+    const uint32_t *list[MOST_PARTS], *most[MOST_PARTS]; /* of the PEs */
 };
 
 static MAYBE_UNUSED struct sl_destinations destinations_of(const struct hop *hop, uint32_t p)
@@ -59,17 +60,14 @@ static MAYBE_UNUSED struct sl_destinations destinations_of(const struct hop *hop
 
 static MAYBE_UNUSED struct sl_raising raising_of(const struct hop *hop, uint32_t owner, bool begins)
 {
-    struct sl_raising raising = {.n_lists = hop->n_parts,
-                                 .n_parts = hop->n_parts,
-                                 .owner = owner,
-                                 .first = hop->partition->first[owner],
-                                 .n_part = hop->pe[owner].n_part,
-                                 .begins = begins};
-    for (uint32_t p = 0; p < hop->n_parts; p++) {
-        raising.list[p] = hop->pe[p].candidates.list;
-        raising.most[p] = hop->pe[p].most;
-    }
-    return raising;
+    return (struct sl_raising){.n_lists = hop->n_parts,
+                               .n_parts = hop->n_parts,
+                               .owner = owner,
+                               .first = hop->partition->first[owner],
+                               .n_part = hop->pe[owner].n_part,
+                               .begins = begins,
+                               .list = hop->list,
+                               .most = hop->most};
 }
 
 static MAYBE_UNUSED struct sl_solve_rule solve_rule_of(const struct hop *hop, uint32_t round)
@@ -131,6 +129,8 @@ static MAYBE_UNUSED void open_hop_pe(struct hop *hop, uint32_t p, uint32_t n_see
     pe->candidates.ranks = (uint32_t *)(void *)(pe->candidates.words + n_words);
     pe->candidates.costs = (float *)(void *)(pe->candidates.ranks + n_words);
     pe->most = need((size_t)hop->n_parts + 1 + n_sources, 4);
+    hop->list[p] = pe->candidates.list;
+    hop->most[p] = pe->most;
     pe->room = need(pe->n_part, 4);
     pe->state = need((size_t)pe->n_part + 1, 4);
     pe->bounds = (float *)(void *)(pe->state + 1);

@@ -60,8 +60,12 @@ void __wrap_sl_task_leave(const struct sl_task_args *args, double start_s)
 /* Whose array this rank mixes with in the step: ranks and replicas have the same numbers. */
 static uint32_t partner(const struct sl_settings *s)
 {
-    struct sl_partners partners[SL_MAX_NODES];
-    if (sl_gossip_schedule(SL_GOSSIP_DISSEMINATION, s->pes, late.step, s->seed, partners) != SL_OK) {
+    enum { MOST_PES = 64 };
+    struct sl_partners partners[MOST_PES];
+    uint32_t nodes[MOST_PES];
+    struct sl_permutation permutation = {0, nodes};
+    if (s->pes > MOST_PES ||
+        sl_gossip_schedule(SL_GOSSIP_DISSEMINATION, s->pes, late.step, s->seed, &permutation, partners) != SL_OK) {
         return UINT32_MAX;
     }
     return partners[sl_process_number()].from;

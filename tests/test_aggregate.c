@@ -1011,7 +1011,7 @@ static void test_launchers_many_neighbours(void **state)
 static void test_launchers_many_owners(void **state)
 {
     (void)state;
-    enum { OWNERS = SL_MAX_PES, SOURCES = 2 * OWNERS, ROWS = 5, DEGREE = 80, EDGES = ROWS * DEGREE, WIDTH = 12 };
+    enum { OWNERS = SL_MAX_GROUP, SOURCES = 2 * OWNERS, ROWS = 5, DEGREE = 80, EDGES = ROWS * DEGREE, WIDTH = 12 };
     uint32_t offsets[ROWS + 1];
     uint32_t edge_sources[EDGES];
     uint32_t back_offsets[SOURCES + 1] = {0};
@@ -1794,7 +1794,7 @@ static void test_refusals(void **state)
     starpu_data_handle_t v = handles[0];
     const struct sl_slice packed = slice_of(handles[1]);
     struct sl_returned returned = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
-    uint32_t no_columns[SL_MAX_PES + 1] = {0};
+    uint32_t no_columns[SL_MAX_GROUP + 1] = {0};
     const struct sl_full_columns columns = {0, 6, no_columns};
     struct sl_full_sources whole = {
         .offsets = v, .sources = v, .first = v, .n_parts = 1, .rows = &rows, .n_edges = 1, .columns = columns};
@@ -1822,10 +1822,10 @@ static void test_refusals(void **state)
     rows.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
     assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = 1;
-    sources.n_owners = shares.from.n_peers = SL_MAX_PES + 1;
+    sources.n_owners = shares.from.n_peers = SL_MAX_GROUP + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
-    whole.n_parts = SL_MAX_PES + 1;
+    whole.n_parts = SL_MAX_GROUP + 1;
     assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     unregister(2, handles);
     fixture_stop();

@@ -1252,9 +1252,9 @@ static void test_refusals(void **state)
     gz.split.n_rows = 1;
     assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[ROWS]), SL_EINVAL);
     gz.split.n_rows = 2;
-    all.n_owners = shares.from.n_peers = part.n_parts = SL_MAX_PES + 1;
+    all.n_owners = shares.from.n_peers = part.n_parts = SL_MAX_GROUP + 1;
     assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
-    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, SL_MAX_PES + 1, first, NULL, NULL),
+    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, SL_MAX_GROUP + 1, first, NULL, NULL),
                      SL_EINVAL);
     assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[ROWS]), SL_EINVAL);
     assert_int_equal(sl_attend_full_submit(&head, &part, 0, 1, 1, &u, 0, h[OUT]), SL_EINVAL);

@@ -182,11 +182,10 @@ static void test_moments_launcher(void **state)
     }
 }
 
-/* The launchers of what is small, over n chunks and as many groups as there may be: the bits of the CPU. */
+/* The launchers of what is small, over n chunks and n groups: the bits of the CPU. */
 static void check_small_launchers(uint32_t n, uint32_t n_columns)
 {
     size_t f = 2 * (size_t)n_columns;
-    uint32_t n_groups = n < SL_MAX_PES ? n : SL_MAX_PES;
     const double **moments = need(n, sizeof *moments);
     const double **moments_device = need(n, sizeof *moments_device);
     uint32_t *counts = need(n, sizeof *counts);
@@ -213,15 +212,14 @@ static void check_small_launchers(uint32_t n, uint32_t n_columns)
     assert_int_equal(cudaMemcpy(all_device, all, n * f * sizeof *all, cudaMemcpyHostToDevice), cudaSuccess);
     assert_int_equal(cudaMemcpy(d, wanted, 4 * f * sizeof *d, cudaMemcpyHostToDevice), cudaSuccess);
     sl_batchnorm_merge_cpu(n, n_columns, moments, counts, wanted, unbiased);
-    sl_batchnorm_running_cpu(n_groups, n_columns, moments, wanted + f);
+    sl_batchnorm_running_cpu(n, n_columns, moments, wanted + f);
     sl_batchnorm_sum_cpu(n, n_columns, moments, sum);
-    sl_batchnorm_gradient_cpu(n_groups, n_columns, moments, wanted + 2 * f, wanted + 2 * f + n_columns);
+    sl_batchnorm_gradient_cpu(n, n_columns, moments, wanted + 2 * f, wanted + 2 * f + n_columns);
     sl_batchnorm_fixed_cpu(n_columns, wanted + f, wanted + 3 * f);
     expect_launched(sl_batchnorm_merge_cuda(NULL, n, n_columns, moments_device, counts, d, unbiased_device));
-    expect_launched(sl_batchnorm_running_cuda(NULL, n_groups, n_columns, moments_device, d + f));
+    expect_launched(sl_batchnorm_running_cuda(NULL, n, n_columns, moments_device, d + f));
     expect_launched(sl_batchnorm_sum_cuda(NULL, n, n_columns, moments_device, sum_device));
-    expect_launched(
-        sl_batchnorm_gradient_cuda(NULL, n_groups, n_columns, moments_device, d + 2 * f, d + 2 * f + n_columns));
+    expect_launched(sl_batchnorm_gradient_cuda(NULL, n, n_columns, moments_device, d + 2 * f, d + 2 * f + n_columns));
     expect_launched(sl_batchnorm_fixed_cuda(NULL, n_columns, d + f, d + 3 * f));
     from_device(got, d, 4 * f * sizeof *got);
     from_device(unbiased + f, unbiased_device, f * sizeof *unbiased);
@@ -383,10 +381,7 @@ static void test_refusals_and_failure(void **state)
     expect_message(sl_message(), "[2 x 5]", "[2 x 6]");
     assert_int_equal(sl_batchnorm_merge_submit(&head, 0, m, d->counts, s, u), SL_EINVAL);
     assert_int_equal(sl_batchnorm_running_submit(&head, 0, &u, s), SL_EINVAL);
-    assert_int_equal(sl_batchnorm_running_submit(&head, SL_MAX_PES + 1, &u, s), SL_EINVAL);
-    expect_message(sl_message(), "257 groups", "1 to 256");
-    assert_int_equal(sl_batchnorm_gradient_submit(&head, SL_MAX_PES + 1, &s, gw, gw), SL_EINVAL);
-    expect_message(sl_message(), "257 groups", "0 to 256");
+    expect_message(sl_message(), "no group", "at least 1");
     assert_int_equal(sl_batchnorm_running_submit(&head, 1, &half, s), SL_EINVAL);
     assert_int_equal(sl_batchnorm_sum_submit(&head, 1, &half, u), SL_EINVAL);
     expect_message(sl_message(), "2 bytes", "8 bytes");

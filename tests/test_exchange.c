@@ -430,7 +430,7 @@ static void test_merge_launcher(void **state)
             check_merge_launcher(UINT32_MAX - 1 - sizes[s], sizes[s], 5, densities[d]);
         }
     }
-    check_merge_launcher(50, 100, SL_MAX_PES, 0.3);
+    check_merge_launcher(50, 100, SL_MAX_GROUP, 0.3);
 }
 
 static const enum sl_dtype row_dtypes[] = {SL_DTYPE_REAL, SL_DTYPE_BF16};
@@ -505,7 +505,7 @@ static void test_pack_launcher(void **state)
             check_pack_launcher(dtype, 20, 32, widths[w], 2, 2);
         }
     }
-    check_pack_launcher(SL_DTYPE_REAL, SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
+    check_pack_launcher(SL_DTYPE_REAL, SL_MAX_GROUP, 33, 8, 3, 0); /* in two launches */
 }
 
 /* skew puts both bases off their alignment. */

@@ -1067,10 +1067,14 @@ static void bounds_there(const struct hop *hop, struct there *there)
     for (uint32_t round = 0; round < hop->shape.n_rounds; round++) {
         solve_there(hop, round, false, there);
         for (uint32_t q = 0; q < hop->n_parts; q++) {
+            const uint32_t *list[MOST_PARTS];
+            const uint32_t *most[MOST_PARTS];
             struct sl_raising raising = raising_of(hop, q, round == 0);
+            raising.list = list;
+            raising.most = most;
             for (uint32_t p = 0; p < hop->n_parts; p++) {
-                raising.list[p] = there[p].candidates.list;
-                raising.most[p] = there[p].most;
+                list[p] = there[p].candidates.list;
+                most[p] = there[p].most;
             }
             expect_launched(sl_raise_cuda(NULL, &raising, there[q].room, there[q].costs));
             expect_there("room", there[q].room, hop->pe[q].n_part, 4, hop->pe[q].room);

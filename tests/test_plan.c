@@ -122,8 +122,7 @@ static void test_processes(void **state)
     (void)state;
     setenv("OMPI_COMM_WORLD_RANK", "0", 1);
     setenv("OMPI_COMM_WORLD_SIZE", "300", 1);
-    assert_int_equal(sl_ranks_check_settings(&s), SL_EINVAL);
-    assert_string_equal(sl_message(), "found 300 processes of one run, expected at most 256");
+    assert_int_equal(sl_ranks_check_settings(&s), SL_OK);
     setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
     assert_int_equal(sl_ranks_check_settings(&s), SL_OK);
     s.pes = 2; /* chunks of a run before, of which there may be fewer than processes */

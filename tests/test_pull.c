@@ -139,7 +139,7 @@ static uint32_t size_of(const struct world *w, uint32_t q)
 struct table {
     const struct world *w;
     uint32_t n_columns;
-    sl_real *part[SL_MAX_PES];
+    sl_real *part[SL_MAX_GROUP];
 };
 
 /* All not a number. */
@@ -688,7 +688,7 @@ static void test_adjoint(void **state)
 static void test_many_parts(void **state)
 {
     (void)state;
-    const uint32_t part_counts[] = {66, 130, SL_MAX_PES};
+    const uint32_t part_counts[] = {66, 130, SL_MAX_GROUP};
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 400, .hub_degree = 140, .self_loops = true, .directed = true};
     for (size_t i = 0; i < sizeof part_counts / sizeof *part_counts; i++) {
@@ -824,7 +824,7 @@ static void test_launcher_many(void **state)
         .kind = GRAPH_POWER_LAW, .n_vertices = 13100, .hub_degree = 13000, .self_loops = true, .directed = true};
     const size_t stride = slow_kernels() ? 5 : 1; /* one in five: all three sums */
     need_device();
-    struct world *w = make_world(&many_parts, SPLIT_UNEVEN, SL_MAX_PES);
+    struct world *w = make_world(&many_parts, SPLIT_UNEVEN, SL_MAX_GROUP);
     check_launcher(w, 5, stride);
     free_world(w);
     w = make_world(&many_neighbours, SPLIT_RANDOM, 2);
@@ -839,11 +839,11 @@ static void test_launcher_many(void **state)
 /* A world's tables as handles, and a sum's rows by part. */
 struct handles {
     unsigned n;
-    starpu_data_handle_t all[5 * SL_MAX_PES + 3];
+    starpu_data_handle_t all[5 * SL_MAX_GROUP + 3];
     starpu_data_handle_t part_of, first, factors;
-    starpu_data_handle_t x[SL_MAX_PES], out[SL_MAX_PES];
-    starpu_data_handle_t offsets[SL_MAX_PES], vertices[SL_MAX_PES];
-    starpu_data_handle_t edge_weights[SL_MAX_PES]; /* NULL: 1 */
+    starpu_data_handle_t x[SL_MAX_GROUP], out[SL_MAX_GROUP];
+    starpu_data_handle_t offsets[SL_MAX_GROUP], vertices[SL_MAX_GROUP];
+    starpu_data_handle_t edge_weights[SL_MAX_GROUP]; /* NULL: 1 */
 };
 
 static starpu_data_handle_t wrap(struct handles *h, starpu_data_handle_t handle)
@@ -905,8 +905,8 @@ static void submit(const struct sum *sum, const struct table *x, int beta, const
 {
     struct handles *h = wrap_all(sum, x, out);
     for (uint32_t p = 0; p < x->w->n_parts; p++) {
-        double factor[SL_MAX_PES];
-        starpu_data_handle_t rows[SL_MAX_PES];
+        double factor[SL_MAX_GROUP];
+        starpu_data_handle_t rows[SL_MAX_GROUP];
         struct sl_pull pull = pull_of(x->w, sum, h, p, factor, rows);
         expect_ok(sl_pull_submit(&head, &pull, beta, h->out[p]));
     }
@@ -942,7 +942,7 @@ static void check_submissions(const struct world *w, uint32_t n_columns)
 static void test_submissions(void **state)
 {
     (void)state;
-    const uint32_t part_counts[] = {1, 4, 7, 66, SL_MAX_PES}; /* from 7 on there are parts without vertices */
+    const uint32_t part_counts[] = {1, 4, 7, 66, SL_MAX_GROUP}; /* from 7 on there are parts without vertices */
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 120, .hub_degree = 90, .self_loops = true, .directed = true};
     for (size_t i = 0; i < N_WORKER_COUNTS; i++) {
@@ -1124,7 +1124,7 @@ static void test_refusals(void **state)
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     s->pull.factors = s->h[FACTORS];
     expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
-    s->pull.n_parts = SL_MAX_PES + 1;
+    s->pull.n_parts = SL_MAX_GROUP + 1;
     assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "257 parts", "256");
     UNREGISTER(other);

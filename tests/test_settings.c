@@ -361,13 +361,13 @@ static void filled_fields_are_held_to_the_ranges(void **state)
         const char *name;
         size_t offset;
         uint32_t good, bad;
-    } fields[] = {{"pes", offsetof(struct sl_settings, pes), 256, 257},
+    } fields[] = {{"pes", offsetof(struct sl_settings, pes), 256, 65537},
                   {"group-size", offsetof(struct sl_settings, group_size), 0, 257},
                   {"chunks", offsetof(struct sl_settings, chunks), 64, 65},
                   {"depth", offsetof(struct sl_settings, depth), 64, 65},
                   {"depth", offsetof(struct sl_settings, depth), 1, 0},
                   {"gossip-local-size", offsetof(struct sl_settings, gossip_local_size), 1, 0},
-                  {"gossip-local-size", offsetof(struct sl_settings, gossip_local_size), 1, 257},
+                  {"gossip-local-size", offsetof(struct sl_settings, gossip_local_size), 1, 65537},
                   {"fanout", offsetof(struct sl_settings, fanout), 1, 0},
                   {"batch-size", offsetof(struct sl_settings, batch_size), 1 << 24, (1 << 24) + 1},
                   {"layers", offsetof(struct sl_settings, layers), 3, 257},
@@ -392,9 +392,29 @@ static void filled_fields_are_held_to_the_ranges(void **state)
     refused(s, "--dropout: found '1'", "0 to 0.9999");
     s->dropout = 0;
     s->sync = SL_SYNC_DISSEMINATION;
-    s->pes = 300;
+    s->pes = 65537;
     s->group_size = 1;
-    refused(s, "--pes: found '300'", "from 1 to 256");
+    refused(s, "--pes: found '65537'", "from 1 to 65536");
+}
+
+/* A run may have more PEs than a group. */
+static void groups_are_limited(void **state)
+{
+    struct sl_settings *s = *state;
+    s->pes = 514;
+    refused(s, "--group-size: found none with --pes 514", "use --group-size 2,");
+    s->group_size = 257;
+    refused(s, "--group-size: found '257'", "from 1 to 256");
+    s->group_size = 2;
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    s->pes = 512;
+    s->group_size = 256;
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    s->group_size = 0;
+    refused(s, "--group-size: found none with --pes 512", "use --group-size 256,");
+    s->sync = SL_SYNC_CUBE;
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_int_equal(s->group_size, 1);
 }
 
 static void memory_may_run_out(void **state)
@@ -508,6 +528,7 @@ int main(void)
         TEST(a_dash_means_json),
         TEST(ranges_hold),
         TEST(filled_fields_are_held_to_the_ranges),
+        TEST(groups_are_limited),
         TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -362,26 +362,20 @@ static enum sl_status gather_counts(const struct sl_plan *plan, const uint32_t *
     size_t n_all = plan->rank == 0 ? (size_t)plan->n_ranks * out->n_steps : 0;
     enum sl_status st;
     SL_TRY(st, sl_alloc(n_all, sizeof *out->n_parts, "numbers of losses", &out->n_parts), done);
-    st = sl_ranks_gather_each(mine, out->n_steps * sizeof *mine, out->n_parts);
+    st = sl_ranks_gather(mine, out->n_steps * sizeof *mine, out->n_parts);
 done:
     return st;
 }
 
 static enum sl_status gather_parts(const struct sl_plan *plan, const double *mine, size_t n_mine, struct gathered *out)
 {
-    size_t bytes_of[SL_MAX_PES] = {0};
     size_t n_all = 0;
     enum sl_status st;
-    if (plan->rank == 0) {
-        for (uint32_t r = 0; r < plan->n_ranks; r++) {
-            for (uint32_t i = 0; i < out->n_steps; i++) {
-                bytes_of[r] += out->n_parts[r * out->n_steps + i] * sizeof *mine;
-            }
-            n_all += bytes_of[r] / sizeof *mine;
-        }
+    for (size_t k = 0; plan->rank == 0 && k < (size_t)plan->n_ranks * out->n_steps; k++) {
+        n_all += out->n_parts[k];
     }
     SL_TRY(st, sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part), done);
-    st = sl_ranks_gather(mine, n_mine * sizeof *mine, bytes_of, out->part);
+    st = sl_ranks_gather(mine, n_mine * sizeof *mine, out->part);
 done:
     return st;
 }

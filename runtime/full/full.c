@@ -100,8 +100,8 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     const uint64_t *offsets = shards->partition->graph.offsets + part->first;
     const struct sl_split *split = &lp->pass->pe[q].split[lp->level];
     uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
-    struct sl_rows rows[SL_MAX_PES];
-    uint32_t first[SL_MAX_PES];
+    struct sl_rows rows[SL_MAX_GROUP];
+    uint32_t first[SL_MAX_GROUP];
     struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                       .scale = lp->layer->scale};
     struct sl_full_sources edges = sources_of(lp, q);

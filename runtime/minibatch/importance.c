@@ -35,7 +35,7 @@ static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uin
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        starpu_data_handle_t costs[SL_MAX_PES];
+        starpu_data_handle_t costs[SL_MAX_GROUP];
         for (uint32_t peer = 0; peer < s->plan->n_parts; peer++) {
             costs[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].importance.costs;
         }
@@ -66,13 +66,8 @@ static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uin
                                            .begins = round == 0};
         const bool here = sl_plan_here(s->plan, p);
         struct sl_task_args head = sl_step_head(s, step, here ? p : s->plan->first_pe, hop);
-        starpu_data_handle_t list[SL_MAX_PES];
-        starpu_data_handle_t most[SL_MAX_PES];
-        for (uint32_t i = 0; i < raising.n_lists; i++) {
-            list[i] = slot->pe[begin + i].importance.list;
-            most[i] = slot->pe[begin + i].importance.most;
-        }
-        st = sl_raise_submit(&head, &raising, list, most, &slot->pe[p].importance);
+        const starpu_data_handle_t *list = slot->lists + begin;
+        st = sl_raise_submit(&head, &raising, list, list + s->plan->n_pes, &slot->pe[p].importance);
     }
     return st;
 }

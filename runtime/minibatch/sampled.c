@@ -186,8 +186,8 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
 {
     struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
-    uint32_t requester[SL_MAX_PES];
-    struct sl_slice packed[SL_MAX_PES];
+    uint32_t requester[SL_MAX_GROUP];
+    struct sl_slice packed[SL_MAX_GROUP];
     uint32_t n = 0;
     struct sl_task_args head = sl_layer_pass_head(lp, owner);
     for (uint32_t peer = 0; peer < n_parts; peer++) {
@@ -321,7 +321,7 @@ static uint64_t chunk_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
 {
     struct sl_edge_weights weights;
-    struct sl_slice packed[SL_MAX_PES];
+    struct sl_slice packed[SL_MAX_GROUP];
     struct sl_sum_chunk chunk = {p, c, block_of(lp, p), chunk_edges(lp, p, c),
                                  sources_of(lp, p, weights_of(lp, p, &weights), packed)};
     return lp->layer->kind->sum->forward(lp, &chunk, beta, out);
@@ -336,9 +336,9 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     const uint32_t *first = first_source(lp, p);
     uint32_t n_parts = s->plan->n_parts;
     struct sl_edge_weights weights;
-    uint32_t t0[SL_MAX_PES];
-    struct sl_slice packed[SL_MAX_PES];
-    struct sl_slice sent[SL_MAX_PES];
+    uint32_t t0[SL_MAX_GROUP];
+    struct sl_slice packed[SL_MAX_GROUP];
+    struct sl_slice sent[SL_MAX_GROUP];
     uint32_t n = 0;
     uint64_t n_rows = 0;
     for (uint32_t q = 0; q < n_parts; q++) {
@@ -368,7 +368,7 @@ typedef enum sl_status chunk_back(const struct sl_layer_pass *lp, const struct s
 /* Submit a task over each chunk of PE p's destinations, and their sources. */
 static enum sl_status chunks_back(const struct sl_layer_pass *lp, uint32_t p, chunk_back *submit)
 {
-    struct sl_slice packed[SL_MAX_PES];
+    struct sl_slice packed[SL_MAX_GROUP];
     struct sl_sum_chunk chunk = {.p = p, .block = block_of(lp, p), .sources = sources_of(lp, p, NULL, packed)};
     enum sl_status st = SL_OK;
     for (; st == SL_OK && chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
@@ -422,7 +422,7 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
     uint32_t own = sl_plan_part(s->plan, p);
-    struct sl_slice sent[SL_MAX_PES];
+    struct sl_slice sent[SL_MAX_GROUP];
     struct sl_edge_weights weights;
     enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {

@@ -168,8 +168,8 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
     uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe, n = 0; st == SL_OK && p < s->plan->end_pe; p += n) {
-        starpu_data_handle_t request[SL_MAX_PES];
-        struct sl_merging owners[SL_MAX_PES];
+        starpu_data_handle_t request[SL_MAX_GROUP];
+        struct sl_merging owners[SL_MAX_GROUP];
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
             request[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].block[hop].request;

@@ -167,6 +167,10 @@ static enum sl_status open_partials(struct sl_steps *s)
     SL_TRY(st, sl_partials_open(n, &s->pass.batch.moments), done);
     SL_TRY(st, sl_partials_open(n, &s->pass.batch.sums), done);
     SL_TRY(st, sl_partials_open(s->plan->n_groups, &s->pass.batch.unbiased), done);
+    SL_TRY(st,
+           sl_alloc_zero((size_t)s->model->n_layers * s->plan->n_groups, sizeof *s->pass.batch.group_sums,
+                         "sums of groups", &s->pass.batch.group_sums),
+           done);
     st = sl_alloc_zero(n, sizeof *s->pass.batch.chunk_rows, "chunk sizes", &s->pass.batch.chunk_rows);
 done:
     return st;
@@ -185,13 +189,16 @@ static void close_partials(struct sl_steps *s)
     sl_partials_close(&s->pass.batch.sums);
     sl_partials_close(&s->pass.batch.unbiased);
     sl_free(s->pass.batch.chunk_rows);
+    for (size_t k = 0; s->pass.batch.group_sums != NULL && k < (size_t)s->model->n_layers * s->plan->n_groups; k++) {
+        sl_handle_close(s->pass.batch.group_sums[k]);
+    }
+    sl_free(s->pass.batch.group_sums);
 }
 
 static void close_group(struct sl_pass_group *group)
 {
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_close(group->statistics[i]);
-        sl_handle_close(group->sums[i]);
     }
 }
 

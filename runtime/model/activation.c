@@ -41,21 +41,22 @@ static const struct sl_split *split_of(const struct sl_layer_pass *lp, uint32_t 
     return &lp->pass->pe[p].split[lp->level];
 }
 
-/* Send PE p's last partial of the list to all ranks that train p's replica. */
-static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, const struct sl_partials *list)
-{
-    const struct sl_block_source *source = lp->pass->source;
-    if (source->share == NULL) {
-        return SL_OK;
-    }
-    return source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
-}
-
 /* Index of group r's first partial. It is the same in every rank, since a rank may not know the number of partials in
  * earlier groups. */
 static uint32_t place_of(const struct sl_layer_pass *lp, const struct sl_partials *list, uint32_t r)
 {
     return r * (list->room / lp->pass->plan->n_groups);
+}
+
+/* Send PE p's last partial of the list to all ranks that train p's replica. */
+static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, const struct sl_partials *list)
+{
+    const struct sl_block_source *source = lp->pass->source;
+    uint32_t last = list->n - 1;
+    if (source->share == NULL) {
+        return SL_OK;
+    }
+    return source->share(lp, p, back, last - place_of(lp, list, sl_plan_group(lp->pass->plan, p)), list->handle[last]);
 }
 
 /* Mean and variance of z over the rows of group r, and the group's unbiased statistics. A group without rows has
@@ -278,6 +279,12 @@ static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uin
                                          sl_layer_pass_rows(lp, p, SL_ROWS_GH)->chunk[c], out);
 }
 
+/* The sums of group r. The next entries are of the next groups. */
+static starpu_data_handle_t *sums_of(const struct sl_layer_pass *lp, uint32_t r)
+{
+    return &lp->pass->batch.group_sums[(size_t)lp->i * lp->pass->plan->n_groups + r];
+}
+
 /* [sum GY zhat | sum GY] of group r. The two sums are also the group's contribution to the gradients of the norm's
  * parameters. */
 static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
@@ -285,7 +292,7 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
     struct sl_partials *sums = &lp->pass->batch.sums;
     struct members pes = group_of(lp, r);
     uint32_t first = place_of(lp, sums, r);
-    starpu_data_handle_t *sum = &lp->pass->group[r].sums[lp->i];
+    starpu_data_handle_t *sum = sums_of(lp, r);
     starpu_data_handle_t partial;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
@@ -312,19 +319,17 @@ done:
 /* Sums of each group; each replica's gradients of the norm, summed over its groups. */
 static enum sl_status batch_sums(const struct sl_layer_pass *lp)
 {
-    starpu_data_handle_t of_groups[SL_MAX_PES];
     uint32_t n_groups = lp->pass->plan->n_groups / lp->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < lp->pass->plan->n_groups; r++) {
         SL_TRY(st, group_sums(lp, r), done);
-        of_groups[r] = lp->pass->group[r].sums[lp->i];
     }
     for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
         const struct sl_parameter *parameter = lp->pass->model[v].layer[lp->i].parameter;
         struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
         if (sl_plan_trains(lp->pass->plan, v)) {
             SL_TRY(st,
-                   sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
+                   sl_batchnorm_gradient_submit(&head, n_groups, sums_of(lp, v * n_groups),
                                                 parameter[SL_NORM_WEIGHT].gradient_handle,
                                                 parameter[SL_NORM_BIAS].gradient_handle),
                    done);
@@ -341,9 +346,9 @@ static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const str
     struct sl_activate_sums_handles sums = {0};
     enum sl_status st = SL_OK;
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
-        sums.group = group->sums[lp->i];
-        sums.n_group = group->n_rows[lp->i];
+        uint32_t r = sl_plan_group(lp->pass->plan, p);
+        sums.group = *sums_of(lp, r);
+        sums.n_group = lp->pass->group[r].n_rows[lp->i];
     }
     if (layer->norm == SL_ACTIVATE_LAYER) {
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw), done);

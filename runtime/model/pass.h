@@ -36,16 +36,17 @@ struct sl_pass_pe {
 struct sl_pass_group {
     uint64_t n_rows[SL_MAX_MODEL_LAYERS];
     starpu_data_handle_t statistics[SL_MAX_MODEL_LAYERS];
-    starpu_data_handle_t sums[SL_MAX_MODEL_LAYERS];
 };
 
-/* Partial sums of batch norm in training: the layer in hand, group by group. */
+/* Sums of batch norm in training. Partials are of the layer in hand, group by group. */
 struct sl_pass_moments {
     struct sl_partials moments, sums;
     /* Unbiased statistics, one entry per group. */
     struct sl_partials unbiased;
     /* The number of rows that each entry of `moments` sums. */
     uint32_t *chunk_rows;
+    /* [layer][group]: the sum of the group's entries of `sums`. Handles are kept for the run. */
+    starpu_data_handle_t *group_sums;
 };
 
 struct sl_block_source;
@@ -149,8 +150,8 @@ struct sl_block_source {
     void (*returned)(const struct sl_layer_pass *lp);
 
     /* Batch norm over several ranks: send a partial of PE p to every rank that trains p's replica. The partial
-     * belongs to the moments or, if `back`, to the sums. `number` is its index in the list, equal in all ranks. NULL:
-     * all partials belong to this process. */
+     * belongs to the moments or, if `back`, to the sums. `number` is its index in PE p's group, equal in all ranks.
+     * NULL: all partials belong to this process. */
     enum sl_status (*share)(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
                             starpu_data_handle_t partial);
 

@@ -71,38 +71,30 @@ static uint32_t in_window(struct span span, struct span window)
     return first < end ? end - first : 0;
 }
 
-/* Bring the rows of a window to rank 0. Rank 0 sends itself nothing: its rows are there. of_rank: used at rank 0. */
-static enum sl_status gather_window(struct sl_chosen *c, const struct span *of_rank, struct span window)
+/* Bring the rows of a window to rank 0. Rank 0 sends itself nothing: its rows are there. */
+static enum sl_status gather_window(struct sl_chosen *c, struct span window)
 {
-    const size_t row_bytes = c->n_columns * sizeof *c->rows;
     const struct span own = {c->first, c->end};
-    size_t bytes_of[SL_MAX_PES] = {0};
-    if (sl_rank() > 0) {
-        const uint32_t n = in_window(own, window);
-        const sl_real *mine = n > 0 ? own_row(c, sl_max_u32(own.first, window.first)) : c->rows;
-        return sl_ranks_gather(mine, n * row_bytes, NULL, NULL);
+    const uint32_t n = in_window(own, window);
+    if (sl_rank() == 0) {
+        return sl_ranks_gather(NULL, 0, own_row(c, sl_max_u32(own.end, window.first)));
     }
-    for (uint32_t r = 1; r < sl_n_ranks(); r++) {
-        bytes_of[r] = in_window(of_rank[r], window) * row_bytes;
-    }
-    return sl_ranks_gather(NULL, 0, bytes_of, own_row(c, sl_max_u32(own.end, window.first)));
+    const sl_real *mine = n > 0 ? own_row(c, sl_max_u32(own.first, window.first)) : c->rows;
+    return sl_ranks_gather(mine, n * c->n_columns * sizeof *mine, NULL);
 }
 
 enum sl_status sl_chosen_gather(struct sl_chosen *c)
 {
-    const struct span own = {c->first, c->end};
-    struct span of_rank[SL_MAX_PES];
     enum sl_status st = SL_OK;
     if (sl_n_ranks() == 1) {
         return SL_OK;
     }
-    SL_TRY(st, sl_ranks_gather_each(&own, sizeof own, of_rank), done);
     const uint32_t n_rows = (uint32_t)sl_min_u64(c->n, WINDOW_BYTES / (c->n_columns * sizeof *c->rows) + 1);
     struct span window = {0, 0};
     while (window.end < c->n) {
         window.first = window.end;
         window.end += sl_min_u32(n_rows, c->n - window.end);
-        SL_TRY(st, gather_window(c, of_rank, window), done);
+        SL_TRY(st, gather_window(c, window), done);
     }
 done:
     return st;

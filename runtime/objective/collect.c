@@ -69,16 +69,12 @@ done:
 
 enum sl_status sl_pairs_gather(const struct sl_pair *mine, size_t n, struct sl_pair **out, size_t *n_out)
 {
-    size_t bytes = n * sizeof *mine;
-    size_t bytes_of[SL_MAX_PES] = {0};
+    double n_all = (double)n;
     enum sl_status st;
-    *n_out = 0;
-    SL_TRY(st, sl_ranks_gather_each(&bytes, sizeof bytes, bytes_of), done);
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        *n_out += bytes_of[r] / sizeof *mine;
-    }
+    SL_TRY(st, sl_ranks_sum(1, &n_all), done);
+    *n_out = sl_rank() == 0 ? (size_t)n_all : 0;
     SL_TRY(st, sl_alloc(*n_out, sizeof **out, "outputs of all ranks", out), done);
-    st = sl_ranks_gather(mine, bytes, bytes_of, *out);
+    st = sl_ranks_gather(mine, n * sizeof *mine, *out);
 done:
     return st;
 }

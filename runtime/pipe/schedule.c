@@ -351,31 +351,18 @@ done:
     return st;
 }
 
-/* Bytes of layer i's history at each rank of the layer's crew. */
-static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
-{
-    uint32_t crew = sl_plan_crew_of_stage(p->whole, p->stage[i], p->work.settings->stages);
-    memset(bytes_of, 0, p->whole->n_ranks * sizeof *bytes_of);
-    for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
-        const struct sl_shard *part = &p->work.shards->part[q];
-        bytes_of[sl_plan_rank(p->whole, crew * p->graph.n_chunks + q)] += (part->end - part->first) * row_bytes(p, i);
-    }
-}
-
 /* Gather layer i's history at rank 0. */
 static enum sl_status gather_history(struct pipeline *l, uint32_t i)
 {
     struct sl_pipe *p = &l->pipe;
     size_t n = has_layer(p, i) ? n_own(p) * row_bytes(p, i) : 0;
     size_t n_all = p->plan.rank == 0 ? p->work.shards->n_vertices * row_bytes(p, i) : 0;
-    size_t bytes_of[SL_MAX_PES];
     char *mine = NULL;
     enum sl_status st;
     if (p->whole->n_ranks == 1) {
         SL_TRY(st, sl_alloc_zero(n_all, 1, "history", &l->saved[i]), done);
         return copy_out(p, i, l->saved[i]);
     }
-    count_bytes(p, i, bytes_of);
     SL_TRY(st, sl_alloc_zero(n + 1, 1, "history", &mine), done);
     if (n > 0) {
         SL_TRY(st, copy_out(p, i, mine), done);
@@ -383,7 +370,7 @@ static enum sl_status gather_history(struct pipeline *l, uint32_t i)
     if (n_all > 0) {
         SL_TRY(st, sl_alloc(n_all, 1, "history", &l->saved[i]), done);
     }
-    st = sl_ranks_gather(mine, n, bytes_of, l->saved[i]);
+    st = sl_ranks_gather(mine, n, l->saved[i]);
 done:
     sl_free(mine);
     return st;

@@ -190,37 +190,29 @@ static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, b
     return n;
 }
 
-/* Bytes that each rank contributes: the first rank of a crew contributes the crew's layers, in order. */
-static void count_bytes(const struct sl_pipe *p, bool checkpoint, size_t *bytes_of)
-{
-    const struct sl_model *model = p->work.model;
-    memset(bytes_of, 0, p->work.plan->n_ranks * sizeof *bytes_of);
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        uint32_t giver = sl_plan_crew_ranks(p->work.plan, crew_of_layer(p, i)).begin;
-        bytes_of[giver] += copy(model, i, i + 1, checkpoint, false, NULL) * sizeof(sl_real);
-    }
-}
-
 enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
 {
     struct sl_model *model = p->work.model;
     uint32_t rank = p->work.plan->rank;
     size_t n = copy(model, 0, model->n_layers, checkpoint, false, NULL);
-    size_t bytes_of[SL_MAX_PES];
+    size_t n_mine = 0;
     sl_real *mine = NULL;
     sl_real *all = NULL;
     enum sl_status st;
     if (p->work.plan->n_crews == 1) {
         return SL_OK;
     }
-    count_bytes(p, checkpoint, bytes_of);
-    SL_TRY(st, sl_alloc(bytes_of[rank] / sizeof *mine + 1, sizeof *mine, "weights of the stages", &mine), done);
+    /* the first rank of a crew contributes the crew's layers */
+    if (rank == sl_plan_crew_ranks(p->work.plan, sl_plan_crew(p->work.plan)).begin) {
+        n_mine = copy(model, p->first_layer, p->end_layer, checkpoint, false, NULL);
+    }
+    SL_TRY(st, sl_alloc(n_mine + 1, sizeof *mine, "weights of the stages", &mine), done);
     SL_TRY(st, sl_alloc(n + 1, sizeof *all, "weights of all stages", &all), done);
     SL_TRY(st, sl_model_acquire(model, STARPU_RW), done);
-    if (bytes_of[rank] > 0) {
+    if (n_mine > 0) {
         copy(model, p->first_layer, p->end_layer, checkpoint, false, mine);
     }
-    st = sl_ranks_gather(mine, bytes_of[rank], bytes_of, all);
+    st = sl_ranks_gather(mine, n_mine * sizeof *mine, all);
     if (st == SL_OK && !checkpoint) {
         st = sl_ranks_broadcast(all, n * sizeof *all);
     }

@@ -36,14 +36,14 @@ done:
 struct own_graph {
     const struct sl_graph *graph;
     uint32_t n_ranks;
-    sl_vertex first[SL_MAX_PES + 1]; /* R + 1 */
+    sl_vertex *first; /* [R + 1] */
     sl_vertex own, own_end;
 };
 
 /* The edges that a rank sends to, or receives from, each rank. An edge is two numbers: source, destination. In a
  * weighted graph the bits of the weight follow. */
 struct edge_message {
-    uint32_t n[SL_MAX_PES];
+    uint32_t *n;       /* [R] */
     uint32_t *numbers; /* ordered by rank */
 };
 
@@ -52,15 +52,18 @@ static uint32_t edge_numbers(const struct sl_graph *graph)
     return sl_graph_weights(graph) != NULL ? 3 : 2;
 }
 
-static struct own_graph own_graph_of(const struct sl_plan *plan, const struct sl_shards *shards)
+static enum sl_status open_own_graph(const struct sl_plan *plan, const struct sl_shards *shards, struct own_graph *out)
 {
-    struct own_graph own_graph = {.graph = &shards->partition->graph, .n_ranks = plan->n_ranks};
+    enum sl_status st;
+    *out = (struct own_graph){.graph = &shards->partition->graph, .n_ranks = plan->n_ranks};
+    SL_TRY(st, sl_alloc((size_t)plan->n_ranks + 1, sizeof *out->first, "vertices of ranks", &out->first), done);
     for (uint32_t r = 0; r <= plan->n_ranks; r++) {
-        own_graph.first[r] = shards->partition->first[sl_plan_first_pe(plan, r)];
+        out->first[r] = shards->partition->first[sl_plan_first_pe(plan, r)];
     }
-    own_graph.own = own_graph.first[plan->rank];
-    own_graph.own_end = own_graph.first[plan->rank + 1];
-    return own_graph;
+    out->own = out->first[plan->rank];
+    out->own_end = out->first[plan->rank + 1];
+done:
+    return st;
 }
 
 static uint32_t rank_of(const struct own_graph *own_graph, sl_vertex id)
@@ -81,28 +84,27 @@ static uint64_t count_of(const struct edge_message *edge_message, uint32_t n_ran
 static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_message *out)
 {
     const struct sl_graph *graph = own_graph->graph;
-    uint64_t position[SL_MAX_PES] = {0};
-    uint64_t n[SL_MAX_PES] = {0};
+    uint64_t *position = NULL; /* [R + 1] */
     const float *weights = sl_graph_weights(graph);
     uint32_t per_edge = edge_numbers(graph);
     uint64_t begin = graph->offsets[own_graph->own];
     uint64_t end = graph->offsets[own_graph->own_end];
     enum sl_status st;
+    SL_TRY(st, sl_alloc_zero((size_t)own_graph->n_ranks + 1, sizeof *position, "edges for other ranks", &position),
+           done);
     SL_TRY(st, sl_alloc(per_edge * (end - begin) + 1, sizeof *out->numbers, "edges for other ranks", &out->numbers),
            done);
     for (uint64_t e = begin; e < end; e++) {
-        n[rank_of(own_graph, graph->sources[e])] += per_edge;
+        position[rank_of(own_graph, graph->sources[e]) + 1] += per_edge;
     }
     for (uint32_t r = 0; r < own_graph->n_ranks; r++) {
-        if (n[r] > INT32_MAX) {
+        if (position[r + 1] > INT32_MAX) {
             st = sl_fail(SL_EINVAL, "%llu edges for rank %u, expected at most %u from one rank; use more processes",
-                         (unsigned long long)n[r] / per_edge, r, INT32_MAX / per_edge);
+                         (unsigned long long)position[r + 1] / per_edge, r, INT32_MAX / per_edge);
             goto done;
         }
-        out->n[r] = (uint32_t)n[r];
-    }
-    for (uint32_t r = 1; r < own_graph->n_ranks; r++) {
-        position[r] = position[r - 1] + out->n[r - 1];
+        out->n[r] = (uint32_t)position[r + 1];
+        position[r + 1] += position[r];
     }
     for (sl_vertex v = own_graph->own; v < own_graph->own_end; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -115,6 +117,7 @@ static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_
         }
     }
 done:
+    sl_free(position);
     return st;
 }
 
@@ -151,9 +154,11 @@ done:
 
 static enum sl_status transpose_held(const struct own_graph *own_graph, struct sl_graph *out)
 {
-    struct edge_message to = {{0}, NULL};
-    struct edge_message from = {{0}, NULL};
+    struct edge_message to = {NULL, NULL};
+    struct edge_message from = {NULL, NULL};
     enum sl_status st;
+    SL_TRY(st, sl_alloc(own_graph->n_ranks, sizeof *to.n, "edges for other ranks", &to.n), done);
+    SL_TRY(st, sl_alloc(own_graph->n_ranks, sizeof *from.n, "edges of other ranks", &from.n), done);
     SL_TRY(st, list_edges(own_graph, &to), done);
     SL_TRY(st, sl_ranks_swap_counts(to.n, from.n), done);
     SL_TRY(
@@ -163,6 +168,8 @@ static enum sl_status transpose_held(const struct own_graph *own_graph, struct s
     SL_TRY(st, sl_ranks_swap(to.n, to.numbers, from.n, from.numbers), done);
     st = build(own_graph, count_of(&from, own_graph->n_ranks), from.numbers, out);
 done:
+    sl_free(to.n);
+    sl_free(from.n);
     sl_free(to.numbers);
     sl_free(from.numbers);
     return st;
@@ -175,8 +182,10 @@ enum sl_status sl_pipe_transpose(const struct sl_plan *plan, const struct sl_sha
     if (!sl_plan_shares_ways(plan)) {
         st = transpose_all(&shards->partition->graph, out);
     } else {
-        struct own_graph own_graph = own_graph_of(plan, shards);
-        st = transpose_held(&own_graph, out);
+        struct own_graph own_graph;
+        st = open_own_graph(plan, shards, &own_graph);
+        st = st == SL_OK ? transpose_held(&own_graph, out) : st;
+        sl_free(own_graph.first);
     }
     if (st != SL_OK) {
         sl_graph_free(out);

@@ -8,8 +8,8 @@
 
 enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n)
 {
-    if (n == 0 || n > SL_MAX_NODES) {
-        return sl_fail(SL_EINVAL, "gossip among %u nodes; expected 1 to %d", n, SL_MAX_NODES);
+    if (n == 0) {
+        return sl_fail(SL_EINVAL, "gossip among 0 nodes; expected at least 1");
     }
     if (topology == SL_GOSSIP_CUBE && n > 1 && n % 2 == 1) {
         return sl_fail(SL_EINVAL, "gossip on a cube: found %u nodes, expected an even number; use dissemination", n);
@@ -39,14 +39,18 @@ static void shuffle(uint32_t n, const struct sl_draw *draw, uint32_t *order)
     }
 }
 
-void sl_gossip_permutation(uint32_t n, uint64_t index, uint64_t seed, uint32_t *permutation_out)
+void sl_gossip_permute(uint32_t n, uint64_t index, uint64_t seed, struct sl_permutation *permutation)
 {
     struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GOSSIP};
-    for (uint32_t i = 0; i < n; i++) {
-        permutation_out[i] = i;
+    if (permutation->n_drawn > index % n + 1) {
+        permutation->n_drawn = 0;
     }
-    for (draw.step = 0; draw.step <= index % n; draw.step++) {
-        shuffle(n, &draw, permutation_out);
+    for (uint32_t i = 0; permutation->n_drawn == 0 && i < n; i++) {
+        permutation->node[i] = i;
+    }
+    while (permutation->n_drawn <= index % n) {
+        draw.step = permutation->n_drawn++;
+        shuffle(n, &draw, permutation->node);
     }
 }
 
@@ -68,14 +72,13 @@ void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint
 }
 
 enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
-                                  struct sl_partners *partners_out)
+                                  struct sl_permutation *permutation, struct sl_partners *partners_out)
 {
-    uint32_t permutation[SL_MAX_NODES];
     enum sl_status st = sl_gossip_check(topology, n);
     if (st == SL_OK) {
         uint32_t period = sl_gossip_period(n);
-        sl_gossip_permutation(n, step / period, seed, permutation);
-        sl_gossip_partners(topology, n, permutation, (uint32_t)(step % period), partners_out);
+        sl_gossip_permute(n, step / period, seed, permutation);
+        sl_gossip_partners(topology, n, permutation->node, (uint32_t)(step % period), partners_out);
     }
     return st;
 }

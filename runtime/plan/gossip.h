@@ -20,8 +20,6 @@
 
 #include "support/status.h"
 
-#define SL_MAX_NODES 256
-
 enum sl_gossip_topology { SL_GOSSIP_DISSEMINATION, SL_GOSSIP_CUBE };
 
 /* A node's partners in a step. An idle node is its own partner. */
@@ -29,22 +27,30 @@ struct sl_partners {
     uint32_t to, from;
 };
 
-/* SL_EINVAL: n is 0 or above SL_MAX_NODES; or, on a cube, odd and not 1. */
+/* SL_EINVAL: n is 0; or, on a cube, odd and not 1. */
 enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n);
 
 /* R: steps on one permutation. With dissemination every node has by then received from all nodes, directly or
  * indirectly. */
 uint32_t sl_gossip_period(uint32_t n);
 
-/* Permutation number `index` mod n. 1 <= n <= SL_MAX_NODES. permutation_out: n entries. */
-void sl_gossip_permutation(uint32_t n, uint64_t index, uint64_t seed, uint32_t *permutation_out);
+/* The permutation drawn last, number n_drawn - 1. n_drawn is 0 if none is drawn yet. */
+struct sl_permutation {
+    uint32_t n_drawn;
+    uint32_t *node; /* [n], by position */
+};
+
+/* Make *permutation number `index` mod n. The permutations in between are drawn, so calls are quick if `index` grows in
+ * small steps. n >= 1. All calls have the same n and seed. */
+void sl_gossip_permute(uint32_t n, uint64_t index, uint64_t seed, struct sl_permutation *permutation);
 
 /* The partners of all nodes on a permutation, j < R. partners_out: n entries, by node. */
 void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint32_t *permutation, uint32_t j,
                         struct sl_partners *partners_out);
 
-/* The partners of all nodes in step `step` of a run. SL_EINVAL as in sl_gossip_check. */
+/* The partners of all nodes in step `step` of a run. permutation: as in sl_gossip_permute. SL_EINVAL as in
+ * sl_gossip_check. */
 enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
-                                  struct sl_partners *partners_out);
+                                  struct sl_permutation *permutation, struct sl_partners *partners_out);
 
 #endif

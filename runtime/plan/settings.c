@@ -17,6 +17,7 @@
 #include "runtime/starling.h"
 #include "support/memory.h"
 #include "support/nearest.h"
+#include "tasks/task.h"
 
 /* The choices below are written in the order of these enums. */
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1 && SL_NORMALIZE_COLUMN == 2, "--normalize-features");
@@ -48,7 +49,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 #define LAYERS 3            /* without --layers and --fanout */
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */
 #define MAX_BATCH (1 << 24) /* seeds */
-#define MAX_PES 256
+#define MAX_PES 65536       /* numbers of ranks have 16 bits in tags of messages (runtime/full/halo.c) */
 #define MAX_NEGATIVES 4096
 
 #define FIELD(name) offsetof(struct sl_settings, name)
@@ -222,8 +223,8 @@ static const struct sl_option options[] = {
      .programs = COOP, .common = true, .brief = "Processing elements. Each owns a part of the graph",
      .peers = "num-parts,n-parts,nparts,num-partitions"},
     {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
-     .max = MAX_PES, .shown = "all PEs; 1 with gossip", .argument = "N",
-     .help = "PEs that cooperate on one minibatch. 1: independent minibatches. Must divide --pes",
+     .max = SL_MAX_GROUP, .shown = "all PEs; 1 with gossip", .argument = "N",
+     .help = "PEs that cooperate on one minibatch, at most 256. 1: independent minibatches. Must divide --pes",
      .programs = COOP},
     {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size),
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
@@ -308,12 +309,12 @@ static const struct sl_option options[] = {
      .help = "First layer of each stage but the first, counted from 0",
      .programs = PIPE, .change = FREELY},
     {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
-     .max = MAX_PES, .argument = "N",
+     .max = SL_MAX_GROUP, .argument = "N",
      .help = "Ways of a stage. Each has chunks of its own, and the ways exchange rows in every layer. With as many "
              "ways as chunks, training is exact",
      .programs = PIPE, .common = true, .brief = "Ways of a stage. As many ways as chunks: exact training"},
     {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1,
-     .max = MAX_PES, .shown = "4 times stages times ways", .argument = "N",
+     .max = SL_MAX_GROUP, .shown = "4 times stages times ways", .argument = "N",
      .help = "Chunks of the graph; a multiple of --ways",
      .programs = PIPE, .common = true, .peers = "num-chunks,n-chunks,num-parts,num-partitions"},
     {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
@@ -877,12 +878,28 @@ static enum sl_status check_precision(const struct sl_settings *s)
     return SL_OK;
 }
 
+/* The largest group size that divides the PEs. */
+static uint32_t largest_group(uint32_t pes)
+{
+    uint32_t n = SL_MAX_GROUP;
+    while (pes % n != 0) {
+        n--;
+    }
+    return n;
+}
+
 static enum sl_status check_groups(struct sl_settings *s)
 {
     if (s->pes == 0) {
         return SL_OK; /* sl_session_open decides, then checks again */
     }
     if (s->group_size == 0) {
+        if (s->sync == SL_SYNC_ALLREDUCE && s->pes > SL_MAX_GROUP) {
+            return sl_fail(SL_EINVAL,
+                           "--group-size: found none with --pes %u, expected one, as a group has at most %d PEs; use "
+                           "--group-size %u, or a smaller divisor of --pes",
+                           s->pes, SL_MAX_GROUP, largest_group(s->pes));
+        }
         s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;
     }
     if (s->group_size > s->pes || s->pes % s->group_size != 0) {
@@ -1044,10 +1061,10 @@ static enum sl_status check_pipe(struct sl_settings *s)
                        s->model == SL_MODEL_GAT ? "model" : "norm", s->model == SL_MODEL_GAT ? "gat" : "batch",
                        s->model == SL_MODEL_GAT ? "attention" : "a norm");
     }
-    if (n_chunks > MAX_PES || n_chunks % s->ways != 0) {
+    if (n_chunks > SL_MAX_GROUP || n_chunks % s->ways != 0) {
         return sl_fail(SL_EINVAL,
                        "--chunks: found %u with --stages %u and --ways %u, expected a multiple of the ways, at most %d",
-                       n_chunks, s->stages, s->ways, MAX_PES);
+                       n_chunks, s->stages, s->ways, SL_MAX_GROUP);
     }
     if (s->gradient_factor != 1 && s->gradient_factor != 2) {
         return sl_fail(SL_EINVAL, "--gradient-factor: found %g, expected 1 or 2", s->gradient_factor);

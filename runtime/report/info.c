@@ -94,26 +94,10 @@ static struct rank this_rank(const struct sl_topology *topology)
     return rank;
 }
 
-/* Collect the description of every rank at rank 0. Collective. */
-static enum sl_status gather_ranks(const struct sl_topology *topology, struct rank *ranks_out)
-{
-    const struct rank mine = this_rank(topology);
-    size_t *bytes_of;
-    enum sl_status st = sl_alloc(sl_n_ranks(), sizeof *bytes_of, "sizes of ranks' words", &bytes_of);
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        bytes_of[r] = sizeof mine;
-    }
-    st = sl_ranks_gather(&mine, sizeof mine, bytes_of, ranks_out);
-    sl_free(bytes_of);
-    return st;
-}
-
 /* "ranks       2, of one run" and "            1 on node17: Starling 0.1.0, 48 cores, 270.0 GB, 4 GPUs" */
 static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stream)
 {
+    const struct rank mine = this_rank(topology);
     struct rank *ranks;
     enum sl_status st = sl_ranks_match_text("program", "starling_data info", "start the same program everywhere");
     if (st == SL_OK) {
@@ -122,7 +106,7 @@ static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stre
     if (st != SL_OK) {
         return st;
     }
-    SL_TRY(st, gather_ranks(topology, ranks), done);
+    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, ranks), done);
     if (sl_rank() > 0) {
         goto done;
     }

@@ -154,6 +154,8 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
     own->n_vertices = shards->n_vertices;
     SL_TRY(st, add_list(slot, head + n, "candidates", &own->list), done);
     SL_TRY(st, add_list(slot, head + n, "candidates' bounds", &own->most), done);
+    slot->lists[p] = own->list;
+    slot->lists[slot->n_pes + p] = own->most;
     SL_TRY(st,
            add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
                       SL_SLOT_LOCK_ALL, &own->candidates),
@@ -214,6 +216,9 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
     size_t n_memory = (size_t)out->n_pes * (11 + (size_t)out->n_hops * 8) + 1;
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
+    if (shape->importance) {
+        SL_TRY(st, sl_alloc(2 * (size_t)out->n_pes, sizeof *out->lists, "the PEs' lists", &out->lists), undo);
+    }
     for (uint32_t p = 0; p < out->n_pes; p++) {
         SL_TRY(st, add_pe(out, shape, p), undo);
     }
@@ -293,5 +298,6 @@ void sl_slot_close(struct sl_slot *slot)
     }
     sl_free(slot->memory);
     sl_free(slot->pe);
+    sl_free(slot->lists);
     *slot = (struct sl_slot){0};
 }

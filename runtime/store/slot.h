@@ -63,6 +63,8 @@ struct sl_slot {
     uint32_t n_parts;
     enum sl_slot_lock lock;
     struct sl_slot_pe *pe;
+    /* [n_pes] of importance.list, then of importance.most. NULL if the shape has no importance. */
+    starpu_data_handle_t *lists;
     /* uint64: the table of the edges that the step does not sample (codelets/sample.h). NULL: it samples all. */
     starpu_data_handle_t excluded;
     struct sl_slot_memory *memory;

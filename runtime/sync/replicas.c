@@ -4,9 +4,12 @@
  * Rounds of gossip as submissions. All replicas mix into their spare arrays, which then replace the mixed arrays. */
 #include "runtime/sync/replicas.h"
 
+#include <string.h>
+
 #include "codelets/gossip.h"
 #include "runtime/plan/plan.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/rows.h"
 
 /* ---- making ---- */
@@ -67,24 +70,51 @@ static size_t n_mirrors(const struct sl_replicas *s)
     return (size_t)N_MIXES * SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS * s->plan->n_replicas;
 }
 
+static enum sl_status open_round(uint32_t n, struct sl_round *round)
+{
+    enum sl_status st = sl_alloc(n, sizeof *round->from, "gossip", &round->from);
+    return st == SL_OK ? sl_alloc(n, sizeof *round->scale, "gossip", &round->scale) : st;
+}
+
 enum sl_status sl_replicas_open(struct sl_replicas *s)
 {
-    if (s->plan->n_ranks == 1 || s->plan->n_replicas == 1) {
+    const uint32_t n = s->plan->n_replicas;
+    enum sl_status st = SL_OK;
+    if (n == 1) {
         return SL_OK;
     }
-    return sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
+    SL_TRY(st, open_round(n, &s->rounds.gradient), done);
+    SL_TRY(st, open_round(n, &s->rounds.weight), done);
+    SL_TRY(st, sl_alloc(n, sizeof *s->permutation.node, "gossip", &s->permutation.node), done);
+    SL_TRY(st, sl_alloc(n, sizeof *s->partners, "gossip", &s->partners), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *s->sums, "gossip", &s->sums), done);
+    SL_TRY(st, sl_alloc(n, sizeof *s->sources, "gossip", &s->sources), done);
+    SL_TRY(st, sl_alloc(n, sizeof *s->sent_to, "gossip", &s->sent_to), done);
+    if (s->plan->n_ranks > 1) {
+        st = sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
+    }
+done:
+    return st;
 }
 
 void sl_replicas_close(struct sl_replicas *s)
 {
-    if (s->mirror == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < n_mirrors(s); i++) {
+    for (size_t i = 0; s->mirror != NULL && i < n_mirrors(s); i++) {
         sl_handle_close(s->mirror[i]);
     }
-    sl_free(s->mirror);
-    s->mirror = NULL;
+    void *memory[] = {s->rounds.gradient.from,
+                      s->rounds.gradient.scale,
+                      s->rounds.weight.from,
+                      s->rounds.weight.scale,
+                      s->permutation.node,
+                      s->partners,
+                      s->sums,
+                      s->sources,
+                      s->sent_to,
+                      s->mirror};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        sl_free(memory[i]);
+    }
 }
 
 /* Send one array of a replica to rank 0, unless rank 0 trains the replica. number: index of the array in the
@@ -134,8 +164,9 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
                                    struct sl_model *model)
 {
     struct sl_task_args head = {.run = run, .stage = SL_STAGE_EVALUATE};
-    starpu_data_handle_t sources[SL_MAX_NODES];
-    enum sl_status st = SL_OK;
+    starpu_data_handle_t *sources = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *sources, "the average of replicas", &sources), done);
     for (uint32_t i = 0; i < model->n_layers; i++) {
         struct sl_layer *layer = &model->layer[i];
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
@@ -154,6 +185,7 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
         }
     }
 done:
+    sl_free(sources);
     return st;
 }
 
@@ -169,33 +201,42 @@ static void plan_alone(uint32_t n, struct sl_round *round)
     }
 }
 
-static enum sl_status plan_gossip(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
+static enum sl_status plan_gossip(struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     static const enum sl_gossip_topology topologies[] = {
         [SL_SYNC_DISSEMINATION] = SL_GOSSIP_DISSEMINATION, [SL_SYNC_CUBE] = SL_GOSSIP_CUBE};
-    struct sl_partners partners[SL_MAX_NODES];
     uint32_t local = s->settings->gossip_local_size;
     uint32_t n = s->plan->n_replicas / local;
     enum sl_status st;
-    SL_TRY(st, sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, partners), done);
+    SL_TRY(st,
+           sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, &s->permutation, s->partners),
+           done);
     round->local = local;
     round->inner = 1;
     for (uint32_t b = 0; b < n; b++) {
-        round->from[b] = partners[b].from;
+        round->from[b] = s->partners[b].from;
     }
 done:
     return st;
 }
 
+static uint32_t n_seeds_of(const struct sl_replicas *s, uint64_t step, const struct sl_round *round, uint32_t b)
+{
+    uint32_t n = 0;
+    for (uint32_t r = b * round->local; r < (b + 1) * round->local; r++) {
+        n += sl_plan_share(s->plan, step, r).n;
+    }
+    return n;
+}
+
 /* Gradients are terms of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
 static void scale_gradients(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
-    uint32_t n_seeds[SL_MAX_NODES] = {0};
-    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
-        n_seeds[r / round->local] += sl_plan_share(s->plan, step, r).n;
-    }
     for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
-        uint32_t n = n_seeds[b] + (round->from[b] == b ? 0 : n_seeds[round->from[b]]);
+        uint32_t n = n_seeds_of(s, step, round, b);
+        if (round->from[b] != b) {
+            n += n_seeds_of(s, step, round, round->from[b]);
+        }
         round->scale[b] = n == 0 ? 0 : (double)sl_plan_seeds(s->plan, step).n / n;
     }
 }
@@ -279,16 +320,8 @@ static struct sl_task_args head_of(const struct sl_replicas *s, uint64_t step, u
     return (struct sl_task_args){.run = s->run, .step = step, .pe = sl_plan_first_of(s->plan, r)};
 }
 
-/* Whether replica r reads replica q: q is in r's node, or in the node that r's node receives from. */
-static bool reads(const struct sl_round *round, uint32_t r, uint32_t q)
-{
-    uint32_t node = r / round->local;
-    return q / round->local == node || q / round->local == round->from[node];
-}
-
-/* Send replica q's array to rank `to`, if a replica of that rank reads it and the rank does not train q. */
-static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject,
-                            uint32_t q, uint32_t to)
+/* Send replica q's array to rank `to`, unless the rank trains q. */
+static enum sl_status cross(struct sl_replicas *s, const struct subject *subject, uint32_t q, uint32_t to)
 {
     struct sl_rank_range owners = sl_plan_trainers(s->plan, q);
     struct sl_task_args head = {0};
@@ -297,13 +330,8 @@ static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round,
                               .number = number_of(subject),
                               .to = {to, to + 1}};
     const struct sl_parameter *p = parameter_of(s, subject, q);
-    bool wanted = false;
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
-        struct sl_rank_range readers = sl_plan_trainers(s->plan, r);
-        wanted |= to >= readers.begin && to < readers.end && reads(round, r, q);
-    }
-    if (!wanted || (to >= owners.begin && to < owners.end)) {
+    if (to >= owners.begin && to < owners.end) {
         return SL_OK;
     }
     if (to == s->plan->rank && *mirror_of(s, subject, q) == NULL) {
@@ -315,6 +343,23 @@ done:
     return st;
 }
 
+/* Send the arrays of node b to the ranks that train replica r. Replica r + 1 has the last of these ranks, or later
+ * ranks. So `sent_to` says which ranks have an array already. */
+static enum sl_status cross_node(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject,
+                                 uint32_t b, uint32_t r)
+{
+    struct sl_rank_range readers = sl_plan_trainers(s->plan, r);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = b * round->local; q < (b + 1) * round->local; q++) {
+        for (uint32_t to = sl_max_u32(readers.begin, s->sent_to[q]); to < readers.end; to++) {
+            SL_TRY(st, cross(s, subject, q, to), done);
+            s->sent_to[q] = to + 1;
+        }
+    }
+done:
+    return st;
+}
+
 /* Send every array to the ranks that read it and do not train it. */
 static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject)
 {
@@ -322,66 +367,72 @@ static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *ro
     if (s->plan->n_ranks == 1) {
         return SL_OK;
     }
-    for (uint32_t q = 0; q < s->plan->n_replicas; q++) {
-        for (uint32_t to = 0; st == SL_OK && to < s->plan->n_ranks; to++) {
-            st = cross(s, round, subject, q, to);
-        }
-    }
-    return st;
-}
-
-/* Whether a replica of this rank reads node b. */
-static bool node_is_read(const struct sl_replicas *s, const struct sl_round *round, uint32_t b)
-{
+    memset(s->sent_to, 0, s->plan->n_replicas * sizeof *s->sent_to);
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
-        if (sl_plan_trains(s->plan, r) && reads(round, r, b * round->local)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The contribution of each node to the exchange: the array of its only replica, or a new sum over its replicas. */
-static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
-                                 const struct subject *subject, starpu_data_handle_t *sums)
-{
-    starpu_data_handle_t sources[SL_MAX_NODES];
-    enum sl_status st = SL_OK;
-    for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
-        const struct sl_parameter *p = parameter_of(s, subject, b * round->local);
-        struct sl_task_args head = head_of(s, step, b * round->local);
-        for (uint32_t i = 0; i < round->local; i++) {
-            sources[i] = array_of(s, subject, b * round->local + i);
-        }
-        if (round->local == 1) {
-            sums[b] = sources[0];
-            continue;
-        }
-        if (!node_is_read(s, round, b)) {
-            continue;
-        }
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, &sums[b]), done);
-        SL_TRY(st, sl_gossip_mix_submit(&head, round->local, sources, round->inner, sums[b]), done);
+        uint32_t b = r / round->local;
+        SL_TRY(st, cross_node(s, round, subject, b, r), done);
+        SL_TRY(st, cross_node(s, round, subject, round->from[b], r), done);
     }
 done:
     return st;
 }
 
+/* Whether a replica of this rank is in node b, or in a node that receives from node b. */
+static bool node_is_read(const struct sl_replicas *s, const struct sl_round *round, uint32_t b)
+{
+    uint32_t last = sl_plan_replica(s->plan, s->plan->end_pe - 1);
+    bool read = false;
+    for (uint32_t r = sl_plan_replica(s->plan, s->plan->first_pe); r <= last; r++) {
+        uint32_t node = r / round->local;
+        read |= node == b || round->from[node] == b;
+    }
+    return read;
+}
+
+/* The contribution of each node to the exchange: the array of its only replica, or a new sum over its replicas. */
+static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
+                                 const struct subject *subject)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
+        const struct sl_parameter *p = parameter_of(s, subject, b * round->local);
+        struct sl_task_args head = head_of(s, step, b * round->local);
+        for (uint32_t i = 0; i < round->local; i++) {
+            s->sources[i] = array_of(s, subject, b * round->local + i);
+        }
+        if (round->local == 1) {
+            s->sums[b] = s->sources[0];
+            continue;
+        }
+        if (!node_is_read(s, round, b)) {
+            continue;
+        }
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, &s->sums[b]), done);
+        SL_TRY(st, sl_gossip_mix_submit(&head, round->local, s->sources, round->inner, s->sums[b]), done);
+    }
+done:
+    return st;
+}
+
+/* Whether node b's replicas change. */
+static bool mixes(const struct sl_round *round, uint32_t b)
+{
+    return round->from[b] != b || round->local > 1 || round->scale[b] != 1;
+}
+
 static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
                           const struct subject *subject)
 {
-    starpu_data_handle_t sums[SL_MAX_NODES] = {NULL};
-    bool mixed[SL_MAX_NODES] = {false};
     enum sl_status st;
+    memset(s->sums, 0, s->plan->n_replicas * sizeof *s->sums);
     SL_TRY(st, cross_all(s, round, subject), done);
-    SL_TRY(st, add_inside(s, step, round, subject, sums), done);
+    SL_TRY(st, add_inside(s, step, round, subject), done);
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         uint32_t b = r / round->local;
         uint32_t n = round->from[b] == b ? 1 : 2;
-        starpu_data_handle_t sources[2] = {sums[b], sums[round->from[b]]};
+        starpu_data_handle_t sources[2] = {s->sums[b], s->sums[round->from[b]]};
         struct sl_task_args head = head_of(s, step, r);
-        mixed[r] = n > 1 || round->local > 1 || round->scale[b] != 1;
-        if (mixed[r] && sl_plan_trains(s->plan, r)) {
+        if (mixes(round, b) && sl_plan_trains(s->plan, r)) {
             SL_TRY(st,
                    sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, subject, r)->spare_handle),
                    done);
@@ -389,7 +440,7 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
     }
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         struct sl_parameter *p = parameter_of(s, subject, r);
-        if (mixed[r] && sl_plan_trains(s->plan, r)) {
+        if (mixes(round, r / round->local) && sl_plan_trains(s->plan, r)) {
             bool gradient = subject->topic == SL_TOPIC_GRADIENT;
             swap(p, gradient ? &p->gradient : &p->value, gradient ? &p->gradient_handle : &p->value_handle);
         }
@@ -397,7 +448,7 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
 done:
     if (round->local > 1) {
         for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
-            sl_handle_drop(&sums[b]);
+            sl_handle_drop(&s->sums[b]);
         }
     }
     return st;
@@ -413,7 +464,10 @@ enum sl_status sl_replicas_mix_gradients(struct sl_replicas *s, uint64_t step, u
 
 enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
-    struct sl_round all = {.local = s->plan->n_replicas, .inner = 1.0 / s->plan->n_replicas, .from = {0}, .scale = {1}};
+    struct sl_round all = {.local = s->plan->n_replicas,
+                           .inner = 1.0 / s->plan->n_replicas,
+                           .from = &(uint32_t){0},
+                           .scale = &(double){1}};
     struct subject weight = {layer, parameter, SL_TOPIC_WEIGHT};
     struct subject average = {layer, parameter, SL_TOPIC_AVERAGE};
     enum sl_status st = SL_OK;

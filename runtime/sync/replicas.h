@@ -60,8 +60,8 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
 struct sl_round {
     uint32_t local;
     double inner;
-    uint32_t from[SL_MAX_NODES]; /* [node] */
-    double scale[SL_MAX_NODES];  /* [node] */
+    uint32_t *from; /* [node] */
+    double *scale;  /* [node] */
 };
 
 /* The exchanges of a step. */
@@ -70,20 +70,27 @@ struct sl_rounds {
     bool average; /* finally, the average of all weights */
 };
 
-/* The replicas of a run and how they mix. All pointers are borrowed, except `mirror`. */
+/* The replicas of a run and how they mix. The first pointers are borrowed; sl_replicas_open allocates the
+ * rest. */
 struct sl_replicas {
     const struct sl_settings *settings;
     const struct sl_plan *plan;
     struct sl_run *run;
     struct sl_model *replica;
     struct sl_transport *transport;
+    /* Several replicas. */
     struct sl_rounds rounds; /* of the current step */
+    struct sl_permutation permutation;
+    struct sl_partners *partners; /* [node] */
+    /* Of the exchange in hand: the sum of each node, and the arrays of one node. */
+    starpu_data_handle_t *sums, *sources;
+    uint32_t *sent_to; /* [replica]: the ranks before this one have its array, if they read it */
     /* Several ranks: the last arrays received of replicas that other ranks train,
      * [topic][layer][parameter][replica]. */
     starpu_data_handle_t *mirror;
 };
 
-/* Allocate `mirror`. The caller has set all other members except the rounds. SL_ENOMEM. */
+/* Allocate. The caller has set the borrowed pointers and cleared the rest. SL_ENOMEM: call sl_replicas_close. */
 enum sl_status sl_replicas_open(struct sl_replicas *replicas);
 void sl_replicas_close(struct sl_replicas *replicas);
 

@@ -144,7 +144,7 @@ static enum sl_status gather_waits(struct sl_session *t)
     struct sl_waits mine;
     enum sl_status st;
     SL_TRY(st, sl_ranks_take_waits(&mine), done);
-    SL_TRY(st, sl_ranks_gather_each(&mine, sizeof mine, t->waits), done);
+    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, t->waits), done);
     for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
         t->waited.message_s += t->waits[r].message_s;
         t->waited.hidden_s += t->waits[r].hidden_s;

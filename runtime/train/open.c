@@ -401,6 +401,7 @@ static enum sl_status open_run(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     enum sl_status st;
     t->plan = sl_plan_make(s, sl_dataset_n_train(t->dataset));
+    SL_TRY(st, sl_alloc_zero(t->plan.n_ranks, sizeof *t->waits, "times of messages", &t->waits), done);
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
@@ -525,7 +526,7 @@ static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     enum sl_feature_form form = SL_FEATURES_AS_THEY_ARE;
-    bool held_here[SL_MAX_PES];
+    bool held_here[SL_MAX_GROUP];
     const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     uint32_t *fanout_of = NULL;
@@ -749,6 +750,7 @@ void sl_session_close(struct sl_session *t)
     }
     sl_partition_free(&t->partition);
     sl_dataset_free(&t->loaded);
+    sl_free(t->waits);
     sl_free(t->best);
     sl_checkpoint_release(&t->lock);
     sl_free(t);

@@ -230,11 +230,11 @@ done:
 struct window {
     const struct sl_session *t;
     uint32_t n_columns;
-    const sl_real *rows;     /* of the vertices evaluated by this rank */
-    uint32_t n_rows;         /* of a window */
-    uint32_t end;            /* of the current window */
-    sl_real *mine, *all;     /* rows of this rank; at rank 0 of all ranks, rank by rank */
-    size_t next[SL_MAX_PES]; /* the next row in `all` of each rank */
+    const sl_real *rows; /* of the vertices evaluated by this rank */
+    uint32_t n_rows;     /* of a window */
+    uint32_t end;        /* of the current window */
+    sl_real *mine, *all; /* rows of this rank; at rank 0 of all ranks, rank by rank */
+    size_t *next;        /* [R]: the next row in `all` of each rank */
 };
 
 static uint32_t rank_of(const struct sl_session *t, sl_vertex vertex)
@@ -248,23 +248,26 @@ static enum sl_status turn_window(struct window *w)
     uint32_t begin = w->end;
     uint32_t left = w->t->shards.n_vertices - begin;
     size_t row_bytes = w->n_columns * sizeof *w->rows;
-    size_t bytes_of[SL_MAX_PES] = {0};
     size_t n_mine = 0;
+    size_t first_row = 0;
     sl_vertex first = sl_evaluated_here(&w->t->shards).first;
     w->end += sl_min_u64(left, w->n_rows);
+    memset(w->next, 0, sl_n_ranks() * sizeof *w->next);
     for (uint32_t v = begin; v < w->end; v++) {
         uint32_t rank = rank_of(w->t, v);
-        bytes_of[rank] += row_bytes;
+        w->next[rank]++;
         if (rank == sl_rank()) {
             const sl_real *row = w->rows + (size_t)(w->t->partition.new_ids[v] - first) * w->n_columns;
             memcpy(w->mine + n_mine++ * w->n_columns, row, row_bytes);
         }
     }
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        w->next[r] = r == 0 ? 0 : w->next[r - 1] + bytes_of[r - 1] / row_bytes;
+        size_t n = w->next[r];
+        w->next[r] = first_row;
+        first_row += n;
     }
     sl_watchdog_suspend(false);
-    enum sl_status st = sl_ranks_gather(w->mine, n_mine * row_bytes, bytes_of, w->all);
+    enum sl_status st = sl_ranks_gather(w->mine, n_mine * row_bytes, w->all);
     sl_watchdog_suspend(true);
     return st;
 }
@@ -286,6 +289,7 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     struct window w = {.t = t, .n_columns = n_columns, .rows = rows};
     enum sl_status st;
     w.n_rows = n < t->shards.n_vertices ? (uint32_t)n : t->shards.n_vertices;
+    SL_TRY(st, sl_alloc(sl_n_ranks(), sizeof *w.next, "rows for a file", &w.next), done);
     SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.mine, "rows for a file", &w.mine), done);
     SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.all, "rows for a file", &w.all), done);
     if (sl_rank() == 0) {
@@ -299,6 +303,7 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     }
     st = sl_ranks_barrier(); /* the disk may take long */
 done:
+    sl_free(w.next);
     sl_free(w.mine);
     sl_free(w.all);
     return st;

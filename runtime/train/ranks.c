@@ -12,6 +12,7 @@
 #include "runtime/train/schedules.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/real.h"
 #include "tasks/ranks.h"
 
@@ -20,9 +21,6 @@
 enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
-    if (n > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "found %u processes of one run, expected at most %u", n, SL_MAX_PES);
-    }
     if (n > 1) {
         return sl_schedule_of(s)->check_ranks(s, n);
     }
@@ -190,12 +188,16 @@ enum sl_status sl_ranks_match_parts(const struct sl_session *t)
 
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {
-    uint64_t numbers[SL_MAX_PES] = {mine};
-    enum sl_status st = sl_ranks_gather_each(&mine, sizeof mine, numbers);
+    uint64_t *numbers = NULL;
+    enum sl_status st;
     *most_out = 0;
+    SL_TRY(st, sl_alloc_zero(sl_n_ranks(), sizeof *numbers, "a number of each rank", &numbers), done);
+    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, numbers), done);
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        *most_out = numbers[r] > *most_out ? numbers[r] : *most_out;
+        *most_out = sl_max_u64(*most_out, numbers[r]);
     }
+done:
+    sl_free(numbers);
     return st;
 }
 

@@ -92,8 +92,8 @@ struct sl_session {
     starpu_data_handle_t *loss_handle;
     /* bytes sent to other ranks before the current epoch */
     uint64_t sent_bytes;
-    /* rank 0: message times of each rank in the current epoch */
-    struct sl_waits waits[SL_MAX_PES];
+    /* [R], at rank 0: message times of each rank in the current epoch */
+    struct sl_waits *waits;
     /* rank 0: message times of all ranks in all epochs */
     struct sl_waits waited;
     /* steps of the current epoch whose loss has been reported */
