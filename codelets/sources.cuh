@@ -38,8 +38,8 @@ struct sl_device_parts {
     uint32_t n_parts;
     const uint32_t *first;
     const sl_real *const *chunk;
-    uint16_t base[SL_MAX_PES];
-    uint8_t shift[SL_MAX_PES];
+    uint16_t base[SL_MAX_GROUP];
+    uint8_t shift[SL_MAX_GROUP];
 
     __device__ uint32_t part_of(sl_vertex id) const
     {
