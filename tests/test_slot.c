@@ -102,15 +102,45 @@ static void test_sizes(void **state)
     struct data data;
     fixture_start(1);
     open_data(GRAPH_POWER_LAW, 4, &data);
-    struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .n_layers = 3};
+    struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .end_pe = 8, .n_layers = 3};
     struct sl_slot_shape shape = {
         .plan = &plan, .shards = &data.shards, .n_seeds = 10, .fanout = {2, 3, 100}, .max_fanout = 100};
     check_sizes(&data, &shape);
     shape.full = true;
     check_sizes(&data, &shape);
     shape.n_seeds = 1000;
-    plan.n_pes = 4;
+    plan.n_pes = plan.end_pe = 4;
     check_sizes(&data, &shape);
+    close_data(&data);
+    fixture_stop();
+}
+
+/* A rank with the second PE of four in the first of two groups. */
+static void test_other_ranks(void **state)
+{
+    (void)state;
+    struct data data;
+    struct sl_slot slot;
+    fixture_start(1);
+    open_data(GRAPH_POWER_LAW, 4, &data);
+    const struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .first_pe = 1, .end_pe = 2, .n_layers = 2};
+    const struct sl_slot_shape shape = {
+        .plan = &plan, .shards = &data.shards, .n_seeds = 10, .fanout = {2, 3}, .max_fanout = 3, .importance = true};
+    expect_ok(sl_slot_open(&shape, &slot));
+    for (uint32_t p = 0; p < 8; p++) {
+        const struct sl_slot_pe *pe = &slot.pe[p];
+        const bool here = p == 1;
+        const bool near = p < 4;
+        assert_non_null(pe->counts);
+        assert_true(pe->importance.list != NULL && slot.lists[p] == pe->importance.list);
+        assert_true(pe->importance.most != NULL && slot.lists[8 + p] == pe->importance.most);
+        assert_int_equal(pe->importance.costs != NULL && pe->importance.room != NULL, near);
+        assert_int_equal(pe->block[1].request != NULL, near);
+        assert_int_equal(pe->block[1].edge_offsets != NULL || pe->block[1].inverse != NULL, here);
+        assert_int_equal(pe->frontier != NULL || pe->index != NULL || pe->marks != NULL, here);
+        assert_int_equal(pe->importance.candidates != NULL || pe->importance.bounds != NULL, here);
+    }
+    sl_slot_close(&slot);
     close_data(&data);
     fixture_stop();
 }
@@ -123,7 +153,7 @@ static void test_a_fresh_slot_is_clean(void **state)
     struct sl_slot slot;
     fixture_start(1);
     open_data(GRAPH_PATH, 4, &data);
-    const struct sl_plan plan = {.n_pes = 4, .n_parts = 4, .n_layers = 1};
+    const struct sl_plan plan = {.n_pes = 4, .n_parts = 4, .end_pe = 4, .n_layers = 1};
     struct sl_slot_shape shape = {.plan = &plan, .shards = &data.shards, .n_seeds = 10, .fanout = {2}, .max_fanout = 2};
     expect_ok(sl_slot_open(&shape, &slot));
     for (uint32_t p = 0; p < 4; p++) {
@@ -244,7 +274,7 @@ static void test_the_worst_case_fits(void **state)
         for (int m = 0; m < 3; m++) {
             uint32_t n_train = data.dataset.train.n;
             struct sl_slot slot;
-            const struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .n_layers = 3};
+            const struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .end_pe = 8, .n_layers = 3};
             struct sl_slot_shape shape = {.plan = &plan, .shards = &data.shards, .n_seeds = n_train};
             shape.full = methods[m] == SL_SAMPLE_FULL;
             shape.max_fanout = 4;
@@ -270,7 +300,7 @@ static void test_too_many_edges(void **state)
     struct sl_partition partition = {.graph = {.n_vertices = 2, .offsets = offsets}};
     struct sl_shard part = {.first = 0, .end = 2, .n_train = 2};
     struct sl_shards shards = {.n_parts = 1, .n_vertices = 2, .part = &part, .partition = &partition};
-    const struct sl_plan plan = {.n_pes = 1, .n_parts = 1, .n_layers = 1};
+    const struct sl_plan plan = {.n_pes = 1, .n_parts = 1, .end_pe = 1, .n_layers = 1};
     struct sl_slot_shape shape = {
         .plan = &plan, .shards = &shards, .n_seeds = 2, .full = true, .fanout = {5}, .max_fanout = 5};
     struct sl_slot slot;
@@ -292,7 +322,7 @@ static void test_out_of_memory(void **state)
     struct sl_slot slot;
     fixture_start(1);
     open_data(GRAPH_PATH, 2, &data);
-    const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .n_layers = 2};
+    const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .end_pe = 2, .n_layers = 2};
     struct sl_slot_shape shape = {
         .plan = &plan, .shards = &data.shards, .n_seeds = 9, .fanout = {2, 2}, .max_fanout = 2};
     long live = sl_memory_live();
@@ -334,7 +364,7 @@ static bool is_locked(starpu_data_handle_t handle)
 /* What the host reads is locked, or everything, or nothing; what the system refuses is counted. */
 static void check_locks(const struct data *data, enum sl_slot_lock lock, bool counts, bool others)
 {
-    const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .n_layers = 2};
+    const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .end_pe = 2, .n_layers = 2};
     struct sl_slot_shape shape = {
         .plan = &plan, .shards = &data->shards, .n_seeds = 9, .fanout = {2, 2}, .max_fanout = 2, .lock = lock};
     struct sl_slot slot;
@@ -389,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_other_ranks),
         cmocka_unit_test(test_a_fresh_slot_is_clean),
         cmocka_unit_test(test_the_worst_case_fits),
         cmocka_unit_test(test_too_many_edges),

@@ -115,6 +115,14 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
     return n;
 }
 
+/* Whether PE p's group has a PE of this rank. */
+static bool is_near(const struct sl_plan *plan, uint32_t p)
+{
+    const uint32_t first = sl_plan_peer(plan, p, 0);
+    return first < plan->end_pe && first + plan->n_parts > plan->first_pe;
+}
+
+/* A PE of another rank has only its request. */
 static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
     const struct sl_shards *shards = shape->shards;
@@ -126,6 +134,10 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     uint64_t n_asked = most_asked(shape, part, hop);
     uint64_t head = (uint64_t)slot->n_parts + 1; /* positions at the start of a list by PE */
     enum sl_status st;
+    SL_TRY(st, add_list(slot, head + n_sources, "requested ids", &block->request), done);
+    if (!sl_plan_here(shape->plan, p)) {
+        return SL_OK;
+    }
     SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
     SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
@@ -134,7 +146,6 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
         SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights), done);
         SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights), done);
     }
-    SL_TRY(st, add_list(slot, head + n_sources, "requested ids", &block->request), done);
     SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
 done:
     return st;
@@ -156,24 +167,28 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
     SL_TRY(st, add_list(slot, head + n, "candidates' bounds", &own->most), done);
     slot->lists[p] = own->list;
     slot->lists[slot->n_pes + p] = own->most;
-    SL_TRY(st,
-           add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
-                      SL_SLOT_LOCK_ALL, &own->candidates),
-           done);
-    SL_TRY(st, add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds), done);
-    SL_TRY(st, add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs), done);
-    SL_TRY(st, add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room), done);
+    if (is_near(shape->plan, p)) {
+        SL_TRY(st, add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs), done);
+        SL_TRY(st, add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room), done);
+    }
+    if (sl_plan_here(shape->plan, p)) {
+        SL_TRY(st,
+               add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
+                          SL_SLOT_LOCK_ALL, &own->candidates),
+               done);
+        SL_TRY(st, add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds), done);
+    }
 done:
     return st;
 }
 
-static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
+/* What only the PE itself reads and writes. */
+static enum sl_status add_own(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
 {
     const struct sl_shards *shards = shape->shards;
     const struct sl_shard *part = &shards->part[sl_plan_part(shape->plan, p)];
     struct sl_slot_pe *pe = &slot->pe[p];
     uint32_t n_part = part->end - part->first;
-    size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
     enum sl_status st;
     SL_TRY(st, add_vector(slot, n_part, 4, "frontier", false, SL_SLOT_LOCK_ALL, &pe->frontier), done);
     SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index), done);
@@ -182,21 +197,31 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
            add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, SL_SLOT_LOCK_ALL,
                       &pe->marks),
            done);
+    if (shards->link_relation != NULL) {
+        st = add_vector(slot, shape->n_seeds, 4, "relations of links", false, SL_SLOT_LOCK_ALL, &pe->link_relations);
+    }
+done:
+    return st;
+}
+
+static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
+{
+    struct sl_slot_pe *pe = &slot->pe[p];
+    size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
+    enum sl_status st;
+    if (sl_plan_here(shape->plan, p)) {
+        SL_TRY(st, add_own(slot, shape, p), done);
+    }
     SL_TRY(st,
            add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
                       &pe->counts),
            done);
-    if (shards->link_relation != NULL) {
-        SL_TRY(st,
-               add_vector(slot, shape->n_seeds, 4, "relations of links", false, SL_SLOT_LOCK_ALL, &pe->link_relations),
-               done);
-    }
     SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->arrived, "rows of other GPUs", &pe->arrived), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->returned, "gradients of other GPUs", &pe->returned), done);
-    for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
+    for (uint32_t hop = 0; hop < slot->n_hops && is_near(shape->plan, p); hop++) {
         SL_TRY(st, add_block(slot, shape, p, hop), done);
     }
     if (shape->importance) {

@@ -15,7 +15,9 @@
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
-/* The buffers of one PE. */
+/* The buffers of one PE. If another rank has the PE, here are only the buffers that it sends to this rank: `counts`,
+ * the lists of importance and, if the PE's group has a PE of this rank, the requests of the blocks. The other handles
+ * are NULL, except importance.costs and importance.room in such a group. */
 struct sl_slot_pe {
     /* uint32: ids of S_p^0, then the ids that hop 0 adds, then hop 1, .. */
     starpu_data_handle_t frontier;
