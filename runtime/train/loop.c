@@ -192,16 +192,6 @@ done:
     return st;
 }
 
-/* Return blocks that the next phase may not want. --recompute serves to save memory, so it keeps none. */
-static void trim_pool(const struct sl_session *t, bool last)
-{
-    if (last || t->settings->recompute) {
-        sl_pool_release();
-    } else {
-        sl_pool_trim();
-    }
-}
-
 /* Score all vertices. Among equal validation scores the earliest counts as best, and nan is worse than any
  * number. If the validation set is empty, the last evaluation counts as best. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
@@ -209,12 +199,15 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     struct sl_inference wanted = {0};
     double start_s = sl_clock_s();
     enum sl_status st;
-    trim_pool(t, epoch == t->settings->epochs); /* no step will want the blocks of training */
+    if (epoch == t->settings->epochs) {
+        sl_pool_release(); /* no step will want the blocks of training */
+    }
+    sl_pool_trim();
     sl_watchdog_suspend(false);
     SL_TRY(st, sl_state_average(t), done);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
     sl_watchdog_suspend(true);
-    trim_pool(t, false);
+    sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
     bool first = t->best == NULL;

@@ -511,7 +511,7 @@ struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct s
         process += MESSAGE_BYTES + dataset->graph.n_vertices * (VERTEX_BYTES + if_so(b.factors, 6 * sizeof(sl_real)));
     }
     bool only_last = s->eval_every == 0 || s->eval_every >= s->epochs; /* evaluation, before which no block is kept */
-    bool trimmed = plan != NULL || only_last || s->recompute || t.rows > t.held + SURELY * SL_POOL_KEPT_BYTES;
+    bool trimmed = plan != NULL || only_last || t.rows > t.held + SURELY * SL_POOL_KEPT_BYTES;
     double work = trimmed ? fmax(training, evaluation) : training + (double)t.beside;
     double kept = (double)(t.data + t.links + t.model + t.partials + t.caches + t.exchange + t.factors);
     return (struct sl_memory_need){
