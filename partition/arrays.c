@@ -307,13 +307,50 @@ static enum sl_status copy_names(const struct sl_arrays *a, char **out)
 
 /* ---- links ---- */
 
+/* The lists by name. */
+struct named_links {
+    const char *name;
+    const struct sl_array_links *links;
+};
+
+static void name_lists(const struct sl_arrays *a, struct named_links out[SL_N_LINK_LISTS])
+{
+    out[SL_LINKS_TRAIN] = (struct named_links){"train_links", &a->train_links};
+    out[SL_LINKS_VALID] = (struct named_links){"valid_links", &a->valid_links};
+    out[SL_LINKS_TEST] = (struct named_links){"test_links", &a->test_links};
+    out[SL_LINKS_VALID_NEGATIVE] = (struct named_links){"valid_negatives", &a->valid_negatives};
+    out[SL_LINKS_TEST_NEGATIVE] = (struct named_links){"test_negatives", &a->test_negatives};
+}
+
+/* Lists have ends, and relations exactly if the edges have. */
+static enum sl_status check_lists(const struct sl_arrays *a)
+{
+    const bool typed = a->n_edges > 0 ? a->edge_relations != NULL : a->train_links.relations != NULL;
+    struct named_links lists[SL_N_LINK_LISTS];
+    name_lists(a, lists);
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        const struct sl_array_links *links = lists[i].links;
+        if (links->n > 0 && (links->from == NULL || links->to == NULL)) {
+            return sl_fail(SL_EINVAL, "arrays: %s.%s is NULL; expected an array", lists[i].name,
+                           links->from == NULL ? "from" : "to");
+        }
+        if (links->n > 0 && (links->relations != NULL) != typed) {
+            return sl_fail(SL_EINVAL, "arrays: found %s with%s relations; expected as the edges, with%s", lists[i].name,
+                           typed ? "out" : "", typed ? "" : "out");
+        }
+    }
+    return SL_OK;
+}
+
 /* If one of edges and training links is absent, it is the other. */
 static enum sl_status join_links(struct sl_arrays *a)
 {
     struct sl_array_links *train = &a->train_links;
+    enum sl_status st;
     if (!has_links(a)) {
         return SL_OK;
     }
+    SL_TRY(st, check_lists(a), done);
     if (a->n_edges == 0) {
         a->n_edges = train->n;
         a->sources = train->from;
@@ -326,7 +363,8 @@ static enum sl_status join_links(struct sl_arrays *a)
         return sl_fail(SL_EINVAL, "arrays: found no training links and %llu edges; expected 1 to 2^32 - 2 of either",
                        (unsigned long long)a->n_edges);
     }
-    return SL_OK;
+done:
+    return st;
 }
 
 /* Check link i of a list against the ends of its relation. */
@@ -360,13 +398,6 @@ static enum sl_status copy_links(const struct sl_array_links *from, const char *
     if (from->n == 0) {
         return SL_OK;
     }
-    if (from->from == NULL || from->to == NULL) {
-        return sl_fail(SL_EINVAL, "arrays: %s.%s is NULL; expected an array", name, from->from == NULL ? "from" : "to");
-    }
-    if ((from->relations != NULL) != typed) {
-        return sl_fail(SL_EINVAL, "arrays: found %s with%s relations; expected as the training links, with%s", name,
-                       typed ? "out" : "", typed ? "" : "out");
-    }
     SL_TRY(st, sl_links_copy(&given, out), done);
     if (typed) {
         SL_TRY(st, sl_alloc(from->n, sizeof *out->relation, "relations of links", &out->relation), done);
@@ -385,7 +416,7 @@ done:
 static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split *out)
 {
     enum sl_status st = SL_OK;
-    if (a->train_links.relations == NULL) {
+    if (a->edge_relations == NULL) {
         return SL_OK;
     }
     SL_TRY(st, sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends), done);
@@ -412,18 +443,12 @@ done:
 
 static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
 {
-    const struct {
-        const char *name;
-        const struct sl_array_links *links;
-    } lists[SL_N_LINK_LISTS] = {[SL_LINKS_TRAIN] = {"train_links", &a->train_links},
-                                [SL_LINKS_VALID] = {"valid_links", &a->valid_links},
-                                [SL_LINKS_TEST] = {"test_links", &a->test_links},
-                                [SL_LINKS_VALID_NEGATIVE] = {"valid_negatives", &a->valid_negatives},
-                                [SL_LINKS_TEST_NEGATIVE] = {"test_negatives", &a->test_negatives}};
+    struct named_links lists[SL_N_LINK_LISTS];
     enum sl_status st = SL_OK;
     if (!has_links(a)) {
         return SL_OK;
     }
+    name_lists(a, lists);
     out->directed = a->directed;
     SL_TRY(st, copy_ends(a, out), done);
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {

@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-/* A list of n pairs of vertices, from[i] -> to[i]. relations: of a typed graph, the relation of each pair; else NULL. */
+/* A list of n pairs of vertices, from[i] -> to[i]. relations: the relation of each pair if the graph is typed, else
+ * NULL. */
 struct sl_array_links {
     uint32_t n;
     const uint32_t *from, *to;

@@ -572,7 +572,7 @@ static void takes_triples(void **state)
     a->edge_relations = relations;
     a->n_relations = 3;
     a->test_links.n = 0;
-    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "valid_links without relations; expected as the training links");
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "valid_links without relations; expected as the edges, with");
     a->valid_links.relations = &one;
     a->relation_ends = ends;
     a->relation_names = "a,x,b\na,y,b\na,z,b\n";
@@ -589,6 +589,9 @@ static void takes_triples(void **state)
     ends[5] = UINT32_MAX;
     refused(&w, "relation_ends has 5 ids from 4294967295 on");
     a->relation_ends = NULL;
+    a->train_links = (struct sl_array_links){E, w.sources, w.destinations, NULL};
+    refused(&w, "train_links without relations; expected as the edges, with");
+    a->train_links.n = 0;
     a->valid_links.relations = &none;
     refused(&w, "relation 2 of valid (line 1) has no training link");
     a->n_relations = 2;
@@ -611,6 +614,9 @@ static void refuses_links(void **state)
     } while (0)
     spoiled_links(a->n_edges = 0, "found no training links and 0 edges");
     spoiled_links(a->valid_links.from = NULL, "valid_links.from is NULL");
+    spoiled_links((a->n_edges = 0, a->train_links.n = 1), "train_links.from is NULL");
+    spoiled_links(a->valid_links.relations = (const uint16_t[]){0},
+                  "valid_links with relations; expected as the edges");
     spoiled_links(a->test_links.to = NULL, "test_links.to is NULL");
     spoiled_links(a->valid_links.from = &six, "valid_links.from[0] is 6; expected an id of 0 .. 5");
     spoiled_links(a->test_links.to = &six, "test_links.to[0] is 6");

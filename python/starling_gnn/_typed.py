@@ -61,7 +61,11 @@ class Relations:
         for name in self.names:
             for end in (name[0], name[2]):
                 found = types.get(end)
-                if not isinstance(found, slice) or None in (found.start, found.stop):
+                if (
+                    not isinstance(found, slice)
+                    or None in (found.start, found.stop)
+                    or not 0 <= found.start < found.stop
+                ):
                     raise ValueError(f"types: found {found!r} of {end!r}, expected slice(first, end) of its vertices")
             head, tail = types[name[0]], types[name[2]]
             made.append((head.start, tail.start, head.stop - head.start, tail.stop - tail.start))
@@ -76,12 +80,10 @@ class Links:
         if value is None:
             return
         rows = value if isinstance(value, (tuple, list)) else _arrays.to_numpy(value, name)
-        expected = 3 if n_relations else 2
-        if len(rows) != expected or any(np.ndim(row) != 1 or len(row) != len(rows[0]) for row in rows):
-            raise ValueError(
-                f"{name}: found the shape {np.shape(value)}, expected ({expected}, L): "
-                + ("heads, relations, tails" if n_relations else "two ends")
-            )
+        expected = "(3, L): heads, relations, tails" if n_relations else "(2, L): two ends"
+        shapes = [np.shape(row) for row in rows]
+        if len(rows) != (3 if n_relations else 2) or any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
+            raise ValueError(f"{name}: found rows of the shapes {shapes[:4]}, expected {expected}")
         ends = [_arrays.ids32(row, name, n_vertices) for row in (rows[0], rows[-1])]
         relations = relations16(rows[1], name, n_relations, ends[0].shape) if n_relations else None
         self.arrays = (*ends, relations)
@@ -97,7 +99,7 @@ def edges_of_links(train_links):
     """(edge_index, edge_type) of training links; edge_type may be None."""
     rows = train_links if isinstance(train_links, (tuple, list)) else _arrays.to_numpy(train_links, "train_links")
     if len(rows) not in (2, 3):
-        raise ValueError(f"train_links: found the shape {np.shape(train_links)}, expected (2, L) or (3, L)")
+        raise ValueError(f"train_links: found {len(rows)} rows, expected (2, L) or (3, L)")
     return (rows[0], rows[-1]), rows[1] if len(rows) == 3 else None
 
 
@@ -152,15 +154,14 @@ def join_features(counts, tables):
     return Csr(indptr, columns[order], values[order].astype(np.float32), (first_row, first_column or width))
 
 
-def _join_targets(types, counts, y):
-    """Targets of all vertices: those of the type `y` begins at, and unknown ones."""
+def _join_targets(where, n_vertices, y):
+    """Targets of all vertices: y of the vertices `where`, unknown ones elsewhere."""
     labels, targets = _arrays.targets(y)
-    if labels is not None:
-        made = np.full(sum(counts), -1, np.int32)
-        made[types] = labels
-    else:
-        made = np.full((sum(counts), targets.shape[1]), np.nan, np.float32)
-        made[types] = targets
+    given = targets if labels is None else labels
+    if len(given) != where.stop - where.start:
+        raise ValueError(f"y: found {len(given)} rows, expected {where.stop - where.start}, the vertices of a type")
+    made = np.full((n_vertices, *given.shape[1:]), np.nan if labels is None else -1, given.dtype)
+    made[where] = given
     return made
 
 
@@ -183,7 +184,7 @@ def join(vertices, edges, target):
         raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
     made = {"x": join_features(counts, [type_["x"] for type_ in vertices.values()]), "types": types}
     if target is not None and vertices[target]["y"] is not None:
-        made["y"] = _join_targets(types[target], counts, vertices[target]["y"])
+        made["y"] = _join_targets(types[target], starts[-1], vertices[target]["y"])
         for name, _ in MASKS:
             if vertices[target][name] is not None:
                 ids = _arrays.members(vertices[target][name], name, vertices[target]["n"])

@@ -377,14 +377,15 @@ class Data(unittest.TestCase):
                 graph(**changes)
         for words, changes in (
             (
-                r"valid_links: found the shape .3, 30., expected .2, L.: two ends",
+                r"valid_links: found rows of the shapes .*, expected .2, L.: two ends",
                 dict(valid_links=with_relations(links["valid_links"], 3)),
             ),
             (r"test_links: found id 240, expected ids of 0 .. 239", dict(test_links=[[0], [N]])),
             (
-                r"train_links: found the shape .1, 5., expected .2, L. or .3, L.",
+                "train_links: found 1 rows, expected .2, L. or .3, L.",
                 dict(edge_index=None, train_links=np.ones((1, 5))),
             ),
+            ("valid_links: found rows of the shapes", dict(valid_links=[[1, 2], [3]])),
             ("test has the link .*, which is in valid, too", dict(test_links=links["valid_links"])),
             ("edge_type: found edges as a sparse matrix", dict(edge_index=Matrix(), edge_type=kinds)),
         ):
@@ -399,7 +400,8 @@ class Data(unittest.TestCase):
         run = sl.train(sl.Graph(train, x, **links), **SMALL)
         with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
             run.predict(graph())
-        for types in ({"a": slice(0, N)}, {"a": slice(0, N), "b": slice(None)}, {"a": slice(0, N), "b": 3}):
+        for wrong in (None, slice(None), 3, slice(-2, 4), slice(4, 4)):
+            types = {"a": slice(0, N), "b": wrong}
             with self.assertRaisesRegex(ValueError, "types: found .* of 'b', expected slice"):
                 graph(edge_type=kinds, relations=[("a", "to", "b")], types=types)
         with self.assertRaisesRegex(ValueError, "relation 'c'"):
