@@ -536,7 +536,7 @@ static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets 
         from = a->targets;
     }
     if (from == NULL) {
-        return SL_OK; /* links alone */
+        return sl_targets_make_unknown(a->n_vertices, out); /* links alone */
     }
     enum sl_status st = sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data);
     if (st != SL_OK) {
