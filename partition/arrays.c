@@ -356,6 +356,7 @@ static enum sl_status join_links(struct sl_arrays *a)
         a->sources = train->from;
         a->destinations = train->to;
         a->edge_relations = train->relations;
+        a->edge_weights = NULL; /* of no edge */
     } else if (train->n == 0 && a->n_edges < SL_NONE) {
         *train = (struct sl_array_links){(uint32_t)a->n_edges, a->sources, a->destinations, a->edge_relations};
     }
@@ -421,7 +422,7 @@ static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split 
     }
     SL_TRY(st, sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends), done);
     out->n_relations = a->n_relations;
-    out->own_ids = true;
+    out->own_ids = true; /* relations without links may have edges */
     for (uint32_t r = 0; r < a->n_relations; r++) {
         struct sl_link_ends *ends = &out->ends[r];
         *ends = (struct sl_link_ends){{0, 0}, {a->n_vertices, a->n_vertices}};

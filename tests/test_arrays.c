@@ -524,6 +524,7 @@ static struct sl_arrays *fresh_links(struct world *w)
 /* Without training links the edges are; without edges the training links are. */
 static void takes_links(void **state)
 {
+    const float weight_of_none[] = {-1};
     (void)state;
     struct world w;
     struct sl_arrays *a = fresh_links(&w);
@@ -542,8 +543,9 @@ static void takes_links(void **state)
     a->n_edges = 0;
     a->directed = true;
     a->sources = a->destinations = NULL;
+    a->edge_weights = weight_of_none;
     links = make(&w);
-    assert_true(links->links.directed && links->graph.n_edges == 5);
+    assert_true(links->links.directed && links->graph.n_edges == 5 && links->graph.weights.n_rows == 0);
     assert_int_equal(links->links.list[SL_LINKS_TRAIN].n, E);
     sl_dataset_delete(links);
     fresh_rows(&w);
