@@ -69,26 +69,26 @@ struct sl_arrays {
      * graph is not typed. Vertices of a type best have consecutive ids. */
     const uint16_t *edge_relations;
     uint32_t n_relations;
-    /* A line "SOURCE,NAME,DESTINATION" for each of the n_relations: the types of its ends, which may be empty, and its
-     * name. For --relation-fanout. NULL: relations have numbers alone. */
+    /* Names for --relation-fanout: a line "SOURCE,NAME,DESTINATION" for each relation. SOURCE and DESTINATION are types
+     * of vertices, and may be empty. NULL: relations have numbers alone. */
     const char *relation_names;
-    /* --objective link: links to train on, links to find, and pairs without a link for the scores. Labels, train, valid
-     * and test may then be absent. A link to find is in one list alone. If there are no training links, the edges
-     * without their reverses are; a graph without edges has the training links as edges. If there are no negatives, as
-     * many as links to find are drawn. */
+    /* --objective link: links to train on, links to find, and pairs without a link for the scores. Labels, targets
+     * and split may then be absent, and train must be. A link to find is in one list alone. Without training links, all
+     * edges are training links, but not their reverses. Without edges, the training links are the edges. Without
+     * negatives, one is drawn for each link to find. Links have relations exactly if edges have. */
     struct sl_array_links train_links, valid_links, test_links, valid_negatives, test_negatives;
-    /* Of links with relations: the ends that links of each relation may have, as four numbers: the first head, the first
-     * tail, the numbers of heads and of tails. Negatives are drawn from them. [4 n_relations]; NULL: all vertices. */
+    /* The heads and tails that each relation may have; negatives are drawn from them. Four numbers for each relation:
+     * first head, first tail, number of heads, number of tails. NULL: all vertices. */
     const uint32_t *relation_ends;
 };
 
 struct sl_dataset;
 
 /* Check the arrays and make a dataset of them. The dataset borrows the feature arrays until sl_dataset_delete, and
- * never writes to them. Features that it has to convert are copied. It makes a CSR table of dense features if under 10 % of them are non-zero, and a dense
- * table of CSR features if more are. All remaining arrays are copied: without duplicate edges, with the split
- * sorted. A dataset serves any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry).
- * SL_ENOMEM. On failure *out is NULL. */
+ * never writes to them. Features that it has to convert are copied. It makes a CSR table of dense features if under
+ * 10 % of them are non-zero, and a dense table of CSR features if more are. All remaining arrays are copied: without
+ * duplicate edges, with the split sorted. A dataset serves any number of sessions. SL_EINVAL: an array is wrong
+ * (message: the array and the entry). SL_ENOMEM. On failure *out is NULL. */
 SL_API enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out);
 SL_API void sl_dataset_delete(struct sl_dataset *dataset);
 

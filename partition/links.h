@@ -68,9 +68,8 @@ enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertice
  * With own_ids ends become ids of the whole dataset. `path` starts the messages. SL_EFILE. */
 enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links);
 
-/* Check that no validation or test link is in another list of links, that no negative is a link, and that each relation
- * of a list has a training link. A training link may be listed twice. `where` starts the messages. SL_EFILE,
- * SL_ENOMEM. */
+/* Check the lists. A validation or test link is in no other list of links. A training link may be listed twice. No
+ * negative is a link. Each relation of a list has a training link. `where` starts the messages. SL_EFILE, SL_ENOMEM. */
 enum sl_status sl_links_check(const struct sl_link_split *split, const char *where);
 
 /* Draw a pair of distinct vertices, without a link in any list, for each link of a list. The pairs depend on the links

@@ -136,13 +136,12 @@ struct sl_session;
  *
  * dataset: NULL to load the dataset named by the settings, from files, the cache or a generator. Otherwise a dataset
  * made of arrays (partition/arrays.h). It is borrowed during this call only: afterwards the program may free the
- * dataset and its arrays. With arrays, the options for selecting a dataset must keep their defaults, or the call is
- * refused: dataset, data-path, split, features, directed and normalize-features. Values from the environment count as
- * well. If the arrays list links, objective auto becomes link. METIS's partition is cached by the contents of the
- * graph, in the folder of option cache. Without that option, graphs of 16384 vertices or more are cached in
- * ~/.cache/starling. Metrics, models and checkpoints then carry the name of the arrays. --resume requires a checkpoint
- * of the same data. The contents are compared: graph, features, labels or targets, and split. The name of the arrays
- * may change.
+ * dataset and its arrays. With arrays, the options that select a dataset must keep their defaults. They are dataset,
+ * data-path, split, features, directed and normalize-features. Other values are refused, also from the environment. If
+ * the arrays list links, objective auto becomes link. METIS's partition is cached by the contents of the graph, in the
+ * folder of option cache. Without that option, graphs of 16384 vertices or more are cached in ~/.cache/starling.
+ * Metrics, models and checkpoints then carry the name of the arrays. --resume requires a checkpoint of the same data.
+ * The contents are compared: graph, features, labels or targets, and split. The name of the arrays may change.
  *
  * On failure *out is NULL and StarPU is as it was before the call. Any status can occur, among them:
  * SL_EINVAL: options contradict each other or the checkpoint; or StarPU is already up, for another session or the

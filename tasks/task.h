@@ -14,8 +14,8 @@
 
 #include "tasks/handle.h"
 
-/* Most PEs of a group, and most chunks of a PE's rows: arguments of kernels have arrays of these sizes. A run may have
- * more PEs. */
+/* Most PEs of a group, and most chunks of a PE's rows. Arguments of kernels have arrays of these sizes. A run may have
+ * more PEs than a group. */
 #define SL_MAX_GROUP 256
 #define SL_MAX_CHUNKS 64
 

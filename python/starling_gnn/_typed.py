@@ -72,6 +72,11 @@ class Relations:
         return np.array(made, np.uint32).reshape(-1, 4)
 
 
+def rows_of(value, name):
+    """The rows of a list of links: those of an array, or arrays."""
+    return value if isinstance(value, (tuple, list)) else _arrays.to_numpy(value, name)
+
+
 class Links:
     """A list of links as the library reads it: `members`. Keeps the arrays alive."""
 
@@ -79,7 +84,7 @@ class Links:
         self.members = ArrayLinks()
         if value is None:
             return
-        rows = value if isinstance(value, (tuple, list)) else _arrays.to_numpy(value, name)
+        rows = rows_of(value, name)
         expected = "(3, L): heads, relations, tails" if n_relations else "(2, L): two ends"
         shapes = [np.shape(row) for row in rows]
         if len(rows) != (3 if n_relations else 2) or any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
@@ -97,7 +102,7 @@ class Links:
 
 def edges_of_links(train_links):
     """(edge_index, edge_type) of training links; edge_type may be None."""
-    rows = train_links if isinstance(train_links, (tuple, list)) else _arrays.to_numpy(train_links, "train_links")
+    rows = rows_of(train_links, "train_links")
     if len(rows) not in (2, 3):
         raise ValueError(f"train_links: found {len(rows)} rows, expected (2, L) or (3, L)")
     return (rows[0], rows[-1]), rows[1] if len(rows) == 3 else None

@@ -71,8 +71,8 @@ static const struct sl_layer_order *order_of(const struct sl_walk *w, uint32_t i
 }
 
 /* The fraction of a layer's rows that is alive in layer j's backward pass. The gradient of an output is made while the
- * layer above runs. With segments the forward pass leaves the outputs that end a segment, and the first output if all
- * layers read it. Other rows are computed again when their segment runs backward. */
+ * layer above runs. With segments the forward pass leaves the last output of each segment. It also leaves the first
+ * output of the model if all layers read it. A segment computes its other rows again when it runs backward. */
 static double trained_alive(const struct sl_walk *w, uint32_t i, int role, uint32_t j)
 {
     const struct sl_layer *layer = &w->model->layer[i];
@@ -91,8 +91,8 @@ static double trained_alive(const struct sl_walk *w, uint32_t i, int role, uint3
 }
 
 /* The fraction of a layer's rows that is alive in layer j of an evaluation. Most rows pass from sum to sum chunk by
- * chunk. Whole are: travelling rows, because a sum waits for all of them; rows that a sum is added to; outputs of the
- * model; and inputs that are read again after the sum. */
+ * chunk. Four kinds are whole. A sum waits for all travelling rows. A sum is added to its begun rows. The model's
+ * outputs stay. Inputs stay if the layer reads them again after the sum. */
 static double evaluated_alive(const struct sl_walk *w, uint32_t i, int role, uint32_t j)
 {
     const struct sl_layer *layer = &w->model->layer[i];
