@@ -11,6 +11,7 @@
 
 #include "partition/dataset.h"
 #include "partition/features.h"
+#include "partition/text.h"
 #include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -25,13 +26,16 @@ static bool has_links(const struct sl_arrays *a)
     return a->train_links.n > 0 || a->valid_links.n > 0 || a->test_links.n > 0;
 }
 
-static enum sl_status check_numbers(const struct sl_arrays *a)
+static enum sl_status check_numbers(struct sl_arrays *a)
 {
     if (a->name != NULL && strlen(a->name) > MOST_NAME) {
         return sl_fail(SL_EINVAL, "arrays: name has %zu bytes; expected at most %d", strlen(a->name), MOST_NAME);
     }
     if (a->n_classes > INT32_MAX) {
         return sl_fail(SL_EINVAL, "arrays: n_classes is %u; expected at most %d", a->n_classes, INT32_MAX);
+    }
+    if (a->n_classes == 0 && a->labels != NULL && a->class_names != NULL) {
+        a->n_classes = (uint32_t)sl_min_u64(sl_text_count_lines(a->class_names), INT32_MAX);
     }
     if (a->n_vertices == 0 || a->n_features == 0 || (a->n_train == 0 && !has_links(a))) {
         return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features, %u training vertices; expected some of each",
@@ -303,6 +307,26 @@ static enum sl_status copy_names(const struct sl_arrays *a, char **out)
                        a->edge_relations == NULL ? 0 : a->n_relations);
     }
     return sl_strdup(a->relation_names, out);
+}
+
+/* Copy the names of the classes: a line for each class, or for each column. `out` has its targets. */
+static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    const char *names = a->class_names;
+    if (names == NULL) {
+        return SL_OK;
+    }
+    const uint64_t n = sl_text_count_lines(names);
+    const uint32_t expected = sl_targets_outputs(&out->targets);
+    const char *last = strrchr(names, '\n');
+    if (last != NULL && last[1] != '\0') {
+        return sl_fail(SL_EINVAL, "arrays: class_names ends in '%.40s'; expected an end of line behind it", last + 1);
+    }
+    if (n != expected) {
+        return sl_fail(SL_EINVAL, "arrays: class_names has %llu lines; expected %u, a line for each %s",
+                       (unsigned long long)n, expected, out->targets.type == SL_TARGET_CLASS ? "class" : "target");
+    }
+    return sl_strdup(names, &out->class_names);
 }
 
 /* ---- links ---- */
@@ -580,6 +604,7 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     SL_TRY(st, copy_names(a, &out->relations), done);
     SL_TRY(st, make_links(a, &out->links), done);
     SL_TRY(st, copy_targets(a, &out->targets), done);
+    SL_TRY(st, copy_class_names(a, out), done);
     SL_TRY(st, make_split(a, out), done);
     st = make_features(a, out);
 done:

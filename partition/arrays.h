@@ -80,6 +80,9 @@ struct sl_arrays {
     /* The heads and tails that each relation may have; negatives are drawn from them. Four numbers for each relation:
      * first head, first tail, number of heads, number of tails. NULL: all vertices. */
     const uint32_t *relation_ends;
+    /* Names of the classes: a line for each class, in the order of the classes. For label sets, a line for each column.
+     * With labels, n_classes may then be 0: the number of lines. NULL: no names. */
+    const char *class_names;
 };
 
 struct sl_dataset;

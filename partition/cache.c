@@ -10,13 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partition/text.h"
 #include "support/convert.h"
 #include "support/file.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
 #include "support/safetensors.h"
 
-#define VERSION 7 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION 8 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -39,17 +40,27 @@ enum section {
     SECTION_TEST,
     SECTION_PARTS,
     SECTION_WEIGHTS,
+    SECTION_CLASS_NAMES,
+    SECTION_VERTEX_NAMES,
     N_SECTIONS
 };
 
 /* The names of the tensors, PyG's if it has one. */
 static const char *const section_names[N_SECTIONS] = {
-    [SECTION_OFFSETS] = "colptr", [SECTION_SOURCES] = "row",
-    [SECTION_DENSE] = "x",        [SECTION_FEATURE_OFFSETS] = "x.rowptr",
-    [SECTION_COLUMNS] = "x.col",  [SECTION_VALUES] = "x.value",
-    [SECTION_TARGETS] = "y",      [SECTION_TRAIN] = "train",
-    [SECTION_VALID] = "valid",    [SECTION_TEST] = "test",
-    [SECTION_PARTS] = "parts",    [SECTION_WEIGHTS] = "edge_weight",
+    [SECTION_OFFSETS] = "colptr",
+    [SECTION_SOURCES] = "row",
+    [SECTION_DENSE] = "x",
+    [SECTION_FEATURE_OFFSETS] = "x.rowptr",
+    [SECTION_COLUMNS] = "x.col",
+    [SECTION_VALUES] = "x.value",
+    [SECTION_TARGETS] = "y",
+    [SECTION_TRAIN] = "train",
+    [SECTION_VALID] = "valid",
+    [SECTION_TEST] = "test",
+    [SECTION_PARTS] = "parts",
+    [SECTION_WEIGHTS] = "edge_weight",
+    [SECTION_CLASS_NAMES] = "class_names",
+    [SECTION_VERTEX_NAMES] = "vertex_names",
 };
 
 /* The content of the tensor FACTS, byte for byte (no padding). */
@@ -217,6 +228,13 @@ static enum sl_dtype target_dtype(uint32_t type)
     return type == SL_TARGET_CLASS ? SL_DTYPE_I32 : SL_DTYPE_F32;
 }
 
+static void add_names(struct draft *draft, enum section section, const char *names)
+{
+    if (names != NULL) {
+        add(draft, section, SL_DTYPE_U8, strlen(names) + 1, 0, names);
+    }
+}
+
 static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct draft *draft)
 {
     struct facts *facts = &draft->facts;
@@ -262,6 +280,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
         facts->n_lists[i] = lists[i]->n;
         add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, lists[i]->n, 0, lists[i]->ids);
     }
+    add_names(draft, SECTION_CLASS_NAMES, dataset->class_names);
+    add_names(draft, SECTION_VERTEX_NAMES, dataset->vertex_names);
 }
 
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
@@ -280,11 +300,12 @@ static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
     size_t graph_bytes = graph[2] != 0 ? sizeof graph : sizeof graph - sizeof *graph;
     const uint64_t features[] = {facts->n_columns, facts->values, sums[SECTION_FEATURE_OFFSETS], sums[SECTION_COLUMNS],
                                  sums[SECTION_VALUES]};
-    const uint64_t labels[] = {sums[SECTION_TARGETS]};
+    const uint64_t labels[] = {sums[SECTION_TARGETS], sums[SECTION_CLASS_NAMES]};
+    size_t label_bytes = labels[1] != 0 ? sizeof labels : sizeof labels - sizeof *labels;
     const uint64_t split[] = {sums[SECTION_TRAIN], sums[SECTION_VALID], sums[SECTION_TEST]};
     out[SL_DATA_GRAPH] = sl_checksum(facts->n_relations, graph, graph_bytes);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
-    out[SL_DATA_LABELS] = sl_checksum(0, labels, sizeof labels);
+    out[SL_DATA_LABELS] = sl_checksum(0, labels, label_bytes);
     out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
 }
 
@@ -555,6 +576,20 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
     return true;
 }
 
+/* Names, `n` lines; NULL: none. */
+static bool read_names(const struct reading *file, enum section which, uint64_t n, char **out)
+{
+    if (file->facts.checksum[which] == 0) {
+        return true;
+    }
+    const struct sl_tensor *found = sl_tensors_find(&file->tensors, section_names[which]);
+    uint64_t bytes = found != NULL ? sl_tensor_bytes(found) : 0;
+    const char *names = bytes > 1 ? section(file, which, SL_DTYPE_U8, bytes) : NULL;
+    *out = (char *)(uintptr_t)names;
+    return names != NULL && memchr(names, '\0', bytes) == names + bytes - 1 && names[bytes - 2] == '\n' &&
+           sl_text_count_lines(names) == n;
+}
+
 static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out)
 {
     struct reading file = {.low_memory = low_memory};
@@ -568,7 +603,9 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
     memcpy(read.name, file.facts.name, sizeof read.name);
     memcpy(read.split, file.facts.split, sizeof read.split);
     if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) ||
-        !read_targets(&file, &read.targets) || !read_lists(&file, &read)) {
+        !read_targets(&file, &read.targets) || !read_lists(&file, &read) ||
+        !read_names(&file, SECTION_CLASS_NAMES, sl_targets_outputs(&read.targets), &read.class_names) ||
+        !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names)) {
         sl_tensors_free(&file.tensors);
         return false;
     }

@@ -11,6 +11,7 @@
  *   colptr [N + 1], row [E], edge_weight [E]    in-edges of each vertex, sorted by destination
  *   x [N, F], or x.rowptr, x.col, x.value       features, dense or CSR
  *   y [N] or [N, width]; train, valid, test     targets and split
+ *   class_names, vertex_names                   a line each, with the zero at the end; absent if there are none
  *   parts [N]                                   of a partition
  *   starling.facts                              key, counts, names, and a checksum of each tensor and of the facts
  */

@@ -71,6 +71,8 @@ void sl_dataset_free(struct sl_dataset *dataset)
         sl_free(dataset->valid.ids);
         sl_free(dataset->test.ids);
         sl_link_split_free(&dataset->links);
+        sl_free(dataset->class_names);
+        sl_free(dataset->vertex_names);
     }
     sl_free(dataset->relations);
     *dataset = (struct sl_dataset){0};

@@ -44,6 +44,10 @@ struct sl_dataset {
     struct sl_link_split links;       /* whose training links are the graph */
     /* The relations of a typed folder without reverses: a line "SOURCE,NAME,DESTINATION" for each. NULL: no names */
     char *relations;
+    /* Names: a line for each class, in the order of the classes, or for each column of label sets. NULL: no names */
+    char *class_names;
+    /* The ids that the files give the vertices: a line for each vertex. NULL: the ids are 0 .. N-1 */
+    char *vertex_names;
     void *mapping; /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;
     bool hashed;                    /* private: the reader of the cache file has set `hash` */

@@ -640,7 +640,8 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->valid = raw->valid;
     out->test = raw->test;
     out->links = raw->links;
-    sl_free(raw->names);
+    out->class_names = raw->class_names;
+    out->vertex_names = raw->vertex_names;
     *raw = (struct sl_raw){0};
     out->range = range;
 done:
@@ -679,6 +680,30 @@ done:
     return st;
 }
 
+static bool needs_quotes(const char *id, size_t n)
+{
+    return n == 0 || id[0] == ' ' || id[n - 1] == ' ' || memchr(id, ',', n) != NULL || memchr(id, '\t', n) != NULL ||
+           memchr(id, '"', n) != NULL;
+}
+
+/* Write a nodes.csv of ids, an id a line. */
+static bool put_ids(struct sl_writer *writer, const char *ids)
+{
+    bool put = sl_writer_put(writer, "id\n", strlen("id\n")) == SL_OK;
+    while (put && *ids != '\0') {
+        size_t n = strcspn(ids, "\n");
+        const char *quote = needs_quotes(ids, n) ? "\"" : "";
+        put = sl_writer_put(writer, quote, strlen(quote)) == SL_OK;
+        for (size_t i = 0; put && i < n; i++) {
+            put = (ids[i] != '"' || sl_writer_put(writer, "\"", 1) == SL_OK) &&
+                  sl_writer_put(writer, &ids[i], 1) == SL_OK;
+        }
+        put = put && sl_writer_put(writer, quote, strlen(quote)) == SL_OK && sl_writer_put(writer, "\n", 1) == SL_OK;
+        ids += n + 1;
+    }
+    return put;
+}
+
 /* Save the ids of the file beside the cache. A failed write is no failure. */
 static enum sl_status save_names(const struct sl_dataset_options *options, const struct origin *origin,
                                  const struct sl_raw *raw)
@@ -688,7 +713,7 @@ static enum sl_status save_names(const struct sl_dataset_options *options, const
     enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
     if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
         sl_writer_open(path, &writer) == SL_OK) {
-        bool put = sl_writer_put(&writer, raw->names, raw->names_bytes) == SL_OK;
+        bool put = put_ids(&writer, raw->vertex_names);
         if (sl_writer_close(&writer) == SL_OK && put) {
             sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
                       origin->name, raw->n_vertices, path);
@@ -703,7 +728,7 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
 {
     struct sl_raw raw;
     enum sl_status st = read_or_generate(origin, &raw);
-    if (st == SL_OK && raw.names != NULL) {
+    if (st == SL_OK && raw.numbered && raw.vertex_names != NULL) {
         st = save_names(options, origin, &raw);
         if (st != SL_OK) {
             sl_raw_free(&raw);

@@ -730,6 +730,7 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->valid.ids);
     sl_free(raw->test.ids);
     sl_link_split_free(&raw->links);
-    sl_free(raw->names);
+    sl_free(raw->class_names);
+    sl_free(raw->vertex_names);
     *raw = (struct sl_raw){0};
 }

@@ -37,11 +37,10 @@ struct sl_raw {
     struct sl_targets targets;   /* N rows */
     char split[64];
     struct sl_ids train, valid, test;
-    struct sl_link_split links; /* SL_RAW_FOR_LINKS: train, valid and test are empty */
-    uint32_t n_dropped;         /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
-    /* A nodes.csv of the ids in the file, if the reader has numbered them: the header `id`, then an id a line. Or NULL */
-    char *names;
-    size_t names_bytes;
+    struct sl_link_split links;       /* SL_RAW_FOR_LINKS: train, valid and test are empty */
+    uint32_t n_dropped;               /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+    char *class_names, *vertex_names; /* as in struct sl_dataset */
+    bool numbered;                    /* the reader has numbered the ids: no file has their order */
 };
 
 /* What a command needs of a dataset. */

@@ -50,6 +50,17 @@ static inline bool sl_text_next(struct sl_text *text, const char **start, const 
     return true;
 }
 
+/* The number of ends of line in a string. */
+static inline uint64_t sl_text_count_lines(const char *text)
+{
+    uint64_t n = 0;
+    while ((text = strchr(text, '\n')) != NULL) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
 /* SL_EFILE with the line's number. `expected` continues "expected ". */
 static inline enum sl_status sl_text_refuse(const struct sl_text *text, const char *expected)
 {

@@ -143,6 +143,10 @@ static void refuses_edges(void **state)
 static void refuses_values(void **state)
 {
     (void)state;
+    spoiled(w.arrays.class_names = "a\nb\n", "labels[2] is 2; expected -1 (unknown), or a class of 0 to 1");
+    spoiled((w.arrays.class_names = "a\nb\n", w.arrays.n_classes = 3),
+            "class_names has 2 lines; expected 3, a line for");
+    spoiled(w.arrays.class_names = "a\nb\nc\nd", "class_names ends in 'd'; expected an end of line");
     spoiled(w.features[7] = NAN, "feature 1 of vertex 3 is nan");
     spoiled(w.features[0] = INFINITY, "feature 0 of vertex 0 is inf");
     spoiled(w.labels[5] = -2, "labels[5] is -2; expected -1 (unknown), or a class of 0 to");
@@ -239,6 +243,13 @@ static void takes_names_and_classes(void **state)
     d = make(&w);
     assert_string_equal(d->name, "arrays");
     assert_int_equal(d->targets.n_classes, 9);
+    assert_null(d->class_names);
+    sl_dataset_delete(d);
+    w.arrays.n_classes = 0; /* the names tell */
+    w.arrays.class_names = "a\n\nc\nd\n";
+    d = make(&w);
+    assert_int_equal(d->targets.n_classes, 4);
+    assert_string_equal(d->class_names, w.arrays.class_names);
     sl_dataset_delete(d);
     sl_dataset_delete(NULL);
 }

@@ -12,6 +12,7 @@
 #include "partition/features.h"
 #include "partition/identity.h"
 #include "support/convert.h"
+#include "support/memory.h"
 #include "support/parallel.h"
 #include "support/safetensors.h"
 
@@ -55,6 +56,12 @@ static void assert_same(const struct sl_dataset *a, const struct sl_dataset *b)
         assert_int_equal(lists[i][0]->n, lists[i][1]->n);
         assert_memory_equal(lists[i][0]->ids, lists[i][1]->ids, lists[i][0]->n * sizeof(sl_vertex));
     }
+    assert_int_equal(a->class_names == NULL, b->class_names == NULL);
+    assert_int_equal(a->vertex_names == NULL, b->vertex_names == NULL);
+    if (a->class_names != NULL) {
+        assert_string_equal(a->class_names, b->class_names);
+        assert_string_equal(a->vertex_names, b->vertex_names);
+    }
     const struct sl_features *f = &a->features;
     const struct sl_features *g = &b->features;
     assert_int_equal(f->n_rows, g->n_rows);
@@ -78,6 +85,10 @@ static void brings_it_back(void **state)
         const char *path = in_folder("deep/down/cache.slc");
         load_small(sparse, &made);
         made.synthetic = sparse;
+        if (sparse) {
+            assert_ok(sl_strdup("a\n\nc\n", &made.class_names));
+            assert_ok(sl_strdup("x\ny\nz\n0\n1\n2\n", &made.vertex_names));
+        }
         assert_true(sl_cache_write_dataset(path, KEY, &made));
         assert_true(sl_cache_read_dataset(path, KEY, &read));
         assert_non_null(read.mapping);
@@ -300,6 +311,12 @@ static void identity_tells_parts_apart(void **state)
         sl_dataset_identify(&made, &after);
         assert_int_equal(differing(&before, &after), 1 << SL_DATA_LABELS);
         made.targets.classes[5] -= 1;
+        assert_ok(sl_strdup("a\nb\nc\n", &made.class_names));
+        sl_dataset_identify(&made, &after);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_LABELS);
+        made.class_names[0] = 'A';
+        sl_dataset_identify(&made, &before);
+        assert_int_equal(differing(&before, &after), 1 << SL_DATA_LABELS);
         struct sl_ids kept = made.valid; /* two sets change places */
         made.valid = made.test;
         made.test = kept;

@@ -112,6 +112,7 @@ static FILE *open_stream(const char *path)
 struct cell {
     const char *p;
     size_t n;
+    bool quoted;
 };
 
 static bool cell_is(struct cell cell, const char *word)
@@ -142,7 +143,7 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     }
     *p = end < stop ? end + 1 : NULL;
     if (quote != NULL) {
-        return (struct cell){start + 1, (size_t)(quote - start - 1)};
+        return (struct cell){start + 1, (size_t)(quote - start - 1), true};
     }
     while (start < end && *start == ' ') {
         start++;
@@ -150,7 +151,19 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     while (end > start && end[-1] == ' ') {
         end--;
     }
-    return (struct cell){start, (size_t)(end - start)};
+    return (struct cell){start, (size_t)(end - start), false};
+}
+
+/* Make one quote of two in a quoted cell, in place. */
+static void undouble_quotes(struct cell *cell)
+{
+    char *p = (char *)(uintptr_t)cell->p; /* the text is the reader's own */
+    size_t n = 0;
+    for (size_t i = 0; i < cell->n; i++) {
+        p[n++] = p[i];
+        i += p[i] == '"' && i + 1 < cell->n && p[i + 1] == '"';
+    }
+    cell->n = n;
 }
 
 /* The next line that is not blank, without its line end. A byte order mark before the first line is left out. */
@@ -403,38 +416,39 @@ static sl_vertex find_name(const struct names *names, struct cell id)
     return names->n > 0 ? names->slots[slot_of(names, id)] : SL_NONE;
 }
 
-static bool needs_quotes(struct cell id)
+/* Whether each id is the vertex's number. */
+static bool are_numbers(const struct names *names)
 {
-    return id.n == 0 || id.p[0] == ' ' || id.p[id.n - 1] == ' ' || memchr(id.p, ',', id.n) != NULL ||
-           memchr(id.p, '\t', id.n) != NULL || memchr(id.p, '"', id.n) != NULL;
+    char number[16];
+    for (uint32_t v = 0; v < names->n; v++) {
+        if ((size_t)snprintf(number, sizeof number, "%u", v) != names->ids[v].n ||
+            memcmp(number, names->ids[v].p, names->ids[v].n) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
-/* List the ids as a nodes.csv. */
-static enum sl_status list_names(const struct names *names, struct sl_raw *out)
+/* List the ids, a line each. NULL: they are 0 .. N-1. */
+static enum sl_status list_names(const struct names *names, char **out)
 {
-    size_t room = strlen("id\n");
-    for (uint32_t v = 0; v < names->n; v++) {
-        room += names->ids[v].n + strlen("\"\"\n");
+    size_t room = 1;
+    if (are_numbers(names)) {
+        return SL_OK;
     }
-    enum sl_status st = sl_alloc(room, 1, "vertex ids", &out->names);
+    for (uint32_t v = 0; v < names->n; v++) {
+        room += names->ids[v].n + 1;
+    }
+    enum sl_status st = sl_alloc(room, 1, "vertex ids", out);
     if (st != SL_OK) {
         return st;
     }
-    char *p = stpcpy(out->names, "id");
-    *p++ = '\n';
+    char *p = *out;
     for (uint32_t v = 0; v < names->n; v++) {
-        struct cell id = names->ids[v];
-        bool quoted = needs_quotes(id);
-        if (quoted) {
-            *p++ = '"';
-        }
-        p = (char *)memcpy(p, id.p, id.n) + id.n;
-        if (quoted) {
-            *p++ = '"';
-        }
+        p = (char *)memcpy(p, names->ids[v].p, names->ids[v].n) + names->ids[v].n;
         *p++ = '\n';
     }
-    out->names_bytes = (size_t)(p - out->names);
+    *p = '\0';
     return SL_OK;
 }
 
@@ -504,7 +518,11 @@ static enum sl_status read_lines(struct table *table, void *context,
     for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
         uint32_t c = 0;
         for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
-            st = body(context, line, c, next_cell(&p, stop, table->header.separator));
+            struct cell cell = next_cell(&p, stop, table->header.separator);
+            if (cell.quoted) {
+                undouble_quotes(&cell);
+            }
+            st = body(context, line, c, cell);
         }
         if (st == SL_OK && (p != NULL || c < table->n_columns)) {
             st = sl_text_refuse(&table->text, "as many columns as the header has");
@@ -742,8 +760,9 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text 
     if (!has_nodes) {
         out->n_vertices = names.n;
         SL_TRY(st, sl_targets_make_unknown(names.n, &out->targets), done);
-        SL_TRY(st, list_names(&names, out), done);
+        out->numbered = true;
     }
+    SL_TRY(st, list_names(&names, &out->vertex_names), done);
     st = sl_raw_settle(files, nodes.path, out);
 done:
     sl_free(names.ids);

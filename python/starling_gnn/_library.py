@@ -199,6 +199,7 @@ class Arrays(_Sized):
         ("valid_negatives", ArrayLinks),
         ("test_negatives", ArrayLinks),
         ("relation_ends", C.c_void_p),
+        ("class_names", C.c_char_p),
     ]
 
 
