@@ -26,9 +26,16 @@ AS_CASE([$with_cuda],
     [/*], [sl_cuda_path=$with_cuda/bin],
     [AC_MSG_ERROR([--with-cuda=$with_cuda: expected an absolute path])])
 AS_VAR_IF([with_cuda], [no], [NVCC= SL_CUDA_FOUND="switched off"], [
-    AC_PATH_PROG([NVCC], [nvcc], [], [$sl_cuda_path])
+    AS_CASE([$with_cuda],
+        [/*], [AS_IF([test -n "$NVCC" && test "$NVCC" != "$with_cuda/bin/nvcc"],
+                     [AC_MSG_ERROR([NVCC=$NVCC is not in --with-cuda=$with_cuda; leave one of them out])])
+               AS_IF([test -x "$with_cuda/bin/nvcc"], [NVCC=$with_cuda/bin/nvcc])],
+        [AC_PATH_PROG([NVCC], [nvcc], [], [$sl_cuda_path])])
     AS_IF([test -z "$NVCC"], [SL_CUDA_FOUND="no toolkit: nvcc is not in $sl_cuda_path; try --with-cuda=DIR"], [SL_TRY_CUDA])
-    AS_VAR_IF([sl_found_cuda], [no], [AS_VAR_IF([with_cuda], [auto], [], [AC_MSG_ERROR([CUDA was asked for. $SL_CUDA_FOUND])])])
+    AS_VAR_IF([sl_found_cuda], [no], [
+        AS_VAR_IF([with_cuda], [auto], [], [AC_MSG_NOTICE([CUDA: $SL_CUDA_FOUND])
+                                            SL_ASKED_FOR([cuda])])
+    ])
 ])
 AS_CASE([$with_cuda], [/*|no], [AS_VAR_APPEND([SL_DISTCHECK_FLAGS], [" --with-cuda='$with_cuda'"])])
 AC_SUBST([SL_CUDA_CPPFLAGS])

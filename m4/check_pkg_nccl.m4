@@ -16,15 +16,20 @@ AC_ARG_WITH([nccl], [AS_HELP_STRING([--with-nccl=DIR], [NCCL is in DIR @<:@where
             [], [with_nccl=auto])
 sl_found_nccl=no sl_nccl_cppflags= sl_nccl_libs="-lnccl"
 AS_CASE([$with_nccl],
-    [/*], [sl_nccl_cppflags="-isystem $with_nccl/include"
-           AS_IF([test -d "$with_nccl/lib64"], [sl_nccl_libs="-L$with_nccl/lib64 -lnccl"], [sl_nccl_libs="-L$with_nccl/lib -lnccl"])],
+    [/*], [SL_FIND_FILES([$with_nccl], [nccl.h], [nccl])
+           sl_nccl_cppflags="-isystem $with_nccl/include" sl_nccl_libs="-L$sl_pkg_libdir -lnccl"],
     [no|yes|auto], [],
     [AC_MSG_ERROR([--with-nccl=$with_nccl: expected an absolute path])])
+AS_CASE([$with_nccl], [/*], [], [sl_pkg_there=yes])
 AS_IF([test "$with_nccl" = no], [SL_NCCL_FOUND="switched off"],
+      [test $sl_pkg_there = no], [SL_NCCL_FOUND="missing in $with_nccl: expected include/nccl.h and lib/libnccl.so"],
       [test $sl_found_cuda = no], [SL_NCCL_FOUND="not looked for: no CUDA"],
       [SL_TRY_NCCL])
 AS_CASE([$with_nccl], [no|auto], [],
-    [AS_IF([test $sl_found_nccl = no], [AC_MSG_ERROR([NCCL was asked for. $SL_NCCL_FOUND])])])
+    [AS_IF([test $sl_found_nccl = no], [
+        AC_MSG_NOTICE([NCCL: $SL_NCCL_FOUND])
+        SL_ASKED_FOR([nccl])
+    ])])
 AS_CASE([$with_nccl], [/*|no], [AS_VAR_APPEND([SL_DISTCHECK_FLAGS], [" --with-nccl='$with_nccl'"])])
 ])
 

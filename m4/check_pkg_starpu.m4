@@ -3,19 +3,32 @@
 
 # SL_CHECK_STARPU
 # ---------------
-# StarPU 1.4 or 1.3, and its features: FxT (traces), CUDA, MPI. All three are optional. The summary shows FxT; code
+# StarPU 1.4, and its features: FxT (traces), CUDA, MPI. All three are optional. The summary shows FxT; code
 # checks STARPU_USE_FXT in starpu.h. CUDA and MPI decide whether SL_CHECK_CUDA and SL_CHECK_MPI succeed.
 AC_DEFUN([SL_CHECK_STARPU], [
-SL_REQUIRE_PKG([starpu], [StarPU], [starpu-1.4 starpu-1.3], [starpu.h], [starpu-1.4], [starpu_init(0)], [libstarpu-dev])
+SL_REQUIRE_PKG([starpu], [StarPU], [starpu-1.4], [starpu.h], [starpu-1.4], [starpu_init(0)], [libstarpu-dev],
+               [SL_OLD_STARPU])
 SL_STARPU_FXT= SL_STARPU_CUDA= SL_STARPU_MPI=
 AS_VAR_IF([sl_found_starpu], [yes], [
     SL_STARPU_MACRO([STARPU_USE_FXT], [SL_STARPU_FXT])
     SL_STARPU_MACRO([STARPU_USE_CUDA], [SL_STARPU_CUDA])
     SL_STARPU_MPI=no
-    AS_IF([PKG_CONFIG_PATH=$sl_pkg_path $PKG_CONFIG --exists starpumpi-${SL_STARPU_MODULE@%:@starpu-} 2>/dev/null],
-          [SL_STARPU_MPI=yes])
+    AS_IF([SL_MODULE_EXISTS([starpumpi-1.4])], [SL_STARPU_MPI=yes])
     SL_STARPU_FOUND="$SL_STARPU_VERSION (FxT $SL_STARPU_FXT, CUDA $SL_STARPU_CUDA, MPI $SL_STARPU_MPI)"
 ])
+])
+
+# SL_OLD_STARPU
+# -------------
+# StarPU 1.4 is missing. Say so if an older version is there, such as Debian 12's.
+AC_DEFUN([SL_OLD_STARPU], [
+SL_STARPU_FOUND="missing: neither pkg-config nor the compiler finds it; ./bootstrap builds 1.4, or try --with-starpu=PREFIX"
+for sl_module in starpu-1.3 starpu-1.2 starpu-1.1; do
+    AS_IF([SL_MODULE_EXISTS([$sl_module])], [
+        SL_STARPU_FOUND="too old: `PKG_CONFIG_PATH=$sl_pkg_path $PKG_CONFIG --modversion $sl_module`; ./bootstrap builds 1.4"
+        break
+    ])
+done
 ])
 
 # SL_STARPU_MACRO(MACRO, VARIABLE)

@@ -8,7 +8,11 @@ AC_DEFUN([SL_CHECK_PYTHON], [
     AC_ARG_WITH([python], [AS_HELP_STRING([--without-python], [do not install the Python package starling_gnn])], [],
         [with_python=check])
     AS_VAR_IF([with_python], [no], [PYTHON=:], [
-        AS_CASE([$with_python], [check | yes], [], [PYTHON=$with_python])
+        AS_CASE([$with_python], [check | yes], [], [
+            PYTHON=$with_python
+            AS_IF([command -v "$PYTHON" >/dev/null], [],
+                  [AC_MSG_ERROR([--with-python=$PYTHON: there is no such program; expected a Python of version 3.9 or later])])
+        ])
         AM_PATH_PYTHON([3.9], [], [:])
     ])
     AS_IF([test "$PYTHON" != :], [SL_PYTHON_FOUND="$PYTHON_VERSION, starling_gnn goes into $pythondir"], [

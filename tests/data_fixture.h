@@ -82,17 +82,20 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 __attribute__((unused)) static int remove_folder(void **state)
 {
     (void)state;
-    return nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    int failed = nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder[0] = '\0';
+    return failed;
 }
 
 #define with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
-/* "FOLDER/name"; good for the next few calls. */
+/* "FOLDER/name"; good for the next few calls. Fails in a test without a folder: the name would be in "/". */
 __attribute__((unused)) static const char *in_folder(const char *name)
 {
     static char paths[8][512];
     static int next;
     char *path = paths[next++ % 8];
+    assert_true(folder[0] != '\0'); /* else the test's line lacks with_folder */
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }

@@ -93,7 +93,7 @@ else
     ! text=$(grep -rIlF -e "$starpu" "$root") || complain "these name the StarPU of the build: $text"
 
     # The libraries are found beside the programs.
-    used=$(ldd "$bin/coop_sage" | sed -n 's/.*libstarpu.* => \([^ ]*\).*/\1/p')
+    used=$(ldd "$bin/coop_sage" | sed -n 's/.*libstarpu-.* => \([^ ]*\).*/\1/p')
     [[ $(realpath "${used:-/}") == "$(realpath "$lib")"/*libstarpu* ]] || complain "coop_sage takes StarPU from: $used"
     ! ldd "$bin"/* "$lib"/*.so 2>/dev/null | grep 'not found' || complain "libraries are missing"
 fi

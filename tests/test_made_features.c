@@ -242,7 +242,7 @@ static void runs_agree(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words), cmocka_unit_test(tables), cmocka_unit_test(caches),
-                                       cmocka_unit_test(refusals), cmocka_unit_test(runs_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(words), with_folder(tables), with_folder(caches),
+                                       with_folder(refusals), with_folder(runs_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
