@@ -13,6 +13,7 @@
 #include "partition/features.h"
 #include "partition/text.h"
 #include "support/convert.h"
+#include "support/decimal.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/text.h"
@@ -626,6 +627,7 @@ static enum sl_status copy_arrays(const struct sl_arrays *from, struct sl_arrays
 
 enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out)
 {
+    SL_IN_C_LOCALE;
     struct sl_dataset *dataset;
     struct sl_arrays copy;
     float *widened = NULL;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "support/decimal.h"
 #include "support/memory.h"
 #include "support/parallel.h"
 
@@ -289,6 +290,7 @@ static void put_empty(struct pump *pump, struct slot *slot, enum sl_status st)
 /* Threads take blocks in the order of the file. So all blocks before a failed block are processed, too. */
 static void *work(void *argument)
 {
+    SL_IN_C_LOCALE;
     struct pump *pump = argument;
     for (;;) {
         struct slot *slot = take_filled(pump);

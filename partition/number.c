@@ -4,16 +4,13 @@
  * Numbers in text. If digits and exponent are few, one multiplication or division of two exact doubles gives the
  * nearest double (Clinger 1990, "How to read floating point numbers accurately"). The C library reads all other
  * numbers. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* strtod_l */
-#endif
 #include "partition/number.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "support/decimal.h"
 
 #define EXACT_INTEGER ((uint64_t)1 << 53) /* doubles hold every integer up to this */
 #define EXACT_POWER 22                    /* doubles hold every power of ten up to this */
@@ -56,7 +53,7 @@ static const char *read_slowly(const char *p, const char *end, double *out)
     memcpy(copy, p, n);
     copy[n] = '\0';
     char *stop;
-    *out = strtod_l(copy, &stop, newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    *out = sl_decimal_read(copy, &stop);
     return stop == copy ? NULL : p + (stop - copy);
 }
 

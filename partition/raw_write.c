@@ -2,10 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Writing the raw layout: each number as the shortest text with the same value. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* uselocale */
-#endif
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -450,24 +446,21 @@ done:
     return st;
 }
 
-/* Write with the C locale's numbers. recipe NULL: a dataset of one type. */
+/* recipe NULL: a dataset of one type. */
 static enum sl_status write_plainly(const struct sl_raw *raw, const struct sl_recipe *recipe, const char *folder)
 {
+    SL_IN_C_LOCALE;
     struct text *text;
     enum sl_status st = sl_alloc(1, sizeof *text, "a text buffer", &text);
     if (st != SL_OK) {
         return st;
     }
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    locale_t users = uselocale(plain);
     if (recipe == NULL) {
         st = write_all(raw, folder, text);
     } else {
         const struct typed_text typed = {raw, recipe, folder, type_first(recipe, recipe->n_types), text};
         st = write_typed(&typed);
     }
-    uselocale(users);
-    freelocale(plain);
     sl_free(text);
     return st;
 }

@@ -21,6 +21,9 @@
  * program's `size` only. Members beyond it count as 0. A program reads news up to their `size` only. A `size` of 0 is
  * refused: SL_EINVAL. Structs without `size` never change.
  *
+ * Locale. The functions work in the C locale, whatever the locale of the program or thread: numbers have a decimal
+ * point. Callbacks run in the program's locale.
+ *
  * Streams. The library prints only to streams from the program. It never calls exit.
  *
  * GPUs. A fault inside a CUDA kernel (an illegal address, a memory error of the GPU) does not become a status: CUDA

@@ -7,11 +7,12 @@
 #endif
 #include "support/parallel.h"
 
-#include "support/minmax.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+
+#include "support/decimal.h"
+#include "support/minmax.h"
 
 #define MAX_THREADS 64
 
@@ -43,6 +44,7 @@ struct loop {
 
 static void *work(void *argument)
 {
+    SL_IN_C_LOCALE;
     struct loop *loop = argument;
     for (;;) {
         uint64_t begin = atomic_fetch_add(&loop->next, loop->grain);

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "support/decimal.h"
+
 static _Thread_local char message[SL_MESSAGE_BYTES];
 
 static void (*notice_hook)(enum sl_notice kind, const char *line);
@@ -39,6 +41,7 @@ void sl_notify(enum sl_notice kind, const char *format, ...)
     print_line(text, format, args);
     va_end(args);
     if (notice_hook != NULL) {
+        SL_IN_CALLERS_LOCALE;
         notice_hook(kind, text);
     }
 }

@@ -5,8 +5,11 @@
  * of task.c (the linker's --wrap). */
 #include "tasks/task.h"
 
+#include "support/decimal.h"
+
 void sl_task_cpu(void *buffers[], void *args)
 {
+    SL_IN_C_LOCALE;
     const struct sl_task_args *head = args;
     double start_s;
     if (sl_task_enter(head, &start_s)) {
@@ -22,6 +25,7 @@ void sl_task_cpu(void *buffers[], void *args)
 #ifdef SL_CUDA
 void sl_task_cuda(void *buffers[], void *args)
 {
+    SL_IN_C_LOCALE;
     struct sl_task_args *head = args;
     unsigned number = 0;
     if (sl_task_enter_cuda(head)) {

@@ -14,6 +14,7 @@
 #include "support/clock.h"
 #include "support/memory.h"
 #include "tasks/near.h"
+#include "tasks/perfmodel.h"
 #include "tasks/rows.h"
 #include "tasks/waits.h"
 
@@ -719,6 +720,7 @@ static enum sl_status submit(const struct sl_task *task, const void *args, size_
         goto destroy_task;
     }
     set_options(out, args, priority);
+    SL_TRY(st, sl_perfmodel_check(out->cl->model), destroy_task);
     int error = starpu_task_submit(out);
     if (error != 0) {
         st = translate(error);

@@ -59,6 +59,18 @@ expect_none "exported symbols without sl_ in front" "$(strangers --dynamic "$lib
 expect_none "declared in an installed header, but not exported" "$(comm -23 "$folder/declared" "$folder/exported")"
 expect_none "exported, but declared in no installed header" "$(comm -13 "$folder/declared" "$folder/exported")"
 
+# Functions of the interface that return a status work in the C locale (support/decimal.h), so StarPU's files have no decimal commas.
+without_locale()
+{
+    cd "$top_srcdir" && grep -hE '^SL_API enum sl_status ' ${SL_PUBLIC_HEADERS} runtime/starling.h | grep -oE 'sl_[a-z0-9_]*\(' | sort -u >"$folder/checked"
+    cat */*.c */*/*.c | awk -v names="$(tr -d '(' <"$folder/checked" | tr '\n' ' ')" '
+        BEGIN { n = split(names, list, " "); for (i = 1; i <= n; i++) wanted[list[i]] = 1 }
+        /^[a-z].*\(/ { name = ""; if (match($0, /sl_[a-z0-9_]*\(/)) name = substr($0, RSTART, RLENGTH - 1) }
+        /^{/ { if (name in wanted) { seen[name] = 1; getline; if ($1 != "SL_IN_C_LOCALE;") print name } }
+        END { for (name in wanted) if (!(name in seen)) print name " (not found)" }'
+}
+expect_none "functions of the interface that do not begin with SL_IN_C_LOCALE" "$(without_locale)"
+
 # Of a kernel in clones (SL_CLONES, support/real.h), a static function that it calls would be compiled for the lowest level alone.
 # offer_heap may be, as it moves integers one by one. Only full optimisation puts functions into others.
 lowest()

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "support/decimal.h"
+
 void sl_streams_open(void)
 {
     for (int fd = 0; fd < 3; fd++) {
@@ -81,6 +83,7 @@ static enum sl_status catch_signal(int i)
 
 enum sl_status sl_signals_install(void)
 {
+    SL_IN_C_LOCALE;
     if (installed) {
         return sl_fail(SL_EINVAL, "signals are caught already; expected sl_signals_restore first");
     }

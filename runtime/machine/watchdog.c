@@ -13,6 +13,7 @@
 
 #include "runtime/starling.h"
 #include "support/clock.h"
+#include "support/decimal.h"
 #include "tasks/ranks.h"
 
 #define LOOK_NS 200000000
@@ -72,6 +73,7 @@ static void tell(uint32_t seconds)
 
 static void *guard(void *unused)
 {
+    SL_IN_C_LOCALE;
     struct signs last = look();
     double last_s = sl_clock_s();
     double vain_s = last_s; /* start of the wait without progress */

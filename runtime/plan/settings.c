@@ -15,6 +15,7 @@
 #include "partition/number.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
+#include "support/decimal.h"
 #include "support/memory.h"
 #include "support/nearest.h"
 #include "tasks/task.h"
@@ -1117,11 +1118,13 @@ done:
 
 enum sl_status sl_settings_new(struct sl_settings **out)
 {
+    SL_IN_C_LOCALE;
     return make(sl_settings_init, out);
 }
 
 enum sl_status sl_settings_new_pipe(struct sl_settings **out)
 {
+    SL_IN_C_LOCALE;
     return make(sl_settings_init_pipe, out);
 }
 
@@ -1135,11 +1138,13 @@ void sl_settings_delete(struct sl_settings *settings)
 
 enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value)
 {
+    SL_IN_C_LOCALE;
     return sl_option_set(sl_settings_table_of(settings), name, value, settings);
 }
 
 enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)
 {
+    SL_IN_C_LOCALE;
     char *value = NULL;
     enum sl_status st;
     SL_TRY(st, sl_option_get(sl_settings_table_of(settings), name, settings, &value), done);
@@ -1165,6 +1170,7 @@ static const char *kind_name(enum sl_option_kind kind)
 
 enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t index, struct sl_option_news *news)
 {
+    SL_IN_C_LOCALE;
     const struct sl_option_table *table = sl_settings_table_of(settings);
     size_t size = news->size;
     if (size == 0) {
@@ -1278,6 +1284,7 @@ void sl_settings_check_environment(void)
 
 enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run)
 {
+    SL_IN_C_LOCALE;
     const struct sl_option_table *table = sl_settings_table_of(settings);
     struct sl_option_parse parse;
     enum sl_status st;

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/decimal.h"
 #include "support/memory.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
@@ -217,8 +218,9 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
     }
     enum sl_status st = put(metrics->file, dump);
     enum sl_status second = put(metrics->stream, dump);
-    if (metrics->line != NULL && metrics->line(metrics->context, dump) != 0) {
-        metrics->refused = true;
+    if (metrics->line != NULL) {
+        SL_IN_CALLERS_LOCALE;
+        metrics->refused = metrics->line(metrics->context, dump) != 0 || metrics->refused;
     }
     json_free_t release;
     json_get_alloc_funcs(NULL, &release);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/report/trace_name.h"
+#include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
@@ -220,6 +221,7 @@ void sl_trace_stop(struct sl_trace *trace)
 
 void sl_trace_discard(const char *folder)
 {
+    SL_IN_C_LOCALE;
     char *path;
     if (written_path(folder, sl_ranks_number(), &path) == SL_OK) {
         unlink(path);
@@ -577,6 +579,7 @@ done:
 
 enum sl_status sl_trace_finish(const char *folder)
 {
+    SL_IN_C_LOCALE;
     char *raw = NULL;
     char *work = NULL;
     enum sl_status st;
@@ -603,6 +606,7 @@ done:
 
 enum sl_status sl_trace_finish(const char *folder)
 {
+    SL_IN_C_LOCALE;
     (void)folder;
     return no_fxt();
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/machine/gpus.h"
 #include "runtime/train/session.h"
+#include "support/decimal.h"
 #include "support/lines.h"
 
 static void describe_gpus(const struct sl_machine *machine, FILE *stream)
@@ -56,6 +57,7 @@ static void describe_data(const struct sl_session *t, FILE *stream)
 
 enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
 {
+    SL_IN_C_LOCALE;
     const struct sl_settings *s = t->settings;
     uint64_t n_edges = t->partition.graph.n_edges;
     uint64_t batch = t->plan.batch;

@@ -17,6 +17,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
+#include "support/decimal.h"
 #include "support/lines.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -62,8 +63,11 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
         SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
     }
     sl_progress_step(&r->progress, epoch, i + 1, loss);
-    if (r->to.step != NULL && r->to.step(r->to.context, &news) != 0) {
-        sl_session_stop(t);
+    if (r->to.step != NULL) {
+        SL_IN_CALLERS_LOCALE;
+        if (r->to.step(r->to.context, &news) != 0) {
+            sl_session_stop(t);
+        }
     }
 done:
     return st;
@@ -86,8 +90,11 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
                       "exact loss %.4f: history misleads training, which goes on exactly from earlier weights",
                       epoch->exact_loss);
     }
-    if (r->to.epoch != NULL && r->to.epoch(r->to.context, &news) != 0) {
-        sl_session_stop(t);
+    if (r->to.epoch != NULL) {
+        SL_IN_CALLERS_LOCALE;
+        if (r->to.epoch(r->to.context, &news) != 0) {
+            sl_session_stop(t);
+        }
     }
 done:
     return st;
@@ -551,6 +558,7 @@ done:
 
 enum sl_status sl_session_train(struct sl_session *t, const struct sl_report *report)
 {
+    SL_IN_C_LOCALE;
     enum sl_status st;
     if (t->begun) {
         return sl_fail(SL_EINVAL, "this session was trained already: expected another one, which --resume lets go on");

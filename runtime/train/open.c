@@ -24,6 +24,7 @@
 #include "runtime/train/schedules.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
+#include "support/decimal.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/text.h"
@@ -129,6 +130,7 @@ static enum sl_status load_dataset(const struct sl_settings *s, const char *usua
 
 enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset **out)
 {
+    SL_IN_C_LOCALE;
     struct sl_dataset *dataset;
     enum sl_status st;
     *out = NULL;
@@ -145,6 +147,7 @@ done:
 
 enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_dataset_sizes *out)
 {
+    SL_IN_C_LOCALE;
     struct sl_dataset_sizes all = {.size = out->size,
                                    .n_vertices = dataset->graph.n_vertices,
                                    .n_edges = dataset->graph.n_edges,
@@ -674,6 +677,7 @@ static enum sl_status check_watchdog(const struct sl_settings *s)
 
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
+    SL_IN_C_LOCALE;
     struct sl_session *t = NULL;
     struct sl_tensors checkpoint = {0};
     enum sl_status st;
@@ -721,6 +725,7 @@ done:
 
 void sl_session_close(struct sl_session *t)
 {
+    SL_IN_C_LOCALE;
     if (t == NULL) {
         return;
     }

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "runtime/train/schedules.h"
+#include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -29,6 +30,7 @@ enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 
 enum sl_status sl_process_join(const struct sl_settings *settings)
 {
+    SL_IN_C_LOCALE;
     enum sl_status st = sl_ranks_check_settings(settings);
     if (st != SL_OK) {
         return st;

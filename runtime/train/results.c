@@ -9,12 +9,14 @@
 #include "runtime/sync/replicas.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
+#include "support/decimal.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
 
 enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 {
+    SL_IN_C_LOCALE;
     size_t size = out->size;
     struct sl_session_sizes all = {.size = size,
                                    .n_vertices = t->shards.n_vertices,
@@ -69,6 +71,7 @@ static enum sl_status check_alone(void)
 
 enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
 {
+    SL_IN_C_LOCALE;
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_inference wanted = {0};
     struct sl_scores found;
@@ -130,6 +133,7 @@ static void copy_weight(const struct sl_tensor *tensor, float *out)
 
 enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_weight *out, float *values)
 {
+    SL_IN_C_LOCALE;
     struct sl_tensor *tensors = NULL;
     uint32_t n = 0;
     bool rested = sl_session_wake(t);
@@ -181,6 +185,7 @@ static enum sl_status read_weight(uint32_t i, const struct sl_weight *weight, co
 enum sl_status sl_session_set_weights(struct sl_session *t, uint32_t n, const struct sl_weight *weights,
                                       const float *const *values)
 {
+    SL_IN_C_LOCALE;
     struct sl_tensors all = {.path = (char[]){"weights"}, .n = n};
     bool rested = sl_session_wake(t);
     enum sl_status st;
