@@ -690,6 +690,15 @@ static void test_weights(void **state)
         assert_int_equal(pwrite(fd, bad[k], strlen(bad[k]), 0), (ssize_t)strlen(bad[k]));
         expect_refused(&dataset, "class-weights", path, k == 0 ? "found 2 numbers a line" : path);
     }
+    expect_refused(&dataset, "class-weights", "1,2,3", "found 3 numbers, expected 4");
+    expect_refused(&dataset, "class-weights", "1,2,3,4,5", "found 5 numbers, expected 4");
+    expect_refused(&dataset, "class-weights", "1,2,-3,4", "found -3, expected numbers of 0 or more");
+    expect_refused(&dataset, "class-weights", "1,2,nan,4", "found nan, expected numbers of 0 or more");
+    expect_refused(&dataset, "class-weights", "1,2,3,", "1,2,3,: ");
+    expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", "0.5,2,3e1,0", &settings));
+    expect_ok(sl_objective_open(&settings, &dataset, &objective));
+    assert_true(objective.weights[0] == 0.5F && objective.weights[2] == 30 && objective.weights[3] == 0);
+    sl_objective_close(&objective);
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(pwrite(fd, "0\n0\n0\n0\n", 8, 0), 8); /* no mass at all: no loss, no step */
     expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", path, &settings));

@@ -13,9 +13,23 @@ def is_sparse(value):
 def to_numpy(value, name):
     """An array of numbers. Shares memory if it can."""
     array = any_array(value)
+    if array.dtype.kind == "O" and hasattr(value, "dtypes"):
+        array = _of_pandas(value, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name}: found {_kind(value, array)}, expected an array of numbers")
     return array
+
+
+def _of_pandas(value, name):
+    """The numbers of a table or column of pandas with columns of several types, or with missing entries: nan."""
+    columns = [(value.name, value.dtypes)] if value.ndim == 1 else list(value.dtypes.items())
+    wrong = [str(column) for column, dtype in columns if getattr(dtype, "kind", "O") not in "biuf"]
+    if wrong:
+        raise TypeError(
+            f"{name}: found the column {', '.join(wrong[:5])} of other things than numbers, expected numbers; "
+            "pandas.get_dummies makes columns of them"
+        )
+    return value.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def any_array(value):
@@ -131,13 +145,23 @@ class Features:
         )
 
 
+def _is_mask(array, n_vertices):
+    """Whether numbers are a mask: 0 or 1 for each vertex. With two vertices, 0 and 1 are their ids."""
+    return len(array) == n_vertices > 2 and bool(((array == 0) | (array == 1)).all())
+
+
 def members(value, name, n_vertices):
-    """Vertex ids of a set of the split, given as a mask of n_vertices booleans or as ids."""
+    """Vertex ids of a set of the split, given as ids, or as a mask of n_vertices booleans, or numbers 0 and 1."""
     if value is None:
         return np.empty(0, np.uint32)
     array = to_numpy(value, name)
     if array.ndim != 1:
-        raise ValueError(f"{name}: found the shape {array.shape}, expected one dimension: a mask, or vertex ids")
+        column = f"; give the mask of one split, mask[:, 0] .. mask[:, {array.shape[1] - 1}]" if array.ndim == 2 else ""
+        raise ValueError(
+            f"{name}: found the shape {array.shape}, expected one dimension: a mask, or vertex ids{column}"
+        )
+    if _is_mask(array, n_vertices):
+        array = array.astype(bool)
     if array.dtype.kind != "b":
         return ids32(array, name, n_vertices)
     if len(array) != n_vertices:
@@ -145,9 +169,59 @@ def members(value, name, n_vertices):
     return np.flatnonzero(array).astype(np.uint32)
 
 
+def is_missing(entry):
+    """Whether an entry of an array of objects is unknown: None, nan, or pandas' NA or NaT."""
+    if isinstance(entry, (float, np.floating)):
+        return bool(entry != entry)
+    return type(entry).__name__ in ("NoneType", "NAType", "NaTType")
+
+
+def named(value, name):
+    """(names, labels) of an array (N,) of texts: the sorted names, and int32 classes, -1 if unknown: None, nan or "".
+
+    A categorical of pandas keeps the order of its categories, also of those that no row has. None: numbers.
+    """
+    categories = getattr(getattr(value, "dtype", None), "categories", None)
+    if categories is not None:
+        codes = value.cat.codes if hasattr(value, "cat") else value.codes
+        return [str(category) for category in categories], np.ascontiguousarray(codes, np.int32)
+    array = any_array(value)
+    if array.dtype.kind not in "OUST" or array.ndim == 0:
+        return None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    known = np.array([not is_missing(entry) and entry not in ("", b"") for entry in array.flat], bool)
+    if not known.any() or not all(isinstance(entry, (str, bytes)) for entry in array.flat[known]):
+        return None
+    if array.ndim != 1:
+        raise ValueError(f"{name}: found texts of the shape {array.shape}, expected (N,), a class for each vertex")
+    texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array[known]]
+    wrong = next((text for text in texts if "\n" in text or "\0" in text), None)
+    if wrong is not None:
+        raise ValueError(f"{name}: found the class {wrong!r}, expected names of one line")
+    labels = np.full(len(array), -1, np.int32)
+    names, labels[known] = np.unique(texts, return_inverse=True)
+    return names.tolist(), labels
+
+
+def _numbers(value, name):
+    """An array of numbers. Unknown ones among objects become -1 beside whole numbers, else nan."""
+    array = any_array(value)
+    if array.dtype.kind == "f" and getattr(getattr(value, "dtype", None), "kind", "f") in "biu":
+        return np.where(np.isnan(array), -1, array).astype(np.int64)  # a column of pandas with gaps
+    if array.dtype.kind == "O" and array.size:
+        missing = np.array([is_missing(entry) for entry in array.flat], bool).reshape(array.shape)
+        known = array[~missing]
+        if len(known) and all(isinstance(entry, (int, np.integer)) for entry in known):
+            return np.where(missing, -1, array).astype(np.int64)
+        if all(isinstance(entry, (int, float, np.number)) for entry in known):
+            return np.where(missing, np.nan, array).astype(np.float64)
+    return to_numpy(value, name)
+
+
 def targets(value, name="y"):
     """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None."""
-    array = to_numpy(value, name)
+    array = _numbers(value, name)
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
         array = array[:, 0]
     if array.ndim == 1 and array.dtype.kind in "biu":

@@ -62,9 +62,11 @@ class NodeClassifier:
         return f"NodeClassifier({self.model!r}{options})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The keywords given so far, and model. deep has no effect: no keyword is an estimator."""
         return {"model": self.model, **self._options}
 
     def set_params(self, **params: Any) -> NodeClassifier:
+        """Change model or keywords of train() for the next fit. TypeError: train() has no such keyword."""
         made = type(self)(**{**self.get_params(), **params})
         self.model, self._options = made.model, made._options
         return self
@@ -110,8 +112,6 @@ class NodeClassifier:
         return self
 
     def _logits(self, graph):
-        if graph is not None and not isinstance(graph, Graph):
-            raise TypeError(f"found a {type(graph).__name__}, expected a Graph, or None: the graph of fit")
         return self.run_.predict(graph)
 
     def predict(self, graph: Graph | None = None) -> np.ndarray:

@@ -26,10 +26,12 @@ class Graph:
     x : array (N, F)
         Features: float32, float16, bfloat16 (PyTorch) and int8 in C order are not copied, even if read-only. Nor is a
         scipy.sparse CSR matrix of float32. Other types are converted to float32.
-    y : integers (N,) or (N, 1); or numbers (N,) or (N, K)
-        Classes from 0, negative if unknown. Floating point: numbers to predict, NaN if unknown. Numbers 0 and 1 alone
-        are label sets; integers or booleans (N, K) are such sets.
-    train, valid, test : mask (N,) of booleans, or vertex ids
+    y : integers (N,) or (N, 1); texts (N,); or numbers (N,) or (N, K)
+        Classes from 0, negative if unknown. Texts name classes, which have the order of the sorted names; a categorical
+        of pandas keeps its own order. None, NaN and the empty text are unknown. `classes` has the names. Floating
+        point: numbers to predict, NaN if unknown. Numbers 0 and 1 alone are label sets; integers or booleans (N, K) are
+        such sets.
+    train, valid, test : mask (N,) of booleans or of numbers 0 and 1, or vertex ids
         The split. A vertex is in one set at the most.
     edge_type : integers (E,)
         A typed graph: the relation of each edge, from 0. Unless directed, the reverse of an edge of relation r has
@@ -51,6 +53,13 @@ class Graph:
         0: 1 + the largest label.
     name : str
         In metrics and files.
+
+    Attributes
+    ----------
+    name, n_vertices, n_edges, n_features, n_outputs, has_classes, has_edge_weights, synthetic
+        Sizes and properties; n_edges counts directed edges, with reverse edges and without duplicates.
+    x, y, train, valid, test : the arrays; None for a graph of files
+    types, relations : slices of the types' vertices, and names of the relations
 
     Arrays may be of numpy, scipy.sparse, PyTorch, pandas or DLPack. The graph keeps a reference to `x`. Do not change
     `x` while the graph is in use.
@@ -89,7 +98,16 @@ class Graph:
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
-        labels, targets = _arrays.targets(y) if y is not None else (None, None)
+        names, labels, targets = None, None, None
+        if y is not None:
+            named = _arrays.named(y, "y")
+            if named is None:
+                labels, targets = _arrays.targets(y)
+            else:
+                names, labels = named
+                if n_classes not in (0, len(names)):
+                    raise ValueError(f"n_classes: found {n_classes}, expected {len(names)}, the names in y")
+                n_classes = len(names)
         self.y = targets if labels is None else labels
         if self.y is not None and len(self.y) != n:
             raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
@@ -143,12 +161,14 @@ class Graph:
             n_relations=typed.n,
             relation_names=typed.text,
             relation_ends=_arrays.pointer(ends),
+            class_names=None if names is None else "".join(name + "\n" for name in names).encode(),
             **{name: of.members for name, of in links.items()},
         )
         handle = C.c_void_p()
         check(lib.sl_dataset_new(C.byref(arrays), C.byref(handle)))
         self._handle = handle
         self._describe(handle)
+        self._names = names
 
     def _describe(self, handle):
         sizes = DatasetSizes()
@@ -162,6 +182,13 @@ class Graph:
         self.has_edge_weights = sizes.has_edge_weights
         self.synthetic = sizes.synthetic
         self._n_split = (sizes.n_train, sizes.n_valid, sizes.n_test)
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The classes in the order of the outputs, array (K,): names, or numbers. None: the targets are no classes."""
+        if not self.has_classes:
+            return None
+        return np.arange(self.n_outputs) if self._names is None else np.array(self._names)
 
     def __repr__(self):
         train, valid, test = self._n_split
@@ -179,7 +206,7 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Any, *, target: str | None = None, **keywords: Any) -> Graph:
-        """A graph of a torch_geometric.data.Data: edge_index, x, y and the masks train_mask, val_mask, test_mask.
+        """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
         The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
         are edge_weight; edge_attr is ignored, with a warning. edge_type makes the graph typed. Keywords are those of
@@ -200,7 +227,10 @@ class Graph:
             }
             edges = {triple: data[triple].edge_index for triple in data.edge_types}
             return cls(**{"directed": True, **_typed.join(vertices, edges, target), **keywords})
-        found = {"edge_index": data.edge_index, "x": data.x, "y": data.y, "directed": True}
+        found = {"edge_index": getattr(data, "edge_index", None), "x": getattr(data, "x", None)}
+        found.update(y=getattr(data, "y", None), directed=True)
+        if found["edge_index"] is None and getattr(data, "adj_t", None) is not None:
+            found["edge_index"], found["edge_weight"] = _typed.edges_of_adj_t(data.adj_t)
         for name, mask in _typed.MASKS:
             found[name] = getattr(data, mask, None)
         if getattr(data, "edge_type", None) is not None:
@@ -315,6 +345,31 @@ def _edges(edge_index, edge_weight, n):
     return sources, destinations, None, weights
 
 
+def as_graph(value: Any, name: str = "graph") -> Graph:
+    """A Graph, or the Graph of a dataset's name or path, of PyG's Data and HeteroData, or of a DGLGraph."""
+    if isinstance(value, Graph):
+        return value
+    if isinstance(value, (str, os.PathLike)):
+        return load(value)
+    if hasattr(value, "edge_types") and hasattr(value, "node_types"):
+        return Graph.from_pyg(value)
+    if hasattr(value, "edge_index") or hasattr(value, "adj_t"):
+        return Graph.from_pyg(value)
+    if hasattr(value, "canonical_etypes") and hasattr(value, "ndata"):
+        return Graph.from_dgl(value)
+    advice = ""
+    if hasattr(value, "get") and hasattr(value, "indices") and hasattr(value, "num_classes"):  # a Dataset of PyG
+        advice = "; give one of its graphs, for example dataset[0]"
+    elif hasattr(value, "nodes") and hasattr(value, "is_directed"):
+        advice = "; make one by Graph.from_networkx"
+    elif _arrays.is_sparse(value) or hasattr(value, "shape") or isinstance(value, (list, tuple)):
+        advice = "; make one by Graph(edge_index, x). Rows of some vertices are run.predict()[ids]"
+    raise TypeError(
+        f"{name}: found a {type(value).__name__}, expected a Graph, the name or path of a dataset, a Data or "
+        f"HeteroData of PyG, or a DGLGraph{advice}"
+    )
+
+
 def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
@@ -340,6 +395,7 @@ def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
     graph.relations = ()
     try:
         graph._describe(handle)
+        graph._names = None
     finally:
         lib.sl_dataset_delete(handle)
     return graph

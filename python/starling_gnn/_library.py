@@ -365,16 +365,21 @@ class Option:
             raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
         if self.name == "relation-fanout" and isinstance(value, Mapping):
             return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
+        if self.name == "class-weights" and hasattr(value, "__iter__") and not isinstance(value, Mapping):
+            return ",".join(self._real(entry) for entry in value)
         if self.kind == "list" and hasattr(value, "__iter__"):
             return ",".join(str(self._whole(entry)) for entry in value)
         if self.kind in ("whole", "long", "list"):
             return str(self._whole(value))
         if self.kind == "real":
-            try:
-                return repr(float(value))
-            except (TypeError, ValueError):
-                pass
+            return self._real(value)
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+
+    def _real(self, value):
+        try:
+            return repr(float(value))
+        except (TypeError, ValueError):
+            raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}") from None
 
     def _fanouts(self, relation, numbers):
         """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
@@ -394,6 +399,8 @@ class Option:
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
 
     def _expected(self):
+        if self.name == "class-weights":
+            return "'balanced', a number for each class, or the path of a file"
         if self.kind == "choice":
             return "one of " + ", ".join(map(repr, self.choices))
         kinds = {
@@ -466,9 +473,15 @@ OPTIONS = {False: _list_options(False), True: _list_options(True)}
 _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() for option in table.values()})
 
 
+LAYERS = 3  # of the library, without layers and a list of fanouts
+
+
 def make_settings(pipe, options, caller):
     """Settings of keywords. TypeError: an unknown keyword, or a value of a wrong type."""
     settings = Settings(pipe)
+    if options.get("layers") is None and options.get("fanout") is not None and not pipe and not options.get("load"):
+        if not isinstance(options["fanout"], str) and not hasattr(options["fanout"], "__iter__"):
+            options = {**options, "layers": LAYERS}  # a number is for each layer
     for keyword, value in options.items():
         option = OPTIONS[pipe].get(keyword)
         if option is None:
@@ -484,9 +497,26 @@ def _nearest(pipe, keyword):
     settings = Settings(pipe)
     if lib.sl_settings_set(settings.handle, name.encode(), b"") == OK:
         return ""
-    advice = re.search(r"(?:did you mean|calls it) --([a-z-]+)", lib.sl_message().decode(errors="replace"))
+    text = lib.sl_message().decode(errors="replace")
+    advice = re.search(r"(?:did you mean|calls it) --([a-z-]+)", text)
     if advice:
         return f"; did you mean '{_all_keywords.get(advice[1], advice[1])}'?"
     if keyword in OPTIONS[not pipe]:
         return f"; it is an option with pipe={not pipe}"
+    answer = re.search(r"has no such option; (.*)", text, re.DOTALL)
+    if answer and "--help-all" not in answer[1]:
+        return "; " + re.sub(r"--([a-z][a-z-]*)(?: ([A-Z]+|\d+|\w+))?", _assignment, answer[1])
     return "; help(starling_gnn.train) lists the keywords"
+
+
+def _assignment(match):
+    """An option of a line, with its value if it has one: --gpus 0 is gpus=0."""
+    name, value = match.groups()
+    option = next((table[key] for table in OPTIONS.values() for key in table if table[key].name == name), None)
+    if option is None:
+        return match[0]
+    if value in option.choices:
+        return f"{option.keyword}={value!r}"
+    if value and (value.isupper() or value.isdigit()):
+        return f"{option.keyword}={value}"
+    return option.keyword + (f" {value}" if value else "")

@@ -13,7 +13,7 @@ import textwrap
 from typing import Any, Callable, Mapping
 
 from . import _arrays, _session
-from ._graph import Graph, load
+from ._graph import Graph, as_graph
 from ._library import (
     EINTERRUPT,
     OK,
@@ -139,7 +139,7 @@ class Run:
         return pandas.DataFrame(self.records)
 
     def _infer(self, graph, **wanted):
-        graph = self.graph if graph is None else graph
+        graph = self.graph if graph is None else as_graph(graph)
 
         def call(job):
             if graph is self.graph and _session.is_open(self._session):
@@ -274,14 +274,6 @@ def _read_metadata(path):
     return {key[len("option.") :]: value for key, value in metadata.items() if key.startswith("option.")}
 
 
-def _as_graph(graph):
-    if isinstance(graph, (str, os.PathLike)):
-        return load(graph)
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph: found a {type(graph).__name__}, expected a Graph, or the name or path of a dataset")
-    return graph
-
-
 def _own_data(graph, options, caller):
     """The options with those of the graph's data. A graph's data are chosen by Graph() or load()."""
     for option in OPTIONS[False].values():
@@ -407,7 +399,7 @@ def train(
     weights: Run | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Run:
-    graph = _as_graph(graph)
+    graph = as_graph(graph)
     options = {"model": model, **options}
     arrays = None
     if weights is not None:
@@ -468,7 +460,7 @@ def evaluate(
     pipe: bool = False,
     **options: Any,
 ) -> Record:
-    graph = _as_graph(graph)
+    graph = as_graph(graph)
     if isinstance(weights, Run):
         pipe = weights.pipe
         options = {**_options_of_model(weights.options, graph), **options}

@@ -108,6 +108,22 @@ def edges_of_links(train_links):
     return (rows[0], rows[-1]), rows[1] if len(rows) == 3 else None
 
 
+def edges_of_adj_t(adjacency):
+    """(edge_index, weights) of PyG's adj_t; weights are None if all are 1.
+
+    Entry [i, j] of the SparseTensor, or sparse tensor of torch, is the edge from j to i.
+    """
+    if hasattr(adjacency, "coo"):
+        rows, columns, values = adjacency.coo()
+    else:
+        coo = adjacency.to_sparse_coo().coalesce()
+        (rows, columns), values = coo.indices(), coo.values()
+    weights = None if values is None else _arrays.to_numpy(values, "adj_t")
+    if weights is not None and (weights.ndim != 1 or (weights == 1).all()):
+        weights = None
+    return (columns, rows), weights
+
+
 class Csr:
     """A CSR matrix with the members of scipy.sparse that Features reads."""
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "partition/csv.h"
+#include "partition/number.h"
 #include "support/file.h"
 #include "support/lines.h"
 #include "support/memory.h"
@@ -241,13 +242,55 @@ double sl_objective_scale_all(const struct sl_objective *o, const struct sl_shar
     return inverse(o->mass != NULL ? o->mass_all : shards->n_train * o->mass_each);
 }
 
-enum sl_status sl_objective_read_weights(const char *path, uint32_t n_outputs, float **out)
+/* Read numbers with commas between them, the first `n` of them into weights. The result is their count; 0: the text is
+ * something else, for example a path. */
+static uint32_t read_numbers(const char *text, uint32_t n, float *weights)
+{
+    const char *end = text + strlen(text);
+    const char *p = text;
+    for (uint32_t count = 1;; count++, p++) {
+        double number;
+        p = sl_number_real(p, end, &number);
+        if (p == NULL || (*p != ',' && p != end)) {
+            return 0;
+        }
+        if (count <= n) {
+            weights[count - 1] = (float)number;
+        }
+        if (p == end) {
+            return count;
+        }
+    }
+}
+
+static enum sl_status check_weights(const float *weights, uint32_t n_found, uint32_t n_outputs)
+{
+    if (n_found != n_outputs) {
+        return sl_fail(SL_EINVAL, "--class-weights: found %u numbers, expected %u, one for each class or label",
+                       n_found, n_outputs);
+    }
+    for (uint32_t c = 0; c < n_outputs; c++) {
+        if (!(weights[c] >= 0 && isfinite(weights[c]))) {
+            return sl_fail(SL_EINVAL, "--class-weights: found %g, expected numbers of 0 or more", (double)weights[c]);
+        }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_objective_read_weights(const char *text, uint32_t n_outputs, float **out)
 {
     struct sl_targets table;
-    enum sl_status st = sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table);
-    if (st != SL_OK) {
-        return st;
+    float *weights = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n_outputs, sizeof *weights, "class weights", &weights), done);
+    uint32_t n_found = read_numbers(text, n_outputs, weights);
+    if (n_found > 0) {
+        SL_TRY(st, check_weights(weights, n_found, n_outputs), done);
+        *out = weights;
+        return SL_OK;
     }
+    const char *path = text;
+    SL_TRY(st, sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table), done);
     if (table.width != 1) {
         st = sl_fail(SL_EFILE, "%s: expected one weight a line, found %u numbers a line", path, table.width);
         goto fail;
@@ -260,9 +303,12 @@ enum sl_status sl_objective_read_weights(const char *path, uint32_t n_outputs, f
         }
     }
     *out = table.numbers;
+    sl_free(weights);
     return SL_OK;
 fail:
     sl_targets_free(&table);
+done:
+    sl_free(weights);
     return st;
 }
 

@@ -240,8 +240,8 @@ static const struct sl_option options[] = {
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
      .argument = "N,N,...",
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds). "
-             "-1: all of them; -1 alone: in all layers. Without --layers, the length of the list is the number of "
-             "layers",
+             "-1: all of them. A single number is for all layers; -1 does not need --layers. Without --layers, the length "
+             "of the list is the number of layers",
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
      .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
@@ -398,9 +398,9 @@ static const struct sl_option options[] = {
              "self: the links alone. none: all edges may be sampled, so the model can read the answers",
      .programs = COOP, .needs = "objective=link", .peers = "exclude,exclude-edges"},
     {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
-     .argument = "balanced|FILE",
+     .argument = "balanced|N,N,...|FILE",
      .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
-             "more. FILE: one number a line",
+             "more. N,N,...: a number for each class. FILE: one number a line",
      .change = DATA, .spread = PATH, .peers = "class-weight,pos-weight,balance"},
     {.name = "label-smoothing", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(label_smoothing),
      .initial = "0", .max = 0.9999, .argument = "X",
@@ -719,16 +719,16 @@ void sl_settings_free(struct sl_settings *settings)
 /* ---- Checks of several options
  * ----------------------------------------------------------------------------------- */
 
-/* --fanout -1 stands for all layers. Any other --fanout without --layers says how many layers there are. */
+/* A single --fanout stands for all layers. Without --layers, any --fanout but -1 says how many layers there are. */
 static void derive_layers(struct sl_settings *s)
 {
     bool all = s->n_fanout == 1 && s->fanout[0] == SL_FANOUT_ALL;
     if (s->layers == 0) {
         s->layers = s->n_fanout > 0 && !all ? s->n_fanout : LAYERS;
     }
-    if (all) {
+    if (s->n_fanout == 1) {
         for (uint32_t l = 1; l < s->layers; l++) {
-            s->fanout[l] = SL_FANOUT_ALL;
+            s->fanout[l] = s->fanout[0];
         }
         s->n_fanout = s->layers;
     }
@@ -743,8 +743,8 @@ static enum sl_status check_fanout(struct sl_settings *s)
         s->n_fanout = s->layers;
     }
     if (s->n_fanout != s->layers) {
-        return sl_fail(SL_EINVAL, "--fanout: found %u number%s, expected one per layer, and --layers is %u",
-                       s->n_fanout, s->n_fanout == 1 ? "" : "s", s->layers);
+        return sl_fail(SL_EINVAL, "--fanout: found %u numbers, expected one per layer, and --layers is %u", s->n_fanout,
+                       s->layers);
     }
     if (s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL) {
         return sl_fail(SL_EINVAL,

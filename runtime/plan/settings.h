@@ -133,7 +133,7 @@ struct sl_settings {
     int link_loss;          /* enum sl_link_loss */
     int decoder;            /* enum sl_decoder_name, codelets/pairs.h: of links */
     int link_exclude;       /* enum sl_link_exclude */
-    char *class_weights;    /* SL_WEIGHTS_BALANCED or a file; NULL: all 1 */
+    char *class_weights;    /* SL_WEIGHTS_BALANCED, numbers or a file; NULL: all 1 */
     double label_smoothing; /* [0, 0.9999] */
     char *best_by;          /* a score's name; NULL: the objective's first score */
     uint32_t epochs;

@@ -108,8 +108,12 @@ class Data(unittest.TestCase):
             masks[name] = np.zeros(N, bool)
             masks[name][ids] = True
         self.same(**masks)
+        for kind in (np.uint8, np.int64, np.float32):
+            self.same(**{name: mask.astype(kind) for name, mask in masks.items()})
         self.same(**{name: ids.astype(np.uint32) for name, ids in sets.items()})
         self.same(**{name: ids.tolist() for name, ids in sets.items()})
+        two = sl.Graph([[0], [1]], np.eye(2), [0, 1], train=[0, 1])  # with two vertices, 0 and 1 are their ids
+        self.assertEqual(two.train.tolist(), [0, 1])
 
     def test_types_of_features(self):
         x = arrays()[1]
@@ -152,6 +156,54 @@ class Data(unittest.TestCase):
         self.assertEqual((sets.n_outputs, sets.has_classes), (K, False))
         self.assertIn("test_ap", sl.train(sets, **SMALL).scores)
         self.assertIn("test_mse", sl.train(numbers, **SMALL).scores)
+
+    def test_names_of_classes(self):
+        """Texts are classes by sorted name; a categorical of pandas keeps its order. Unknown: None, nan, empty."""
+        y, ids = arrays()[2], arrays()[3]["train"]
+        self.assertEqual(graph().classes.tolist(), [0, 1, 2, 3])
+        self.assertIsNone(graph(y=np.random.default_rng(1).random(N)).classes)
+        names = np.array(["ash", "beech", "birch", "oak"])[y]
+        forms = [names, names.tolist(), names.astype(object), names.astype("S"), names[:, None]]
+        orders = [["ash", "beech", "birch", "oak"]] * len(forms)
+        if has("pandas"):
+            import pandas
+
+            forms += [pandas.Series(names), pandas.Series(names).astype("category"), pandas.array(names)]
+            orders += [orders[0]] * 3
+        for form, order in zip(forms, orders):
+            self.same(y=form)
+            self.assertEqual(graph(y=form).classes.tolist(), order)
+        hidden = ids[100:]
+        for unknown in (None, np.nan, ""):
+            partly = names.astype(object)
+            partly[hidden] = unknown
+            made = graph(y=partly, train=ids[:100])
+            self.assertEqual((made.classes.tolist(), (made.y == -1).sum()), (orders[0], 20))
+        if has("pandas"):
+            order = ["oak", "elm", "birch", "ash", "beech"]
+            column = pandas.Series(pandas.Categorical(names, categories=order))
+            made = graph(y=column)
+            self.assertEqual((made.classes.tolist(), made.y[:4].tolist()), (order, [3, 4, 2, 0]))
+            gaps = pandas.Series(y).astype("Int64")
+            gaps[hidden] = None
+            made = graph(y=gaps, train=ids[:100])
+            self.assertEqual((made.n_outputs, (made.y == -1).sum()), (K, 20))
+        with self.assertRaisesRegex(ValueError, "n_classes: found 7, expected 4"):
+            graph(y=names, n_classes=7)
+        with self.assertRaisesRegex(ValueError, r"y: found the class 'a\\nb'"):
+            graph(y=["a\nb"] * N)
+
+    @unittest.skipUnless(has("pandas"), "there is no pandas")
+    def test_tables_of_pandas(self):
+        import pandas
+
+        x = arrays()[1]
+        self.same(x=pandas.DataFrame(x), y=pandas.Series(arrays()[2]))
+        self.same(edge_index=pandas.DataFrame(arrays()[0].T, columns=["from", "to"]).T)
+        mixed = pandas.DataFrame({"a": x[:, 0] > 0.5, "b": x[:, 1], "c": pandas.array(np.arange(N), dtype="Int64")})
+        self.assertEqual(graph(x=mixed).n_features, 3)
+        with self.assertRaisesRegex(TypeError, "x: found the column town of other things than numbers"):
+            graph(x=mixed.assign(town="Bonn"))
 
     @unittest.skipUnless(has("scipy"), "there is no scipy")
     def test_scipy(self):
@@ -229,6 +281,42 @@ class Data(unittest.TestCase):
         edges = np.concatenate([edges, edges[::-1]], axis=1)
         made = sl.Graph.from_dgl(DGLGraph(), **sets)
         self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+
+    def test_graphs_of_others(self):
+        """Calls take the graphs of PyG and DGL as from_pyg and from_dgl do."""
+        edges, x, y, sets = arrays()
+        edges = np.concatenate([edges, edges[::-1]], axis=1)
+        masks = [np.isin(np.arange(N), ids) for ids in sets.values()]
+
+        class Data:
+            edge_index, adj_t, edge_weight, edge_attr = edges, None, None, None
+            train_mask, val_mask, test_mask = masks
+
+        class DGLGraph:
+            canonical_etypes = ["_N"]
+            ndata = {"feat": x, "label": y, **dict(zip(("train_mask", "val_mask", "test_mask"), masks))}
+
+            def edges(self):
+                return edges[0], edges[1]
+
+        class Adjacency:
+            def coo(self):
+                return edges[1], edges[0], None
+
+        Data.x, Data.y = x, y
+        for form in (Data, DGLGraph()):
+            run = sl.train(form, **SMALL)
+            self.assertEqual(losses(run), self.expected)
+            np.testing.assert_allclose(run.predict(form), run.predict(), rtol=1e-5, atol=1e-6)
+            self.assertEqual(sl.evaluate(form, run), run.evaluate(form))
+        Data.edge_index, Data.adj_t = None, Adjacency()
+        self.assertEqual(losses(sl.train(Data, **SMALL)), self.expected)
+        if has("torch"):
+            import torch
+
+            ones = torch.ones(edges.shape[1])
+            Data.adj_t = torch.sparse_coo_tensor(torch.from_numpy(edges[::-1].copy()), ones, (N, N)).to_sparse_csr()
+            self.assertEqual(losses(sl.train(Data, **SMALL)), self.expected)
 
     def test_edges_of_pyg(self):
         """The data list both directions of an undirected graph: adding reverse edges would double their weights."""
@@ -458,7 +546,8 @@ class Data(unittest.TestCase):
             (dict(x=np.where(x > 1, np.nan, x)), ValueError, "feature .* nan"),
             (dict(x=x.astype(float) * 1e300), ValueError, "float32"),
             (dict(x=x[:5]), ValueError, "y: found 240 rows, expected 5"),
-            (dict(y=["a"] * N), TypeError, "y: found"),
+            (dict(y=[object()] * N), TypeError, "y: found"),
+            (dict(y=np.array(["a", 1] * (N // 2), object)), TypeError, "y: found"),
             (dict(y=y[:-1]), ValueError, "y: found 239 rows"),
             (dict(y=np.zeros((N, 2, 2))), ValueError, "y: found the shape"),
             (dict(edge_index=edges.T), ValueError, "transpose it"),
@@ -967,7 +1056,13 @@ class Training(unittest.TestCase):
             (dict(lr=[1]), TypeError, "lr: found .1., expected a number"),
             (dict(fanout=[1.5, 2]), TypeError, "fanout: found 1.5"),
             (dict(model="sag"), sl.InvalidArgumentError, "model: found 'sag'"),
-            (dict(fanout=[3], layers=2), sl.InvalidArgumentError, "fanout"),
+            (dict(fanout=[3, 4, 5], layers=2), sl.InvalidArgumentError, "fanout"),
+            (dict(class_weights=[1, 2]), sl.InvalidArgumentError, "class_weights: found 2 numbers, expected 4"),
+            (dict(class_weights=[1, 2, "x", 3]), TypeError, "class_weights: found 'x', expected 'balanced'"),
+            (dict(class_weights={1: 2}), TypeError, "class_weights: found .1: 2., expected 'balanced'"),
+            (dict(device="cuda"), TypeError, "'device'; gpus=N takes N GPUs, gpus=0 none"),
+            (dict(optimizer="sgd"), TypeError, "'optimizer'; the optimiser is Adam, with lr and weight_decay"),
+            (dict(amp=True), TypeError, "'amp'; precision='bf16' halves"),
             (dict(resume=True), sl.InvalidArgumentError, "checkpoint"),
             (dict(load="/nowhere/model"), OSError, "/nowhere/model"),
         ]:
@@ -976,14 +1071,44 @@ class Training(unittest.TestCase):
         self.assertEqual(
             sl.train(graph(), **{**SMALL, "epochs": np.int64(2), "lr": np.float32(0.5)}).config["options"]["epochs"], 2
         )
-        with self.assertRaisesRegex(TypeError, "expected a Graph"):
-            sl.train(3)
+        for value, text in (
+            (3, "found a int, expected a Graph, the name or path of a dataset, a Data"),
+            ([1, 2, 3], r"found a list, .*run.predict\(\)\[ids\]"),
+            (arrays()[1], r"found a ndarray, .*make one by Graph\(edge_index, x\)"),
+        ):
+            with self.assertRaisesRegex(TypeError, text):
+                sl.train(value)
+            with self.assertRaisesRegex(TypeError, text):
+                sl.evaluate(value, {})
+            with self.assertRaisesRegex(TypeError, text):
+                sl.train(graph(), **SMALL).predict(value)
         with self.assertRaisesRegex(sl.NotFoundError, "nosuch"):
             sl.load("nosuch")
         with self.assertRaises(FileNotFoundError):
             sl.train("nosuch")
         with self.assertRaisesRegex(TypeError, "expected some of"):
             sl.load("cora", epochs=3)
+
+    def test_one_fanout(self):
+        """A number is for each layer, also of the layers that the library chooses."""
+        expected = losses(sl.train(graph(), **SMALL))
+        self.assertEqual(losses(sl.train(graph(), **{**SMALL, "fanout": 4})), expected)
+        usual = sl.train(graph(), **{**SMALL, "layers": None, "fanout": None}).config["options"]["layers"]
+        self.assertEqual(
+            sl.train(graph(), **{**SMALL, "layers": None, "fanout": np.int32(4)}).config["options"]["fanout"],
+            [4] * usual,
+        )
+
+    def test_class_weights(self):
+        weights = [0.5, 1, 3, 1 / 3]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "weights")
+            np.savetxt(path, weights, fmt="%.17g")
+            expected = losses(sl.train(graph(), **SMALL, class_weights=path))
+        for form in (weights, np.array(weights)):
+            run = sl.train(graph(), **SMALL, class_weights=form)
+            self.assertEqual(losses(run), expected)
+        self.assertEqual(run.predict(graph(name="other")).shape, (N, K))
 
     def test_errors_of_the_run(self):
         with self.assertRaisesRegex(ArithmeticError, "learning rate"):
