@@ -49,7 +49,7 @@ measure()
             m = 100 * t / n; sd = n > 1 ? 100 * sqrt((tt - t * t / n) / (n - 1)) : 0
             printf "| %s | %.2f +- %.2f | %.2f | %s | %.0f s | `%s` |\n", name, m, sd, 100 * v / n, goal, s / n, options
             exit m < goal
-        }' "$folder/tests" || failed=1
+        }' "$folder/tests" || [[ -n ${SL_SMOKE:-} ]] || failed=1
 }
 
 echo '| dataset | test % | valid % | goal | training, a seed | options beside --pes 4 |'

@@ -131,6 +131,7 @@ static enum sl_status report(struct sl_session *t, const char *title)
     r.n_workers = t->machine.n_workers;
     r.sched = t->machine.sched;
     bench_floor_count(&r.probe->shape, &floor);
+    sl_session_wake(t); /* a session at rest has suspended StarPU's workers */
     starpu_execute_on_specific_workers(measure_ceilings, &call, 1, &first_worker, "ceilings");
     return call.status == SL_OK ? bench_report_print(&r, stdout) : call.status;
 }

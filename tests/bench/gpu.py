@@ -62,7 +62,7 @@ def floor_s(setting, n_features, n_classes, epoch, bandwidth, rate):
 
 def main():
     bench_gpu, coop_sage, peer, *data = sys.argv[1:]
-    launchers = lines_of([bench_gpu])
+    launchers = lines_of([bench_gpu] + (["--quick", "1"] if os.environ.get("SL_SMOKE") else []))
     print(launchers)
     bandwidth = float(re.search(r"copy moves ([\d.]+) GB/s", launchers).group(1)) * 1e9
     rate = float(re.search(r"product of \d+ ([\d.]+) TFLOP/s", launchers).group(1)) * 1e12

@@ -73,4 +73,4 @@ sort -n "$folder/times" | awk -v bound=$bound -v workers="$n_workers" -v load="$
         printf "%d runs, %d workers, load %s: median %.3f s, 99 %% %.3f s, longest %.3f s, %.1f times the median\n",
             NR, workers, load, median, t[int((99 * NR + 99) / 100)], t[NR], t[NR] / median
         exit t[NR] > bound * median
-    }'
+    }' || [[ -n ${SL_SMOKE:-} ]]

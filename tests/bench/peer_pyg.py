@@ -25,7 +25,7 @@ try:
     import torch_geometric
     from torch_geometric.nn import GATConv, SAGEConv
 except ImportError as missing:
-    print(f"peer_pyg: skipped: {missing}")
+    print(f"peer_pyg: skipped: {missing}", file=sys.stderr)
     sys.exit(77)
 
 SETTINGS = {"tutorial": (128, [4, 4], 2048), "deep": (256, [10, 10, 10], 2048)}  # hidden, fanout, seeds of a step

@@ -11,6 +11,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "codelets/gemm.h"
 #include "support/memory.h"
@@ -20,6 +21,8 @@
 /* Rows are taken from so many numbers (256 MB), one set after the other; a mean is of so many calls, and the best
  * of so many. */
 enum { POOL = 1 << 26, N_CALLS = 40, N_MEANS = 7 };
+
+static int n_calls = N_CALLS, n_means = N_MEANS; /* one with $SL_SMOKE */
 
 struct shape {
     uint32_t d, h, f; /* as m, n, k of the forward product */
@@ -98,11 +101,11 @@ static enum sl_status mean_of(const struct shape *s, enum kind kind, enum librar
     size_t stride = n_x + (size_t)s->d * s->h;
     enum sl_status st = SL_OK;
     double start_s = bench_thread_s();
-    for (int i = 0; st == SL_OK && i < N_CALLS; i++) {
+    for (int i = 0; st == SL_OK && i < n_calls; i++) {
         float *x = memory->pool + (*set)++ % (POOL / stride) * stride;
         st = multiply(s, kind, library, x, x + n_x, memory->weights);
     }
-    *seconds_out = (bench_thread_s() - start_s) / N_CALLS;
+    *seconds_out = (bench_thread_s() - start_s) / n_calls;
     return st;
 }
 
@@ -113,7 +116,7 @@ static enum sl_status print_kind(const struct shape *s, enum kind kind, const st
     double flops = 2.0 * s->d * s->h * s->f;
     enum sl_status st = SL_OK;
     size_t set = 0;
-    for (int i = 0; i < N_MEANS * N_LIBRARIES; i++) {
+    for (int i = 0; i < n_means * N_LIBRARIES; i++) {
         double s_mean;
         enum library library = i % N_LIBRARIES;
         SL_TRY(st, mean_of(s, kind, library, memory, &set, &s_mean), failed);
@@ -131,6 +134,9 @@ int main(void)
     struct memory memory = {0};
     char library[256];
     enum sl_status st;
+    if (getenv("SL_SMOKE") != NULL) {
+        n_calls = n_means = 1;
+    }
     sl_gemm_setup();
     sl_gemm_describe(library, sizeof library);
     double fused = bench_fused_rate();

@@ -17,6 +17,14 @@ syncs=(allreduce dissemination cube)
 options=(--dataset amazon-computers --split luo2024-60-20-20 --pes 4 --group-size 1 --layers 2 --norm layer --batch-size 32
          --hidden 64 --fanout 5,5 --epochs 4 --eval-every 0 --lr 0.01 --cpus 1 --quiet)
 
+skip()
+{
+    echo "slow_link: skipped: $*"
+    exit 77
+}
+
+command -v mpirun >/dev/null || skip 'there is no mpirun; ./bootstrap --with-mpi installs it'
+unshare --net --uts true 2>/dev/null && command -v ip >/dev/null || skip 'expected root, unshare and ip (Debian: iproute2)'
 folder=$(mktemp -d)
 machines=("link$$a" "link$$b" "link$$c" "link$$d")
 carrier=

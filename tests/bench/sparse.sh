@@ -45,7 +45,7 @@ compare()
     sparse=$seconds
     row "$name" dense --dense-features "$@"
     awk -v s="$sparse" -v d="$seconds" 'BEGIN { printf "| | dense / sparse | %.1f | | | |\n", d / s; exit d < 5 * s }' ||
-        failed=1
+        [[ -n ${SL_SMOKE:-} ]] || failed=1
 }
 
 "$starling_data" generate --vertices 50000 --edges 250000 --features 8000 --classes 20 --sparse --out "$folder/words"

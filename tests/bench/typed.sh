@@ -19,6 +19,7 @@ folder=${PEERS_ENV:-peers-env}
 data=${TYPED_DATA:-typed-data}/mag-synthetic
 
 [[ -x $folder/bin/python ]] || { echo "typed: skipped: no Python environment $folder; make bench-peers makes it"; exit 77; }
+"$folder/bin/python" -c 'import dgl, pandas' 2>/dev/null || { echo "typed: skipped: no DGL and pandas in $folder"; exit 77; }
 if [[ ! -d $data ]]; then
     "$generate" generate mag-synthetic --out "$data.part"
     mv "$data.part" "$data"
