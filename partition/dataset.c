@@ -4,7 +4,9 @@
  * The memory of a loaded dataset: arrays of its own, or a map of the cache file. */
 #include "partition/dataset.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "partition/features.h"
@@ -59,21 +61,75 @@ void sl_dataset_drop_pages(const struct sl_dataset *dataset)
     }
 }
 
-void sl_dataset_free(struct sl_dataset *dataset)
+/* Whether the arrays, unless replaced, are the dataset's to free. */
+static bool owns_arrays(const struct sl_dataset *dataset)
 {
-    if (dataset->mapping != NULL) {
-        munmap(dataset->mapping, dataset->mapping_bytes);
-    } else {
-        sl_graph_free(&dataset->graph);
-        sl_features_free(&dataset->features);
-        sl_targets_free(&dataset->targets);
+    return dataset->mapping == NULL && !dataset->lent;
+}
+
+static void free_lists(struct sl_dataset *dataset)
+{
+    if (dataset->own_lists || owns_arrays(dataset)) {
         sl_free(dataset->train.ids);
         sl_free(dataset->valid.ids);
         sl_free(dataset->test.ids);
         sl_link_split_free(&dataset->links);
+    }
+}
+
+static void free_graph(struct sl_dataset *dataset)
+{
+    if (dataset->own_graph || owns_arrays(dataset)) {
+        sl_graph_free(&dataset->graph);
+    }
+}
+
+void sl_dataset_lend(const struct sl_dataset *from, struct sl_dataset *out)
+{
+    *out = *from;
+    out->lent = true;
+    out->own_lists = out->own_graph = out->low_memory = false;
+    out->mapping = NULL;
+    out->mapping_bytes = 0;
+}
+
+void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[3],
+                          struct sl_link_split *links, struct sl_graph *graph)
+{
+    free_lists(dataset);
+    snprintf(dataset->split, sizeof dataset->split, "%s", name);
+    dataset->train = lists[0];
+    dataset->valid = lists[1];
+    dataset->test = lists[2];
+    dataset->links = *links;
+    dataset->own_lists = true;
+    memset(lists, 0, 3 * sizeof *lists);
+    *links = (struct sl_link_split){0};
+    if (graph->offsets != NULL) {
+        free_graph(dataset);
+        dataset->graph = *graph;
+        dataset->own_graph = true;
+        *graph = (struct sl_graph){0};
+    }
+    dataset->hashed = false;
+}
+
+void sl_dataset_free(struct sl_dataset *dataset)
+{
+    free_lists(dataset);
+    free_graph(dataset);
+    if (owns_arrays(dataset)) {
+        sl_features_free(&dataset->features);
+        sl_targets_free(&dataset->targets);
         sl_free(dataset->class_names);
         sl_free(dataset->vertex_names);
     }
-    sl_free(dataset->relations);
+    if (dataset->mapping != NULL) {
+        munmap(dataset->mapping, dataset->mapping_bytes);
+    }
+    if (!dataset->lent) {
+        sl_free(dataset->relations);
+        sl_free(dataset->ends);
+    }
     *dataset = (struct sl_dataset){0};
 }

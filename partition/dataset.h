@@ -48,8 +48,14 @@ struct sl_dataset {
     char *class_names;
     /* The ids that the files give the vertices: a line for each vertex. NULL: the ids are 0 .. N-1 */
     char *vertex_names;
+    /* The heads and tails of the relations above, or of a typed graph without names. NULL: all vertices */
+    struct sl_link_ends *ends;
+    bool directed; /* the graph has no added reverses */
     void *mapping; /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;
+    bool lent;                      /* private: the arrays are another dataset's */
+    bool own_lists, own_graph;      /* private: the split, the graph are not; nor are they in the map */
+    bool counts_edges;              /* private: the features are in-degrees (--features degree) */
     bool hashed;                    /* private: the reader of the cache file has set `hash` */
     uint64_t hash[SL_N_DATA_PARTS]; /* private */
     bool low_memory;                /* private: keep little of the map in memory (partition/load.h) */
@@ -68,6 +74,14 @@ static inline uint32_t sl_dataset_n_train(const struct sl_dataset *dataset)
 /* Release the pages of the cache file read so far. The system reads a page again if needed. Without low_memory: no
  * effect. */
 void sl_dataset_drop_pages(const struct sl_dataset *dataset);
+
+/* A second dataset with the arrays of `from`, which outlives it. Its split may be replaced
+ * (partition/random_split.h). */
+void sl_dataset_lend(const struct sl_dataset *from, struct sl_dataset *out);
+
+/* Replace the split, and the graph unless `graph` is empty. Both are moved into the dataset. */
+void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[3],
+                          struct sl_link_split *links, struct sl_graph *graph);
 
 /* Release all arrays and empty the struct. An empty struct is allowed. */
 void sl_dataset_free(struct sl_dataset *dataset);

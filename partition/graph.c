@@ -486,6 +486,66 @@ enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, fl
     return SL_OK;
 }
 
+uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation)
+{
+    const float *relations = graph->n_relations > 0 ? graph->weights.data : NULL;
+    const float wanted = (float)relation;
+    uint64_t low = graph->offsets[to];
+    uint64_t high = graph->offsets[to + 1];
+    const uint64_t end = high;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        bool before = graph->sources[middle] < from;
+        if (relations != NULL && relations[middle] != wanted) {
+            before = relations[middle] < wanted;
+        }
+        if (before) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool found = low < end && graph->sources[low] == from && (relations == NULL || relations[low] == wanted);
+    return found ? low : SL_NO_EDGE;
+}
+
+enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out)
+{
+    const float *weights = sl_graph_weights(graph);
+    struct sl_graph rest = {.n_vertices = graph->n_vertices, .n_relations = graph->n_relations};
+    float *kept = NULL;
+    uint64_t n = 0;
+    enum sl_status st;
+    *out = (struct sl_graph){0};
+    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets), fail);
+    SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.sources, "graph edges", &rest.sources), fail);
+    if (weights != NULL) {
+        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *kept, "edge weights", &kept), fail);
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        rest.offsets[v] = n;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (dropped[e] != 0) {
+                continue;
+            }
+            rest.sources[n] = graph->sources[e];
+            if (weights != NULL) {
+                kept[n] = weights[e];
+            }
+            n++;
+        }
+    }
+    rest.offsets[graph->n_vertices] = rest.n_edges = n;
+    if (weights != NULL) {
+        rest.weights = sl_column_take(SL_DTYPE_F32, n, 1, kept);
+    }
+    *out = rest;
+    return SL_OK;
+fail:
+    sl_graph_free(&rest);
+    return st;
+}
+
 void sl_graph_free(struct sl_graph *graph)
 {
     sl_free(graph->offsets);

@@ -69,6 +69,13 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
 /* List the weights of the same edges, in the same order. The caller frees the array (sl_free). SL_ENOMEM. */
 enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out);
 
+/* The place in `sources` of the edge from -> to; of a typed graph, of the edge of a relation. SL_NO_EDGE: there is none. */
+#define SL_NO_EDGE UINT64_MAX
+uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation);
+
+/* Copy a graph without the edges e with dropped[e] != 0. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out);
+
 /* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_graph_free(struct sl_graph *graph);
 

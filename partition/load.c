@@ -15,6 +15,7 @@
 #include "partition/foreign.h"
 #include "partition/generate.h"
 #include "partition/made_features.h"
+#include "partition/random_split.h"
 #include "partition/reader.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -402,9 +403,10 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
         return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name,
                        searched, options->features);
     }
-    if (options->split != NULL && strcmp(options->split, recipe->split) != 0) {
-        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s", recipe->name, options->split,
-                       recipe->split);
+    const bool named = options->split != NULL && options->split[0] != '\0';
+    if (named && strcmp(options->split, recipe->split) != 0) {
+        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", recipe->name,
+                       options->split, recipe->split);
     }
     recipe->seed = options->seed;
     snprintf(origin->name, sizeof origin->name, "%s", recipe->name);
@@ -522,6 +524,27 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
     }
 }
 
+/* The options of the files, and the split to draw. A split left open is drawn if the usual one was. */
+static enum sl_status settle_split(const struct sl_dataset_options *given, struct sl_dataset_options *out,
+                                   struct sl_random_split *rule)
+{
+    const char *split = given->split != NULL ? given->split : given->usual_split;
+    *out = *given;
+    enum sl_status st = sl_random_split_parse(split, given->split_seed, rule);
+    if (st != SL_OK) {
+        return st;
+    }
+    out->draw_links = rule->wanted && (given->draw_links || given->need == SL_RAW_FOR_LINKS);
+    if (rule->wanted) {
+        out->split = "";
+        out->usual_split = NULL;
+    }
+    if (out->draw_links && given->need == SL_RAW_FOR_LINKS) {
+        out->need = SL_RAW_FOR_INFERENCE;
+    }
+    return st;
+}
+
 /* ---- The cache file's name --------------------------------------------------------------------------------------- */
 
 /* The user's cache folder; *out stays NULL if there is no home folder. */
@@ -569,12 +592,22 @@ static enum sl_status cache_file(const struct sl_dataset_options *options, const
 
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out)
 {
+    struct sl_dataset_options settled;
+    struct sl_random_split rule;
     struct origin origin;
     char *tail;
     *out = NULL;
-    enum sl_status st = find_origin(options, &origin);
+    enum sl_status st = settle_split(options, &settled, &rule);
     if (st != SL_OK) {
         return st;
+    }
+    st = find_origin(&settled, &origin);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (rule.wanted) {
+        origin.identity = sum_text(sl_checksum(origin.identity, &rule.seed, sizeof rule.seed), rule.name);
+        origin.identity += settled.draw_links;
     }
     st = sl_format(&tail, "-%s.slc", stem);
     if (st == SL_OK) {
@@ -770,12 +803,17 @@ static bool read_cache(const char *file, bool low_memory, uint64_t key, struct s
     return sl_cache_read_dataset(file, key, out);
 }
 
-/* On failure *out is emptied. */
-static enum sl_status name_relations(const struct origin *origin, struct sl_dataset *out)
+/* The names and ends of the relations. On failure *out is emptied. */
+static enum sl_status describe_relations(const struct origin *origin, struct sl_dataset *out)
 {
     enum sl_status st = SL_OK;
-    if (origin->reader != NULL && origin->reader->name_relations != NULL) {
-        st = origin->reader->name_relations(&origin->files, &out->relations);
+    if (origin->reader != NULL && origin->reader->describe_relations != NULL) {
+        st = origin->reader->describe_relations(&origin->files, &out->relations, &out->ends);
+    } else if (origin->reader == NULL && origin->recipe.n_types > 0) {
+        st = sl_alloc((size_t)origin->recipe.n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends);
+        if (st == SL_OK) {
+            sl_recipe_ends(&origin->recipe, out->ends);
+        }
     }
     if (st != SL_OK) {
         sl_dataset_free(out);
@@ -783,31 +821,21 @@ static enum sl_status name_relations(const struct origin *origin, struct sl_data
     return st;
 }
 
-enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
+/* Load a dataset with the split of its files. counting: made features are to be made anew, of another graph. */
+static enum sl_status load_origin(const struct sl_dataset_options *options, const struct origin *origin, bool counting,
+                                  struct sl_dataset *out)
 {
-    struct origin origin;
     char *file = NULL;
     bool whole = false; /* complete for every need, and so fit for the cache */
-    *out = (struct sl_dataset){0};
-    enum sl_status st = find_origin(options, &origin);
-    if (st != SL_OK) {
-        return st;
+    enum sl_status st = SL_OK;
+    if (options->need != SL_RAW_FOR_LINKS && !counting) { /* the cache has no links */
+        SL_TRY(st, cache_file(options, origin, ".slc", &file), done);
     }
-    if (origin.made.kind == SL_MADE_NONE && options->need != SL_RAW_FOR_LOOKS) {
-        st = sl_fail(SL_EINVAL, "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
-        goto done;
+    if (file != NULL && read_cache(file, options->low_memory, origin->state, out)) {
+        goto describe;
     }
-    tell(options, &origin);
-    if (options->need != SL_RAW_FOR_LINKS) { /* the cache has no links */
-        SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
-    }
-    if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
-        st = name_relations(&origin, out);
-        goto done;
-    }
-    SL_TRY(st, load_uncached(options, &origin, &whole, out), done);
-    SL_TRY(st, name_relations(&origin, out), done);
-    bool written = file != NULL && whole && sl_cache_write_dataset(file, origin.state, out);
+    SL_TRY(st, load_uncached(options, origin, &whole, out), done);
+    bool written = file != NULL && whole && sl_cache_write_dataset(file, origin->state, out);
     if (options->needs_cache && !written) {
         if (whole) {
             st = sl_fail(SL_EIO, "%s: cannot be written", sl_text_or(file, "the binary copy"));
@@ -815,12 +843,68 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
             st = sl_fail(SL_EINVAL,
                          "%s: a binary copy needs features, and a target for each vertex of the split; name or make "
                          "features with --features",
-                         origin.name);
+                         origin->name);
         }
         sl_dataset_free(out);
+        goto done;
     }
+describe:
+    out->directed = options->directed;
+    out->counts_edges = origin->made.kind == SL_MADE_DEGREE;
+    st = describe_relations(origin, out);
 done:
     sl_free(file);
+    return st;
+}
+
+/* Draw the split. Features that count edges are made of the graph without links to find. */
+static enum sl_status draw_split(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const struct sl_random_split *rule, bool links, struct sl_dataset *out)
+{
+    const bool counts = out->counts_edges;
+    enum sl_status st;
+    if (!links) {
+        st = sl_random_split_vertices(rule, out);
+        goto done;
+    }
+    out->counts_edges = false;
+    SL_TRY(st, sl_random_split_links(rule, out), done);
+    out->counts_edges = counts;
+    if (counts) {
+        st = make_features(options, &origin->made, out);
+    }
+done:
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+    }
+    return st;
+}
+
+enum sl_status sl_dataset_load(const struct sl_dataset_options *given, struct sl_dataset *out)
+{
+    struct sl_dataset_options options;
+    struct origin origin;
+    struct sl_random_split rule;
+    *out = (struct sl_dataset){0};
+    enum sl_status st = settle_split(given, &options, &rule);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = find_origin(&options, &origin);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (origin.made.kind == SL_MADE_NONE && options.need != SL_RAW_FOR_LOOKS) {
+        st = sl_fail(SL_EINVAL, "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
+        goto done;
+    }
+    tell(&options, &origin);
+    const bool counting = options.draw_links && origin.made.kind == SL_MADE_DEGREE;
+    SL_TRY(st, load_origin(&options, &origin, counting, out), done);
+    if (rule.wanted) {
+        st = draw_split(&options, &origin, &rule, options.draw_links, out);
+    }
+done:
     free_origin(&origin);
     return st;
 }

@@ -14,7 +14,11 @@ struct sl_dataset_options {
     const char *dataset;
     /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
     const char *data_path;
-    const char *split; /* NULL: the dataset's only split */
+    /* NULL: the dataset's only split. "random:60,20,20" draws one (partition/random_split.h); files need no split then */
+    const char *split;
+    uint64_t split_seed; /* of a drawn split */
+    /* A drawn split has links. For SL_RAW_FOR_LINKS it always has. */
+    bool draw_links;
     /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */
     const char *usual_split;
     /* A file relative to the dataset's folder, or a word of partition/made_features.h. NULL: raw/node-feat.csv.gz (or

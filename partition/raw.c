@@ -15,6 +15,7 @@
 #include "partition/features.h"
 #include "partition/made_features.h"
 #include "partition/npy.h"
+#include "partition/random_split.h"
 #include "partition/read_links.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -201,10 +202,14 @@ enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool 
         return SL_OK;
     }
     if (n == 0) {
-        return sl_fail(SL_EFILE, "%s: expected a folder with train, valid and test, found none", path);
+        return sl_fail(SL_EFILE,
+                       "%s: expected a folder with train, valid and test, found none; or draw a "
+                       "split: " SL_RANDOM_SPLIT_OF_VERTICES,
+                       path);
     }
     if (wanted != NULL) {
-        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s", folder, wanted, list);
+        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", folder, wanted,
+                       list);
     }
     return sl_fail(SL_EINVAL, "%s has more than one split; choose with --split one of: %s", folder, list);
 }
@@ -214,6 +219,9 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     static const char *const names[] = {"train", "valid", "test"};
     bool links = files->need == SL_RAW_FOR_LINKS;
     bool needed = files->need == SL_RAW_FOR_TRAINING || links;
+    if (sl_raw_reads_no_split(wanted)) {
+        return SL_OK;
+    }
     enum sl_status st = sl_raw_choose_split(folder, wanted, needed, files->split, sizeof files->split);
     for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
         char stem[128];

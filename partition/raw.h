@@ -84,8 +84,15 @@ struct sl_raw_files {
     char unused[400]; /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
 };
 
+/* Whether a request for a split asks for none. */
+static inline bool sl_raw_reads_no_split(const char *split)
+{
+    return split != NULL && split[0] == '\0';
+}
+
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
- * word of partition/made_features.h: then no features are read. `split` NULL means the only split. SL_EFILE: a file
+ * word of partition/made_features.h: then no features are read. `split` NULL means the only split; with "" no split is
+ * read, also FOR_TRAINING. SL_EFILE: a file
  * is missing (message: the file; for features also a hint at --features). SL_EINVAL: the split is missing, or
  * `split` is NULL and there are several (message: the names). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "partition/made_features.h"
+#include "partition/random_split.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/text.h"
@@ -30,23 +31,35 @@ const struct sl_reader *sl_reader_of(const char *path)
 static enum sl_status check_tables(const char *name, const struct sl_request *request,
                                    const struct sl_reader_tables *tables, bool made)
 {
+    const bool no_split = sl_raw_reads_no_split(request->split);
     if (request->need == SL_RAW_FOR_LINKS) {
-        return sl_fail(SL_EFILE, "%.300s: found %s, expected a folder with a split that lists links (--objective link)",
+        return sl_fail(SL_EFILE,
+                       "%.300s: found %s, expected links to find; draw them by " SL_RANDOM_SPLIT_OF_LINKS
+                       ", or list them in a folder with split/NAME/train.csv, valid.csv and test.csv",
                        request->path, name);
     }
-    if (request->need == SL_RAW_FOR_TRAINING && !(tables->labels && tables->split)) {
-        return sl_fail(SL_EFILE, "%.300s: found %s, expected labels and a split too: %s", request->path, name,
-                       tables->place);
+    if (request->need == SL_RAW_FOR_TRAINING && !tables->labels) {
+        return sl_fail(SL_EFILE, "%.300s: found %s, expected labels %s: %s", request->path, name,
+                       no_split ? "too" : "and a split too", tables->place);
+    }
+    if (request->need == SL_RAW_FOR_TRAINING && !tables->split && !no_split) {
+        return sl_fail(SL_EFILE, "%.300s: found %s, expected a split too: " SL_RANDOM_SPLIT_OF_VERTICES ", or %s",
+                       request->path, name, tables->place);
     }
     if (request->need != SL_RAW_FOR_LOOKS && !made && !tables->features) {
         return sl_fail(SL_EFILE, "%.300s: found %s, which has no features; --features can be " SL_FEATURE_WORDS,
                        request->path, name);
     }
-    if (request->split != NULL && !tables->split) {
-        return sl_fail(SL_EINVAL, "%.300s: found %s, which has no split; leave out --split", request->path, name);
+    if (request->split != NULL && !no_split && !tables->split) {
+        return sl_fail(
+            SL_EINVAL,
+            "%.300s: found %s, which has no split; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
+            request->path, name);
     }
-    if (request->split != NULL && strcmp(request->split, SL_READER_SPLIT) != 0) {
-        return sl_fail(SL_EINVAL, "%.300s has no split '%s'; leave out --split", request->path, request->split);
+    if (request->split != NULL && !no_split && strcmp(request->split, SL_READER_SPLIT) != 0) {
+        return sl_fail(SL_EINVAL,
+                       "%.300s has no split '%s'; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
+                       request->path, request->split);
     }
     if (request->features != NULL && !made) {
         return sl_fail(SL_EINVAL, "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS,
@@ -65,7 +78,8 @@ enum sl_status sl_reader_start(const char *name, const struct sl_request *reques
     files->need = request->need;
     files->targets = request->targets;
     files->no_features = made.kind != SL_MADE_NOT;
-    snprintf(files->split, sizeof files->split, "%s", tables->split ? SL_READER_SPLIT : "");
+    snprintf(files->split, sizeof files->split, "%s",
+             tables->split && !sl_raw_reads_no_split(request->split) ? SL_READER_SPLIT : "");
 done:
     return st;
 }

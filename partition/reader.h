@@ -16,7 +16,7 @@ struct sl_request {
     const char *path; /* it exists */
     const char
         *features;     /* another feature file, relative to a folder, or a word of partition/made_features.h. Or NULL */
-    const char *split; /* NULL: the only split, else usual_split */
+    const char *split; /* NULL: the only split, else usual_split; "": none is read */
     const char *usual_split; /* NULL: several splits are an error */
     enum sl_raw_need need;
     enum sl_target_choice targets;
@@ -33,9 +33,9 @@ struct sl_reader {
      * (message: the file, the line if it has lines, the expected content), SL_EIO, SL_ENOMEM. On failure *out is
      * empty. */
     enum sl_status (*read)(const struct sl_raw_files *files, struct sl_raw *out);
-    /* The names of the relations, as `relations` of struct sl_dataset; sl_free. NULL: this kind has no names. SL_EFILE,
-     * SL_EIO, SL_ENOMEM. */
-    enum sl_status (*name_relations)(const struct sl_raw_files *files, char **out);
+    /* The names and ends of the relations, as `relations` and `ends` of struct sl_dataset; sl_free. NULL: this kind has
+     * none. SL_EFILE, SL_EIO, SL_ENOMEM. */
+    enum sl_status (*describe_relations)(const struct sl_raw_files *files, char **names, struct sl_link_ends **ends);
 };
 
 extern const struct sl_reader sl_reader_arrays;

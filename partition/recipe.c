@@ -117,6 +117,28 @@ static uint64_t size_of(const struct sl_recipe *r, uint32_t type)
     return type < r->n_types ? r->other[type].n : r->n_vertices;
 }
 
+static uint32_t first_of(const struct sl_recipe *r, uint32_t type)
+{
+    uint32_t first = 0;
+    for (uint32_t t = 0; t < type; t++) {
+        first += r->other[t].n;
+    }
+    return first;
+}
+
+void sl_recipe_ends(const struct sl_recipe *r, struct sl_link_ends *out)
+{
+    for (uint32_t i = 0; i <= r->n_relations; i++) {
+        const bool own = i == r->n_relations;
+        const uint32_t types[2] = {own ? r->n_types : r->between[i].source,
+                                   own ? r->n_types : r->between[i].destination};
+        for (int end = 0; end < 2; end++) {
+            out[i].first[end] = first_of(r, types[end]);
+            out[i].n[end] = (uint32_t)size_of(r, types[end]);
+        }
+    }
+}
+
 static enum sl_status check_types(const struct sl_recipe *r)
 {
     uint64_t n_vertices;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "partition/links.h"
 #include "support/status.h"
 
 /* Most types and relations of a recipe. */
@@ -61,6 +62,9 @@ const char *sl_recipe_name(int i);
 
 /* Vertices and edges of all types. */
 void sl_recipe_total(const struct sl_recipe *recipe, uint64_t *n_vertices, uint64_t *n_edges);
+
+/* The heads and tails of each relation; the own edges come last. out: n_relations + 1. */
+void sl_recipe_ends(const struct sl_recipe *recipe, struct sl_link_ends *out);
 
 /* Change the number of vertices of the own type, and all other numbers of vertices and edges in proportion. */
 void sl_recipe_scale(struct sl_recipe *recipe, uint32_t n_vertices);

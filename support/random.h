@@ -29,7 +29,8 @@ enum sl_purpose {
     SL_FOR_CHUNKS = 8,         /* order of a way's chunks: step = epoch, vertex = way, draw = position */
     SL_FOR_FEATURES = 9,       /* --features random: draw = column */
     SL_FOR_NEGATIVES = 10,     /* of links: step = epoch, vertex = link; codelets/links.h */
-    SL_FOR_SCORES = 11         /* negatives for scores: vertex = link */
+    SL_FOR_SCORES = 11,        /* negatives for scores: vertex = link */
+    SL_FOR_SPLIT = 12          /* random splits: vertices, step = 0; links, step = 1 + relation, the two ends */
 };
 
 /* The part of a counter that many draws share. `step` counts over the whole run. */

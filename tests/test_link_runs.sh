@@ -108,6 +108,43 @@ vector() { tail -c +$((129 + 64 * $1)) vectors.npy | head -c 64 | od -An -v -w64
     complain "scores.npy: expected the dot products of vectors.npy"
 [[ $(last test_auc) == $(cat best) ]] || complain "a saved model: expected the AUC $(cat best), found $(last test_auc)"
 
+# ---- drawn splits ----
+
+# make_edges NAME N PAIRS: random edges below a header, some of them listed again, in the other direction or not.
+make_edges()
+{
+    mkdir -p "$1" || exit 99
+    awk -v n="$2" -v pairs="$3" 'BEGIN {
+        srand(13)
+        print "src,dst"
+        for (v = 0; v < n; v++) print v "," v  # all ids, in order
+        for (i = 0; i < pairs;) {
+            u = int(n * rand()); v = int(n * rand())
+            if (u < v && !((u, v) in seen)) {
+                seen[u, v] = 1; i++; print u "," v
+                if (i % 5 == 0) print v "," u
+                if (i % 7 == 0) print u "," v
+            }
+        }
+    }' >"$1/edges.csv"
+}
+
+make_edges drawn 1500 8400
+for features in random:16 degree; do
+    link drawn --split random:60,4,36 --features $features --fanout 10,10 --pes 2 --batch-size 250 --epochs 6 --lr 0.01 --dropout 0
+    holds "$(last test_auc) > 0.48 && $(last test_auc) < 0.52"
+done
+grep -q '"split":"random:60,4,36"' run.json || complain "a drawn split: expected its name in the metrics"
+make_edges few-drawn 200 700
+drawn=(--split random:80,10,10 --features random:8 --fanout 4,4 --epochs 3 --negatives 2)
+link few-drawn "${drawn[@]}" --pes 2 --batch-size 60
+cp numbers wanted
+link few-drawn "${drawn[@]}" --pes 1 --batch-size 120 --chunks 1
+near "a drawn split, one PE"
+link few-drawn "${drawn[@]}" --pes 2 --batch-size 60 --epochs 2 --checkpoint drawn-state
+link few-drawn "${drawn[@]:2}" --pes 2 --batch-size 60 --checkpoint drawn-state --resume
+same "a drawn split, which a resumed run need not name"
+
 # ---- what is refused ----
 
 # refused WORDS OPTION...: the run fails with one line that has the words.

@@ -132,7 +132,7 @@ expect 0 '^weights +of edges: 7 to 7, mean 7$' info heavy.graph --cache none
 expect 0 '^features +1, dense' info heavy.graph --features degree --cache none
 printf '%%%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 7\n2 3 7\n' >heavy.mtx
 expect 0 '^weights +of edges: 7 to 7, mean 7$' info heavy.mtx --cache none
-expect 1 'a METIS graph, which has no split; leave out --split$' info heavy.graph --split x
+expect 1 'a METIS graph, which has no split; leave out --split, or draw one: --split random:60,20,20$' info heavy.graph --split x
 expect 1 'a file has no folder for --features x.csv; it can be degree, onehot or random:64$' info heavy.graph --features x.csv
 cp -r made bare && rm -r bare/split bare/raw/num-* bare/raw/node-label.csv.gz
 expect 0 '^split +none: train 0, valid 0, test 0$' info ./bare --cache none

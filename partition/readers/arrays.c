@@ -18,6 +18,9 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     enum sl_status st;
     *out = found;
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        if (i >= SL_RAW_TRAIN && i <= SL_RAW_TEST && sl_raw_reads_no_split(request->split)) {
+            continue;
+        }
         SL_TRY(st, sl_raw_take_array(request->path, (enum sl_raw_file)i, &found), fail);
     }
     const struct sl_reader_tables tables = {.features = found.paths[SL_RAW_FEATURES] != NULL,

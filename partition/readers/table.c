@@ -545,7 +545,7 @@ struct nodes {
     uint32_t n_labels, n_features; /* columns */
     uint64_t next_label, next_feature;
     float *labels, *features;
-    unsigned char *set_of; /* 0, or the number of a set of the split */
+    unsigned char *set_of; /* 0, or the number of a set of the split. NULL: the split is not read */
 };
 
 static enum sl_status read_set(const struct nodes *nodes, uint32_t column, struct cell cell, unsigned char *out)
@@ -598,7 +598,7 @@ static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, s
     switch ((enum role)nodes->table.roles[column]) {
     case ROLE_ID: return read_id(nodes, column, cell);
     case ROLE_LABEL: return read_label(nodes, column, cell);
-    case ROLE_SPLIT: return read_set(nodes, column, cell, &nodes->set_of[line]);
+    case ROLE_SPLIT: return nodes->set_of != NULL ? read_set(nodes, column, cell, &nodes->set_of[line]) : SL_OK;
     default: return nodes->features != NULL ? read_feature(nodes, column, cell) : SL_OK;
     }
 }
@@ -614,7 +614,9 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
         return sl_fail(SL_EFILE, "%.300s: expected less than 2^32 - 1 vertices and at most %d labels",
                        nodes->table.text.path, SL_MAX_CLASSES);
     }
-    SL_TRY(st, sl_alloc_zero(n, 1, "a split", &nodes->set_of), done);
+    if (files->split[0] != '\0') {
+        SL_TRY(st, sl_alloc_zero(n, 1, "a split", &nodes->set_of), done);
+    }
     SL_TRY(st, sl_alloc(n * nodes->n_labels, sizeof *nodes->labels, "targets", &nodes->labels), done);
     if (nodes->n_features > 0 && !files->no_features) {
         st = sl_alloc(n * nodes->n_features, sizeof *nodes->features, "features", &nodes->features);
@@ -656,7 +658,7 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
         nodes->features = NULL;
         SL_TRY(st, sl_features_settle(&out->features), done);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && nodes->set_of != NULL; i++) {
         SL_TRY(st, sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), lists[i]), done);
     }
 done:

@@ -424,6 +424,9 @@ static enum sl_status find_split(const struct sl_request *request, const struct 
     const bool links = request->need == SL_RAW_FOR_LINKS;
     const bool needed = request->need == SL_RAW_FOR_TRAINING || links;
     const char *wanted = request->split;
+    if (sl_raw_reads_no_split(wanted)) {
+        return SL_OK;
+    }
     enum sl_status st = sl_raw_choose_split(request->path, wanted, needed, files->split, sizeof files->split);
     if (st == SL_EINVAL && wanted == NULL && request->usual_split != NULL) {
         st = sl_raw_choose_split(request->path, request->usual_split, needed, files->split, sizeof files->split);
@@ -600,17 +603,24 @@ done:
     return st;
 }
 
+/* The ends of each relation. */
+static enum sl_status list_ends(const struct typed *typed, struct sl_link_ends **out)
+{
+    enum sl_status st = sl_alloc(typed->n_relations, sizeof **out, "ends of relations", out);
+    for (uint32_t r = 0; st == SL_OK && r < typed->n_relations; r++) {
+        const struct type *heads = &typed->types[typed->relations[r].source];
+        const struct type *tails = &typed->types[typed->relations[r].destination];
+        (*out)[r] = (struct sl_link_ends){{heads->first, tails->first}, {heads->n, tails->n}};
+    }
+    return st;
+}
+
 static enum sl_status read_links(const struct sl_raw_files *files, const struct typed *typed, struct sl_raw *raw)
 {
     struct sl_link_split *split = &raw->links;
     char *paths[SL_N_LINK_LISTS];
     enum sl_status st;
-    SL_TRY(st, sl_alloc(typed->n_relations, sizeof *split->ends, "ends of relations", &split->ends), done);
-    for (uint32_t r = 0; r < typed->n_relations; r++) {
-        const struct type *heads = &typed->types[typed->relations[r].source];
-        const struct type *tails = &typed->types[typed->relations[r].destination];
-        split->ends[r] = (struct sl_link_ends){{heads->first, tails->first}, {heads->n, tails->n}};
-    }
+    SL_TRY(st, list_ends(typed, &split->ends), done);
     split->n_relations = typed->n_relations;
     split->own_ids = true;
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
@@ -830,10 +840,22 @@ static enum sl_status name_relations(const struct sl_raw_files *files, char **ou
     return st;
 }
 
+static enum sl_status describe_relations(const struct sl_raw_files *files, char **names, struct sl_link_ends **ends)
+{
+    struct typed typed;
+    enum sl_status st;
+    SL_TRY(st, name_relations(files, names), done);
+    SL_TRY(st, open_typed(files, &typed), done);
+    st = list_ends(&typed, ends);
+    free_typed(&typed);
+done:
+    return st;
+}
+
 const struct sl_reader sl_reader_typed = {
     .name = "a typed dataset in OGB's layout",
     .recognise = recognise,
     .find = find,
     .read = read_all,
-    .name_relations = name_relations,
+    .describe_relations = describe_relations,
 };

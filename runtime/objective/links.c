@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/pairs.h"
+#include "partition/random_split.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/objective/chosen.h"
 #include "runtime/objective/collect.h"
@@ -53,8 +54,9 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     enum sl_status st;
     if (!sl_dataset_has_links(dataset)) {
         return sl_fail(SL_EINVAL,
-                       "--objective: found link, expected a split that lists links, a pair of vertices a line; the "
-                       "split '%s' of %s lists none",
+                       "--objective: found link, expected a split that lists links; the split '%s' of %s lists none: "
+                       "draw one by " SL_RANDOM_SPLIT_OF_LINKS ", or list links in files, or as valid_links and "
+                       "test_links of arrays",
                        dataset->split, dataset->name);
     }
     out->n_outputs = settings->hidden;

@@ -14,6 +14,7 @@
 #include "partition/load.h"
 #include "partition/number.h"
 #include "partition/partition.h"
+#include "partition/random_split.h"
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"
@@ -95,8 +96,9 @@ static const struct sl_option options[] = {
      .change = FREELY, .spread = OWN, .of_data = true,
      .peers = "root,data-dir,data-root,dataset-dir,dataset-path,datapath"},
     {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),
-     .shown = "the only split of the dataset", .argument = "NAME",
-     .help = "Split into training, validation and test vertices",
+     .shown = "the only split of the dataset", .argument = "NAME|random:N,N,N",
+     .help = "Split into training, validation and test vertices, or links. random:60,20,20 draws one by --seed: "
+             "percentages of the vertices with a label, class by class, or of the links",
      .change = DATA, .spread = OWN, .of_data = true, .peers = "split-name"},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
      .shown = "the dataset's own", .argument = "FILE|degree|onehot|random:N",
@@ -1073,6 +1075,12 @@ static enum sl_status check_pipe(struct sl_settings *s)
     return SL_OK;
 }
 
+static enum sl_status check_split(const struct sl_settings *s)
+{
+    struct sl_random_split rule;
+    return sl_random_split_parse(s->split, s->seed, &rule);
+}
+
 enum sl_status sl_settings_check(struct sl_settings *settings)
 {
     enum sl_status st;
@@ -1089,6 +1097,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_kappa(settings), done);
     SL_TRY(st, check_iterations(settings), done);
     SL_TRY(st, check_links(settings), done);
+    SL_TRY(st, check_split(settings), done);
     SL_TRY(st, check_precision(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);

@@ -507,7 +507,8 @@ struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct s
     if (plan != NULL) {
         training += b.pipe ? halo_bytes(&b, plan, true) : 0;
         evaluation += halo_bytes(&b, plan, false);
-        loaded = dataset->low_memory && dataset->mapping != NULL ? fmin(loaded, READING_BYTES) : loaded;
+        loaded = dataset->low_memory && dataset->mapping != NULL && !dataset->own_graph ? fmin(loaded, READING_BYTES)
+                                                                                        : loaded;
         process += MESSAGE_BYTES + dataset->graph.n_vertices * (VERTEX_BYTES + if_so(b.factors, 6 * sizeof(sl_real)));
     }
     bool only_last = s->eval_every == 0 || s->eval_every >= s->epochs; /* evaluation, before which no block is kept */

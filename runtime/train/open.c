@@ -10,6 +10,7 @@
 
 #include "codelets/gemm.h"
 #include "partition/cache.h"
+#include "partition/random_split.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
@@ -61,6 +62,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
     return (struct sl_dataset_options){.dataset = s->dataset,
                                        .data_path = s->data_path,
                                        .split = s->split,
+                                       .split_seed = s->seed,
                                        .usual_split = usual_split[0] != '\0' ? usual_split : NULL,
                                        .features = s->features,
                                        .feature_seed = s->seed,
@@ -73,6 +75,13 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .low_memory = sl_n_ranks() > 1};
 }
 
+/* Whether the run draws its split. A split left open is the usual one. */
+static bool draws_split(const struct sl_settings *settings, const char *usual_split)
+{
+    struct sl_random_split rule;
+    return sl_random_split_parse(sl_text_or(settings->split, usual_split), 0, &rule) == SL_OK && rule.wanted;
+}
+
 /* With the caller's dataset, options for selecting a dataset must be unset. `cache` is for the partition. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
@@ -82,7 +91,8 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         const struct sl_option *option = &table->options[i];
         char now[256];
         bool unset;
-        if (!option->of_data || strcmp(option->name, "cache") == 0) {
+        if (!option->of_data || strcmp(option->name, "cache") == 0 ||
+            (strcmp(option->name, "split") == 0 && draws_split(settings, ""))) {
             continue;
         }
         SL_TRY(st, sl_settings_get(settings, option->name, now, sizeof now), done);
@@ -198,12 +208,32 @@ static enum sl_status check_weights(const struct sl_session *t)
     return SL_OK;
 }
 
+/* Draw a split of the caller's dataset, whose arrays are lent to `out`. */
+static enum sl_status draw_split(const struct sl_session *t, const struct sl_dataset *given, struct sl_dataset *out)
+{
+    const struct sl_settings *s = t->settings;
+    struct sl_random_split rule;
+    enum sl_status st;
+    SL_TRY(st, sl_random_split_parse(sl_text_or(s->split, t->split), s->seed, &rule), done);
+    sl_dataset_lend(given, out);
+    if (sl_settings_trains_links(s)) {
+        st = sl_random_split_links(&rule, out);
+    } else {
+        st = sl_random_split_vertices(&rule, out);
+    }
+done:
+    return st;
+}
+
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
     enum sl_status st = SL_OK;
+    const bool drawn = given != NULL && draws_split(t->settings, t->split);
     if (given == NULL) {
         SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
+    } else if (drawn) {
+        SL_TRY(st, draw_split(t, given, &t->loaded), done);
     }
     bool labelled = !sl_settings_trains_links(t->settings);
     if (given == NULL && labelled && sl_targets_outputs(&t->loaded.targets) == 0) {
@@ -211,7 +241,7 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
                      t->loaded.name);
         goto done;
     }
-    t->dataset = given == NULL ? &t->loaded : given;
+    t->dataset = given == NULL || drawn ? &t->loaded : given;
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
@@ -268,7 +298,7 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     }
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
-    if (t->dataset == &t->loaded) {
+    if (!t->given) {
         SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
     } else if (method == SL_PARTITION_METIS && n > 1) {
         uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
@@ -675,6 +705,12 @@ static enum sl_status check_watchdog(const struct sl_settings *s)
                    "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
 }
 
+/* Whether the caller's dataset is for links: it lists some, or has nothing else to draw a split of. */
+static bool has_links(const struct sl_settings *settings, const struct sl_dataset *given)
+{
+    return sl_dataset_has_links(given) || (draws_split(settings, "") && sl_targets_outputs(&given->targets) == 0);
+}
+
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
     SL_IN_C_LOCALE;
@@ -685,7 +721,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a session", &t), done);
     t->settings = settings;
     SL_TRY(st, check_alone(), done);
-    if (dataset != NULL && sl_dataset_has_links(dataset) && settings->objective == SL_OBJECTIVE_AUTO) {
+    if (settings->objective == SL_OBJECTIVE_AUTO && dataset != NULL && has_links(settings, dataset)) {
         settings->objective = SL_OBJECTIVE_LINK;
     }
     SL_TRY(st, sl_settings_check(settings), done);
