@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "codelets/rowwise.h"
 #include "support/memory.h"
 
 #if defined(SL_DNNL) && !defined(SL_REAL_DOUBLE)
@@ -27,6 +29,9 @@ void omp_set_num_threads(int n);
 /* Up to this number of multiplications OpenBLAS does not copy the factors, and is up to twice as fast. Above it oneDNN
  * is faster at nearly all shapes. */
 #define SMALL UINT64_C(1000000)
+
+/* A row of a bf16 product by oneDNN has the same bits for all multiples of this number of rows. */
+#define WHOLE_ROWS 64
 
 static int threads_before; /* OpenBLAS's, before sl_gemm_setup; 0: not set up */
 
@@ -77,7 +82,8 @@ static enum sl_status by_dnnl(uint32_t m, uint32_t n, uint32_t k, struct sl_fact
                    status == dnnl_out_of_memory ? "no memory for oneDNN's copies" : "oneDNN refuses it", (int)status);
 }
 
-enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta, sl_real *c)
+static enum sl_status by_library(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
+                                 sl_real *c)
 {
     if ((uint64_t)m * n > SMALL / k) {
         return by_dnnl(m, n, k, a, b, beta, c);
@@ -88,13 +94,32 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
 
 #else
 
-enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta, sl_real *c)
+static enum sl_status by_library(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
+                                 sl_real *c)
 {
     by_openblas(m, n, k, a, b, beta, c);
     return SL_OK;
 }
 
 #endif
+
+enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta, sl_real *c)
+{
+    if (a.is_transposed) {
+        return by_library(m, n, k, a, b, beta, c);
+    }
+    const struct sl_rowwise_product product = {.m = m,
+                                               .n = n,
+                                               .k = k,
+                                               .a = a.entries,
+                                               .b = b.entries,
+                                               .width_a = a.n_columns,
+                                               .width_b = b.n_columns,
+                                               .b_is_transposed = b.is_transposed,
+                                               .beta = beta,
+                                               .c = c};
+    return sl_rowwise_multiply(sl_rowwise_kernel(0), &product);
+}
 
 /* ---- factors in bf16 ---- */
 
@@ -280,14 +305,47 @@ static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl
                    (int)status);
 }
 
+/* The last rows of a product, with rows of zeros up to WHOLE_ROWS. A is not transposed. */
+static enum sl_status multiply_rest(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a,
+                                    struct sl_factor_bf16 b, int beta, float *c)
+{
+    sl_bf16 *rows = NULL;
+    float *room = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero((size_t)WHOLE_ROWS * k, sizeof *rows, "the last rows of a factor", &rows), done);
+    SL_TRY(st, sl_alloc_zero((size_t)WHOLE_ROWS * n, sizeof *room, "the last rows of a product", &room), done);
+    for (uint32_t i = 0; i < m; i++) {
+        memcpy(rows + (size_t)i * k, a.entries + (size_t)i * a.n_columns, k * sizeof *rows);
+    }
+    if (beta != 0) {
+        memcpy(room, c, (size_t)m * n * sizeof *c);
+    }
+    st = by_dnnl_bf16(WHOLE_ROWS, n, k, (struct sl_factor_bf16){rows, k, 0}, b, beta, room);
+    memcpy(c, room, (size_t)m * n * sizeof *c);
+done:
+    sl_free(rows);
+    sl_free(room);
+    return st;
+}
+
 enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
                             int beta, sl_real *c)
 {
     pthread_once(&bf16.once, setup_bf16);
-    if (bf16.has_instructions) {
-        return by_dnnl_bf16(m, n, k, a, b, beta, c);
+    if (!bf16.has_instructions) {
+        return by_widening(m, n, k, a, b, beta, c);
     }
-    return by_widening(m, n, k, a, b, beta, c);
+    const uint32_t rest = a.is_transposed ? 0 : m % WHOLE_ROWS;
+    const uint32_t whole = m - rest;
+    enum sl_status st = SL_OK;
+    if (whole > 0) {
+        st = by_dnnl_bf16(whole, n, k, a, b, beta, c);
+    }
+    if (st == SL_OK && rest > 0) {
+        a.entries += (size_t)whole * a.n_columns;
+        st = multiply_rest(rest, n, k, a, b, beta, c + (size_t)whole * n);
+    }
+    return st;
 }
 
 static bool has_bf16(void)
@@ -315,12 +373,13 @@ static bool has_bf16(void)
 
 void sl_gemm_describe(char *text, size_t room)
 {
+    const char *rows = sl_rowwise_kernel(0)->name;
     const char *of_bf16 = has_bf16() ? "bf16 by oneDNN" : "bf16 as float";
 #ifdef USE_DNNL
     const dnnl_version_t *version = dnnl_version();
-    snprintf(text, room, "oneDNN %d.%d.%d; up to %u multiplications %s; %s", version->major, version->minor,
-             version->patch, (unsigned)SMALL, openblas_get_config(), of_bf16);
+    snprintf(text, room, "rows by %s; weight gradients by oneDNN %d.%d.%d, up to %u multiplications %s; %s", rows,
+             version->major, version->minor, version->patch, (unsigned)SMALL, openblas_get_config(), of_bf16);
 #else
-    snprintf(text, room, "%s; %s", openblas_get_config(), of_bf16);
+    snprintf(text, room, "rows by %s; weight gradients by %s; %s", rows, openblas_get_config(), of_bf16);
 #endif
 }

@@ -3,13 +3,18 @@
  *
  * The product of two dense matrices on a CPU, in one thread: the threads are StarPU's workers.
  *
- * Float products of more than a million multiplications go to oneDNN, if configured (--with-dnnl). All other products
- * go to OpenBLAS. The choice, and the order in which either library adds, depend on the shape alone, so that the same
- * product gives the same bits. The last bits of a row may differ with the number of rows beside it. doc/journal.md
- * has the rates of both.
+ * If A is not transposed, a row of C has the same bits whatever rows are beside it: its bits depend on the row of A and
+ * on B. So an output of a layer, and the gradient of a row, does not depend on how rows are split. Such float products
+ * have kernels of their own (codelets/rowwise.h).
+ *
+ * If A is transposed, C is a sum over rows: the gradient of weights. Float products of more than a million
+ * multiplications then go to oneDNN, if configured (--with-dnnl). All others go to OpenBLAS. The choice, and the order
+ * in which either library adds, depend on the shape alone, so that the same product gives the same bits.
+ * doc/journal.md has the rates.
  *
  * bf16 products are summed in float. oneDNN 2 computes them if the processor has the instructions (AVX512_BF16, AMX).
- * Otherwise the factors are widened for a float product.
+ * Otherwise the factors are widened for a float product. oneDNN gives a row the same bits only if the number of rows is
+ * a multiple of 64, so the last rows are multiplied beside rows of zeros.
  */
 #ifndef SL_CODELETS_GEMM_H
 #define SL_CODELETS_GEMM_H

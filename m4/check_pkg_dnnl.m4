@@ -3,8 +3,8 @@
 
 # SL_CHECK_DNNL
 # -------------
-# oneDNN, whose float products are faster than OpenBLAS's. Without oneDNN, OpenBLAS does all products. Used on x86-64
-# only: oneDNN generates code for it alone. Builds with OpenMP or for a single thread are accepted: other thread
+# oneDNN, whose weight gradients are faster than OpenBLAS's. Without oneDNN, OpenBLAS computes all of them. Used on
+# x86-64 only: oneDNN generates code for it alone. Builds with OpenMP or for a single thread are accepted: other thread
 # libraries cannot be limited to the one thread of a product. oneDNN's pkg-config file, if it exists, does not name
 # the OpenMP library.
 #

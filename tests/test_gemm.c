@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/gemm.h: against three loops on both sides of the size at which another library multiplies; in one
- * thread, whatever the environment allows; the same bits twice; no memory. */
+ * thread, whatever the environment allows; the same bits twice; a row's bits with any rows beside it; no memory. */
 #include "codelets/gemm.h"
 
 #include <dirent.h>
@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "codelets/rowwise.h"
 #include "tests/kernel.h"
 
 /* m, n, k: small ones, odd ones, and ones just below and above a million multiplications. */
@@ -150,21 +151,148 @@ static void test_same_bits(void **state)
     }
 }
 
-/* A row's result, with fewer and fewer rows beside it. */
+#define MOST_ROWS 200
+
+/* n and k of products of rows: vectors in part, several tiles, several stretches of k, several copies of B. */
+static const uint32_t widths[][2] = {{1, 1},   {1, 50},   {3, 602},  {7, 16},  {8, 8},    {16, 17},  {40, 128},
+                                     {47, 31}, {64, 256}, {65, 257}, {97, 96}, {100, 40}, {513, 33}, {1030, 300}};
+#define N_WIDTHS (sizeof widths / sizeof widths[0])
+
+/* Row `from` and the m - 1 rows after it. */
+static struct product rows_of(const struct product *all, uint32_t from, uint32_t m, sl_real *c)
+{
+    struct product some = *all;
+    some.m = m;
+    some.a.entries += (size_t)from * all->k;
+    some.c = memcpy(c, all->c + (size_t)from * all->n, (size_t)m * all->n * sizeof *c);
+    return some;
+}
+
+static enum sl_status by_kernel(const struct sl_rowwise_kernel *kernel, const struct product *p)
+{
+    const struct sl_rowwise_product product = {
+        p->m,    p->n, p->k, p->a.entries, p->b.entries, p->a.n_columns, p->b.n_columns, p->b.is_transposed,
+        p->beta, p->c};
+    return kernel == NULL ? compute(p) : sl_rowwise_multiply(kernel, &product);
+}
+
+/* Each number of rows once, from many places: the bits of each row are those of a product of MOST_ROWS rows. */
+static void check_rows(const struct sl_rowwise_kernel *kernel, const uint32_t width[2], int b_is_transposed, int beta)
+{
+    struct product all = make((const uint32_t[]){MOST_ROWS, width[0], width[1]}, 2 * b_is_transposed, beta);
+    const struct product before = make((const uint32_t[]){MOST_ROWS, width[0], width[1]}, 2 * b_is_transposed, beta);
+    sl_real *room = need((size_t)MOST_ROWS * all.n, sizeof *room);
+    assert_int_equal(by_kernel(kernel, &all), SL_OK);
+    for (uint32_t m = 1; m < MOST_ROWS; m += 1 + m / 20) {
+        const uint32_t from = 37 * m % (MOST_ROWS - m);
+        struct product some = rows_of(&before, from, m, room);
+        assert_int_equal(by_kernel(kernel, &some), SL_OK);
+        expect_same("C", (size_t)m * all.n, sizeof *room, some.c, all.c + (size_t)from * all.n);
+    }
+    free(room);
+    drop(&all);
+    drop((struct product *)(uintptr_t)&before);
+}
+
 static void test_rows_alone(void **state)
 {
-    struct product all = make((const uint32_t[]){4000, 64, 128}, 0, 0);
+    (void)state;
+    for (size_t w = 0; w < N_WIDTHS; w++) {
+        for (int i = 0; i < 4; i++) {
+            check_rows(NULL, widths[w], i & 1, i >> 1);
+            for (uint32_t k = 0; sl_rowwise_kernel(k) != NULL; k++) {
+                check_rows(sl_rowwise_kernel(k), widths[w], i & 1, i >> 1);
+            }
+        }
+    }
+}
+
+/* Scores of some candidates are those of all: columns of C that come from rows of a transposed B. */
+static void test_columns_alone(void **state)
+{
+    struct product all = make((const uint32_t[]){5, 1000, 70}, 2, 0);
+    sl_real *room = need((size_t)all.m * all.n, sizeof *room);
     (void)state;
     assert_int_equal(compute(&all), SL_OK);
-    for (uint32_t m = 2500; m > 0; m /= 3) {
-        struct product some = make((const uint32_t[]){m, 64, 128}, 0, 0);
+    for (uint32_t n = 1; n < all.n; n += 1 + n / 10) {
+        struct product some = all;
+        const uint32_t from = 101 * n % (all.n - n);
+        some.n = n;
+        some.b.entries += (size_t)from * all.k;
+        some.c = room;
         assert_int_equal(compute(&some), SL_OK);
-        for (size_t i = 0; i < (size_t)m * some.n; i++) {
-            expect_near_at("C", i, (double)some.c[i], (double)all.c[i], 1e-5);
+        for (uint32_t i = 0; i < all.m; i++) {
+            expect_same("C", n, sizeof *room, some.c + (size_t)i * n, all.c + (size_t)i * all.n + from);
         }
-        drop(&some);
     }
+    free(room);
     drop(&all);
+}
+
+/* The kernels with fused multiply-adds give the same bits. All kernels agree. */
+static void test_kernels(void **state)
+{
+    (void)state;
+    assert_null(sl_rowwise_kernel(3));
+    for (size_t w = 0; w < N_WIDTHS; w++) {
+        struct product p = make((const uint32_t[]){41, widths[w][0], widths[w][1]}, 0, 0);
+        const size_t n = (size_t)p.m * p.n;
+        sl_real *first = need(n, sizeof *first);
+        assert_int_equal(by_kernel(sl_rowwise_kernel(0), &p), SL_OK);
+        memcpy(first, p.c, n * sizeof *first);
+        for (uint32_t k = 1; sl_rowwise_kernel(k) != NULL; k++) {
+            assert_int_equal(by_kernel(sl_rowwise_kernel(k), &p), SL_OK);
+            if (sl_rowwise_kernel(k + 1) != NULL) {
+                expect_same("C", n, sizeof *first, p.c, first);
+            }
+            for (size_t i = 0; i < n; i++) {
+                expect_near_at("C", i, (double)p.c[i], (double)first[i], 1e-5);
+            }
+        }
+        free(first);
+        drop(&p);
+    }
+}
+
+static sl_bf16 *rounded(size_t n, const sl_real *from)
+{
+    sl_bf16 *to = need(n, sizeof *to);
+    sl_bf16_round(n, from, to);
+    return to;
+}
+
+static void check_bf16_rows(const uint32_t width[2], int b_is_transposed, int beta)
+{
+    const struct product p = make((const uint32_t[]){MOST_ROWS, width[0], width[1]}, 2 * b_is_transposed, beta);
+    const size_t n = (size_t)p.m * p.n;
+    sl_bf16 *a = rounded((size_t)p.m * p.k, p.a.entries);
+    sl_bf16 *b = rounded((size_t)p.k * p.n, p.b.entries);
+    sl_real *all = memcpy(need(n, sizeof *all), p.c, n * sizeof *all);
+    sl_real *room = need(n, sizeof *room);
+    const struct sl_factor_bf16 weights = {b, p.b.n_columns, b_is_transposed};
+    assert_int_equal(sl_gemm_bf16(p.m, p.n, p.k, (struct sl_factor_bf16){a, p.k, 0}, weights, beta, all), SL_OK);
+    for (uint32_t m = 1; m < MOST_ROWS; m += 1 + m / 20) {
+        const uint32_t from = 37 * m % (MOST_ROWS - m);
+        const struct sl_factor_bf16 rows = {a + (size_t)from * p.k, p.k, 0};
+        memcpy(room, p.c + (size_t)from * p.n, (size_t)m * p.n * sizeof *room);
+        assert_int_equal(sl_gemm_bf16(m, p.n, p.k, rows, weights, beta, room), SL_OK);
+        expect_same("C", (size_t)m * p.n, sizeof *room, room, all + (size_t)from * p.n);
+    }
+    free(a);
+    free(b);
+    free(all);
+    free(room);
+    drop((struct product *)(uintptr_t)&p);
+}
+
+static void test_bf16_rows_alone(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WIDTHS; w++) {
+        for (int i = 0; i < 4; i++) {
+            check_bf16_rows(widths[w], i & 1, i >> 1);
+        }
+    }
 }
 
 #if defined(SL_DNNL) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -184,7 +312,7 @@ static int starve(struct product *p)
 
 static void test_no_memory(void **state)
 {
-    struct product p = make((const uint32_t[]){4000, 1000, 1000}, 0, 0);
+    struct product p = make((const uint32_t[]){4000, 1000, 1000}, 1, 0); /* as of weights */
     int status;
     (void)state;
     compute_all(NULL); /* its kernels are there */
@@ -215,6 +343,7 @@ static void test_describe(void **state)
     char text[256];
     (void)state;
     sl_gemm_describe(text, sizeof text);
+    assert_non_null(strstr(text, "rows by "));
     assert_non_null(strstr(text, "OpenBLAS"));
     assert_non_null(strstr(text, "; bf16 "));
 #ifdef SL_DNNL
@@ -228,8 +357,9 @@ static void test_describe(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product),    cmocka_unit_test(test_one_thread), cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_rows_alone), cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_product),         cmocka_unit_test(test_one_thread),    cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_rows_alone),      cmocka_unit_test(test_columns_alone), cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_bf16_rows_alone), cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_describe),
     };
     (void)argc;
     if (getenv("SL_TEST_AGAIN") == NULL) {
