@@ -2,7 +2,8 @@
 # Copyright (c) 2026 the Starling authors
 """Pack the Python package and libstarling into a wheel: make_wheel.py SRCDIR STAGE VERSION STARPU (build-aux/wheel).
 
-STAGE/lib has the library, and StarPU's. The wheel goes into STAGE. auditwheel adds the other libraries.
+STAGE/lib has the library, and StarPU's. STAGE/_options.pyi has the types of the options. The wheel goes into STAGE.
+auditwheel adds the other libraries.
 """
 
 import base64
@@ -27,6 +28,8 @@ def files(srcdir, stage, version, starpu):
         if name.endswith((".py", "py.typed")):
             with open(os.path.join(package, name), "rb") as file:
                 yield "starling_gnn/" + name, file.read()
+    with open(os.path.join(stage, "_options.pyi"), "rb") as file:
+        yield "starling_gnn/_options.pyi", file.read()
     with open(os.path.join(stage, "lib", "libstarling.so.1"), "rb") as file:
         yield "starling_gnn/lib/libstarling.so.1", file.read()
     info = f"starling_gnn-{version}.dist-info/"

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 #
 # The Python package in python/, with the library of the build tree: tests/python/test_module.py. Parts that need scipy,
-# torch, torch_geometric, networkx, pandas, scikit-learn, matplotlib or nbconvert are skipped without them.
+# torch, torch_geometric, networkx, pandas, scikit-learn, mypy, matplotlib or nbconvert are skipped without them.
 
 set -u
 # shellcheck source=tests/lib.sh
@@ -19,6 +19,7 @@ library=$top_builddir/.libs/libstarling.so
 [[ -f $library ]] || skip "there is no shared library"
 
 preload_sanitizer "$library"
+export STUB=$top_builddir/python/starling_gnn/_options.pyi
 export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data
 "$python" "$top_srcdir/tests/python/test_module.py" -v 2>&1 || complain "a test of the Python package fails"
 exit $failed

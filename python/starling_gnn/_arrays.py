@@ -2,15 +2,19 @@
 # Copyright (c) 2026 the Starling authors
 """Arrays of numpy, scipy, PyTorch, pandas and DLPack as the library reads them, without a copy if types allow."""
 
-from ._numpy import np
+from __future__ import annotations
+
+from typing import Any
+
+from ._numpy import Array, np
 
 
-def is_sparse(value):
+def is_sparse(value: Any) -> bool:
     """Whether a value is a matrix or array of scipy.sparse."""
     return hasattr(value, "tocsr") and hasattr(value, "nnz")
 
 
-def to_numpy(value, name):
+def to_numpy(value: Any, name: str) -> Array:
     """An array of numbers. Shares memory if it can."""
     array = any_array(value)
     if array.dtype.kind == "O" and hasattr(value, "dtypes"):
@@ -20,7 +24,7 @@ def to_numpy(value, name):
     return array
 
 
-def _of_pandas(value, name):
+def _of_pandas(value: Any, name: str) -> Array:
     """The numbers of a table or column of pandas with columns of several types, or with missing entries: nan."""
     columns = [(value.name, value.dtypes)] if value.ndim == 1 else list(value.dtypes.items())
     wrong = [str(column) for column, dtype in columns if getattr(dtype, "kind", "O") not in "biuf"]
@@ -29,10 +33,10 @@ def _of_pandas(value, name):
             f"{name}: found the column {', '.join(wrong[:5])} of other things than numbers, expected numbers; "
             "pandas.get_dummies makes columns of them"
         )
-    return value.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def any_array(value):
+def any_array(value: Any) -> Array:
     """An array of numpy, of any type. Shares memory if it can."""
     if isinstance(value, np.ndarray):
         array = value
@@ -52,13 +56,13 @@ def any_array(value):
     return array
 
 
-def _kind(value, array):
+def _kind(value: Any, array: Array) -> str:
     if isinstance(value, (np.ndarray, list, tuple)):
         return f"entries of type {array.dtype}"
     return f"a {type(value).__name__}"
 
 
-def ids32(value, name, bound=2**32, kind="id"):
+def ids32(value: Any, name: str, bound: int = 2**32, kind: str = "id") -> Array:
     """uint32 ids, contiguous. int32 and uint32 are not copied. ValueError: an id is negative or too large."""
     array = to_numpy(value, name)
     if array.dtype.kind == "b":
@@ -76,7 +80,7 @@ def ids32(value, name, bound=2**32, kind="id"):
     return np.ascontiguousarray(array, np.uint32)
 
 
-def offsets64(value):
+def offsets64(value: Any) -> Array:
     """uint64 offsets, contiguous. int64 and uint64 are not copied."""
     array = np.asarray(value)
     if array.dtype == np.int64:
@@ -84,7 +88,7 @@ def offsets64(value):
     return np.ascontiguousarray(array, np.uint64)
 
 
-def floats(value, name):
+def floats(value: Any, name: str) -> Array:
     """float32, C order. Such arrays are not copied, even if read-only."""
     array = to_numpy(value, name)
     if array.dtype.kind == "f" and array.dtype.itemsize > 4:
@@ -99,10 +103,12 @@ def floats(value, name):
 class Features:
     """Features as the library borrows them: `shape`, and the members of struct sl_arrays. Keeps the arrays alive."""
 
-    def __init__(self, x):
+    def __init__(self, x: Any) -> None:
         if x is None:
             raise TypeError("x: found None, expected features (N, F); without any, scipy.sparse.identity(N) may do")
-        self.members = {}
+        self.members: dict[str, Any] = {}
+        self.array: Any  # kept alive
+        self.shape: tuple[int, ...]
         if is_sparse(x):
             self._sparse(x)
         else:
@@ -110,7 +116,7 @@ class Features:
         if len(self.shape) != 2:
             raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
 
-    def _dense(self, x):
+    def _dense(self, x: Any) -> None:
         dtype = b"float32"
         if str(getattr(x, "dtype", "")) == "torch.bfloat16":
             import torch
@@ -126,7 +132,7 @@ class Features:
         self.shape = array.shape
         self.members = dict(features=pointer(array), feature_dtype=dtype)
 
-    def _sparse(self, x):
+    def _sparse(self, x: Any) -> None:
         matrix = x.tocsr()
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
@@ -145,12 +151,12 @@ class Features:
         )
 
 
-def _is_mask(array, n_vertices):
+def _is_mask(array: Array, n_vertices: int) -> bool:
     """Whether numbers are a mask: 0 or 1 for each vertex. With two vertices, 0 and 1 are their ids."""
     return len(array) == n_vertices > 2 and bool(((array == 0) | (array == 1)).all())
 
 
-def members(value, name, n_vertices):
+def members(value: Any, name: str, n_vertices: int) -> Array:
     """Vertex ids of a set of the split, given as ids, or as a mask of n_vertices booleans, or numbers 0 and 1."""
     if value is None:
         return np.empty(0, np.uint32)
@@ -169,14 +175,14 @@ def members(value, name, n_vertices):
     return np.flatnonzero(array).astype(np.uint32)
 
 
-def is_missing(entry):
+def is_missing(entry: Any) -> bool:
     """Whether an entry of an array of objects is unknown: None, nan, or pandas' NA or NaT."""
     if isinstance(entry, (float, np.floating)):
         return bool(entry != entry)
     return type(entry).__name__ in ("NoneType", "NAType", "NaTType")
 
 
-def named(value, name):
+def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     """(names, labels) of an array (N,) of texts: the sorted names, and int32 classes, -1 if unknown: None, nan or "".
 
     A categorical of pandas keeps the order of its categories, also of those that no row has. None: numbers.
@@ -204,7 +210,7 @@ def named(value, name):
     return names.tolist(), labels
 
 
-def _numbers(value, name):
+def _numbers(value: Any, name: str) -> Array:
     """An array of numbers. Unknown ones among objects become -1 beside whole numbers, else nan."""
     array = any_array(value)
     if array.dtype.kind == "f" and getattr(getattr(value, "dtype", None), "kind", "f") in "biu":
@@ -219,7 +225,7 @@ def _numbers(value, name):
     return to_numpy(value, name)
 
 
-def targets(value, name="y"):
+def targets(value: Any, name: str = "y") -> tuple[Array | None, Array | None]:
     """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None."""
     array = _numbers(value, name)
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
@@ -237,7 +243,7 @@ def targets(value, name="y"):
     return None, floats(array, name)
 
 
-def pointer(array):
+def pointer(array: Array | None) -> int | None:
     """The address of an array's first entry; None: no entries."""
     if array is None or array.size == 0:
         return None

@@ -4,24 +4,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, Mapping
 
 from . import _arrays
-from ._graph import Graph
-from ._library import OPTIONS
-from ._numpy import np
+from ._graph import Graph, as_graph
+from ._library import KEPT, OPTIONS, StarlingWarning
+from ._numpy import Array, np
 from ._train import train as train_model
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._graph import GraphLike
+    from ._options import Model, TrainOptions
+    from ._train import Run
+
+# Keywords of train() beside the options. An option `predict` writes a file, and is a method here.
+_OF_TRAIN = ("pipe", "on_epoch", "on_step", "progress", "weights")
+_KEYWORDS = [
+    keyword
+    for keyword in dict.fromkeys([*OPTIONS[False], *OPTIONS[True], *_OF_TRAIN])
+    if keyword not in ("model", "predict")
+    and (keyword in KEPT or not any(table[keyword].of_data for table in OPTIONS.values() if keyword in table))
+]
 
 
 class NodeClassifier:
-    """Classify the vertices of a graph: fit, predict, predict_proba, score, get_params, set_params.
+    """Classify the vertices of a graph, with the interface of scikit-learn.
 
     model : str
         "sage", "gcn", "gat", "gcnii", "resgcn" or "gin".
+    graph : dictionary of the keywords edge_index, x, directed, .. of Graph, or None
+        With a graph, X is vertex ids of it, and y their classes. So scikit-learn's tools can split the vertices: each
+        training sees the whole graph, and the classes of its own vertices alone. Without, X is a Graph or features.
     options :
-        The keywords of train().
+        The keywords of train(), but predict. None leaves an option open.
 
     After fit: classes_ (K,) sorted, n_features_in_, run_ (the Run).
+
+    GridSearchCV and cross_val_score work: with `graph` and vertex ids, or with features alone. Some rules of
+    scikit-learn do not apply. Rows of features without edge_index make a graph without edges, with a warning. A fitted
+    classifier cannot be pickled: save its model by run_.save(path). Sample weights have no effect on fit: class_weights
+    has. Training is seeded by seed, not by random_state.
 
     >>> import numpy as np, starling_gnn as sl
     >>> y = np.where(np.arange(200) % 2 == 0, "even", "odd")
@@ -32,43 +59,56 @@ class NodeClassifier:
     True
     >>> classifier.predict().shape, classifier.predict_proba().shape
     ((200,), (200, 2))
+    >>> classifier.set_params(graph=dict(edge_index=edge_index, x=x)).fit(np.arange(150), y[:150]).predict([198, 199])
+    array(['even', 'odd'], dtype='<U4')
     """
 
     _estimator_type = "classifier"
+    classes_: Array
+    n_features_in_: int
+    run_: Run
 
-    def __init__(self, model="sage", **options):
-        unknown = [
-            keyword
-            for keyword in options
-            if keyword not in OPTIONS[False]
-            and keyword not in OPTIONS[True]
-            and keyword not in ("pipe", "on_epoch", "on_step", "progress", "weights")
-        ]
+    def __init__(
+        self, model: Model = "sage", *, graph: Mapping[str, Any] | None = None, **options: Unpack[TrainOptions]
+    ) -> None:
+        unknown = [keyword for keyword in options if keyword not in _KEYWORDS]
         if unknown:
             raise TypeError(
                 f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of train()"
             )
         self.model = model
-        self._options = options
+        self.graph = graph
+        for keyword in _KEYWORDS:
+            setattr(self, keyword, options.get(keyword))
 
-    def __getattr__(self, name):
-        options = self.__dict__.get("_options", {})
-        if name in options:
-            return options[name]
-        raise AttributeError(f"a NodeClassifier has no {name}{'; call fit first' if name.endswith('_') else ''}")
+    if TYPE_CHECKING:
 
-    def __repr__(self):
-        options = "".join(f", {key}={value!r}" for key, value in self._options.items())
-        return f"NodeClassifier({self.model!r}{options})"
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __repr__(self) -> str:
+        given = {key: value for key, value in self.get_params().items() if value is not None and key != "model"}
+        return f"NodeClassifier({self.model!r}{''.join(f', {key}={value!r}' for key, value in given.items())})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn import utils  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        return utils.Tags(
+            estimator_type="classifier",
+            target_tags=utils.TargetTags(required=True),
+            classifier_tags=utils.ClassifierTags(),
+            input_tags=utils.InputTags(sparse=True),
+        )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The keywords given so far, and model. deep has no effect: no keyword is an estimator."""
-        return {"model": self.model, **self._options}
+        """model, graph and all keywords of train(); None: open. deep has no effect: no keyword is an estimator."""
+        return {keyword: getattr(self, keyword) for keyword in ("model", "graph", *_KEYWORDS)}
 
     def set_params(self, **params: Any) -> NodeClassifier:
-        """Change model or keywords of train() for the next fit. TypeError: train() has no such keyword."""
-        made = type(self)(**{**self.get_params(), **params})
-        self.model, self._options = made.model, made._options
+        """Change model, graph or keywords of train() for the next fit. ValueError: there is no such keyword."""
+        for keyword, value in params.items():
+            if keyword not in ("model", "graph", *_KEYWORDS):
+                raise ValueError(f"set_params: found {keyword!r}, expected model, graph or keywords of train()")
+            setattr(self, keyword, value)
         return self
 
     def fit(
@@ -82,72 +122,231 @@ class NodeClassifier:
         test: Any = None,
         **keywords: Any,
     ) -> NodeClassifier:
-        """X: a Graph with classes, alone; or features (N, F), with y (N,) of any classes and edge_index as for Graph.
+        """Train on a Graph with classes, on features (N, F) and classes y (N,), or on ids (n,) and their classes.
+
+        X: a Graph, or what train() takes for one, alone. Or features, with y (N,) of any classes and edge_index as for
+        Graph; without edge_index no vertex has an edge. Or with the parameter `graph`: vertex ids (n,) or (n, 1).
 
         The class of a vertex is unknown if y is negative, NaN or None. Such vertices leave train, valid and test.
         Without train, all other vertices train that are neither in valid nor in test. keywords are those of Graph.
+
+        Returns the classifier. ValueError or TypeError: X, y or a keyword is wrong.
         """
-        if isinstance(X, Graph):
-            given = dict(y=y, edge_index=edge_index, train=train, valid=valid, test=test, **keywords)
-            given = [name for name, value in given.items() if value is not None]
-            if given:
-                raise TypeError(f"fit: found a Graph and {', '.join(given)}, expected a Graph alone, or its arrays")
-            if not X.has_classes:
-                raise ValueError("X: found a graph with numbers to predict, expected classes")
-            self.classes_ = np.arange(X.n_outputs)
-            graph = X
+        given = dict(y=y, edge_index=edge_index, train=train, valid=valid, test=test, **keywords)
+        if self.graph is not None:
+            used = self._graph_of_ids(X, y, [key for key, value in given.items() if key != "y" and value is not None])
+        elif _is_graph(X):
+            used = _graph_alone(X, [key for key, value in given.items() if value is not None])
+            self.classes_ = np.arange(used.n_outputs) if used.classes is None else used.classes
         else:
-            if y is None or edge_index is None:
-                raise ValueError("fit: found features without y or edge_index, expected both, or a Graph")
-            self.classes_, labels = _classes(y)
-            known = labels >= 0
-            valid, test = (_mask(part, name, known) for part, name in ((valid, "valid"), (test, "test")))
-            if train is None:
-                train = known & ~valid & ~test
-            else:
-                train = _mask(train, "train", known)
-            graph = Graph(edge_index, X, labels, train, valid, test, n_classes=len(self.classes_), **keywords)
-        self.n_features_in_ = graph.n_features
-        self.run_ = train_model(graph, self.model, **self._options)
+            used = self._graph_of_rows(X, **given)
+        options = {keyword: getattr(self, keyword) for keyword in _KEYWORDS if getattr(self, keyword) is not None}
+        self.n_features_in_ = 1 if self.graph is not None else used.n_features
+        self.run_ = train_model(used, self.model, **options)
         return self
 
-    def _logits(self, graph):
-        return self.run_.predict(graph)
+    def _graph_of_ids(self, X: Any, y: Any, others: list[str]) -> Graph:
+        if others:
+            raise TypeError(f"fit: found {', '.join(others)}, expected X and y alone: the parameter graph has the rest")
+        ids, known = _ids(X), _one_column(y)
+        if len(known) != len(ids):
+            raise ValueError(f"y: found {len(known)} classes, expected {len(ids)}, as many as X has ids")
+        self.classes_, labels = _classes(known)
+        made = dict(self.graph or {})
+        if "x" not in made or "edge_index" not in made:
+            raise TypeError(f"graph: found the keys {', '.join(made)}, expected edge_index and x among them")
+        n = made["x"].shape[0] if hasattr(made["x"], "shape") else len(made["x"])
+        ids = _arrays.ids32(ids, "X", n)
+        full = np.full(n, -1, np.int32)
+        full[ids] = labels
+        return Graph(**{**made, "y": full, "train": np.flatnonzero(full >= 0), "n_classes": len(self.classes_)})
 
-    def predict(self, graph: Graph | None = None) -> np.ndarray:
-        """The class of each vertex (N,) of a Graph; None: the graph of fit."""
-        return self.classes_[self._logits(graph).argmax(axis=1)]
+    def _graph_of_rows(
+        self, X: Any, y: Any, edge_index: Any, train: Any, valid: Any, test: Any, **keywords: Any
+    ) -> Graph:
+        features = _features(X)
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
+        if edge_index is None:
+            edge_index = _no_edges()
+            warnings.warn(
+                "fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph",
+                StarlingWarning,
+                stacklevel=3,
+            )
+        self.classes_, labels = _classes(y)
+        if len(labels) != features.shape[0]:
+            raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")
+        known = labels >= 0
+        valid, test = (_mask(part, name, known) for part, name in ((valid, "valid"), (test, "test")))
+        train = known & ~valid & ~test if train is None else _mask(train, "train", known)
+        return Graph(edge_index, features, labels, train, valid, test, n_classes=len(self.classes_), **keywords)
 
-    def predict_proba(self, graph: Graph | None = None) -> np.ndarray:
-        """The probability of each class (N, K), for the vertices of a Graph; None: the graph of fit."""
-        logits = self._logits(graph).astype(np.float64)
+    def _logits(self, X: Any, edge_index: Any, keywords: dict[str, Any]) -> Array:
+        """The outputs (n, K) of the vertices that X names."""
+        if "run_" not in self.__dict__:
+            raise _not_fitted()
+        if self.graph is not None:
+            outputs = self.run_.predict()
+            return outputs if X is None else outputs[_arrays.ids32(_ids(X), "X", len(outputs))]
+        if X is None or _is_graph(X):
+            return self.run_.predict(None if X is None else as_graph(X))
+        features = _features(X)
+        if features.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {features.shape[1]} features, but NodeClassifier is expecting {self.n_features_in_} features "
+                "as input"
+            )
+        if edge_index is None:
+            if self.run_.graph.n_edges > 0:
+                raise TypeError("X: found features without edge_index, expected both, a Graph, or None: that of fit")
+            edge_index = _no_edges()
+        return self.run_.predict(Graph(edge_index, features, **keywords))
+
+    def predict(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
+        """The class of each vertex, array (n,) of entries of classes_.
+
+        X: a Graph, or what train() takes for one; None: the graph of fit. Features (n, F), with edge_index as for
+        Graph; a classifier that was fitted without edges needs none. With the parameter `graph`: vertex ids (n,).
+        """
+        classes: Array = self.classes_[self._logits(X, edge_index, keywords).argmax(axis=1)] if self._fitted() else X
+        return classes
+
+    def predict_proba(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
+        """The probability of each class, float64 (n, K), in the order of classes_. X as in predict."""
+        logits = self._logits(X, edge_index, keywords).astype(np.float64)
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return shares / shares.sum(axis=1, keepdims=True)
+        made: Array = shares / shares.sum(axis=1, keepdims=True)
+        return made
 
-    def score(self, graph: Graph | None = None) -> float:
-        """The accuracy on the test vertices of a Graph; None: the graph of fit. Without test vertices: nan."""
-        return self.run_.evaluate(graph)["test_acc"]
+    def score(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> float:
+        """The accuracy: of the classes y (n,) of X, or without y on the test vertices of a Graph.
+
+        X: as in predict. Without y and without test vertices: nan. sample_weight: weights (n,) of the rows of X.
+        """
+        if y is None:
+            if self.graph is not None or not (X is None or _is_graph(X)):
+                raise ValueError("score: found no y, expected the classes of X, or a Graph with test vertices")
+            self._fitted()
+            return float(self.run_.evaluate(None if X is None else as_graph(X))["test_acc"])
+        return float(np.average(self.predict(X) == _one_column(y), weights=sample_weight))
+
+    def _fitted(self) -> bool:
+        if "run_" not in self.__dict__:
+            raise _not_fitted()
+        return True
 
 
-def _classes(y):
-    """(classes, labels): the sorted classes, and each vertex's index in them, -1 if its class is unknown."""
+def _describe() -> None:
+    """Keywords by name, as scikit-learn reads them."""
+    fixed = [
+        parameter
+        for parameter in inspect.signature(NodeClassifier.__init__).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    options = [inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=None) for keyword in _KEYWORDS]
+    NodeClassifier.__init__.__dict__["__signature__"] = inspect.Signature(fixed + options)
+
+
+_describe()
+
+
+def _not_fitted() -> Exception:
+    """scikit-learn's error of an estimator before fit, if scikit-learn is in use."""
+    kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", AttributeError)
+    made: Exception = kind("this NodeClassifier is not fitted: call fit first")
+    return made
+
+
+def _is_graph(value: Any) -> bool:
+    """Whether as_graph takes a value."""
+    names = ("edge_index", "adj_t", "node_types", "canonical_etypes")
+    return isinstance(value, (Graph, str)) or any(hasattr(value, name) for name in names)
+
+
+def _graph_alone(value: GraphLike, others: list[str]) -> Graph:
+    if others:
+        raise TypeError(f"fit: found a Graph and {', '.join(others)}, expected a Graph alone, or its arrays")
+    graph = as_graph(value)
+    if not graph.has_classes:
+        raise ValueError("X: found a graph with numbers to predict, expected classes")
+    return graph
+
+
+def _no_edges() -> Array:
+    return np.empty((2, 0), np.uint32)
+
+
+def _ids(X: Any) -> Array:
+    """Vertex ids (n,) of an array (n,) or (n, 1)."""
+    ids = _arrays.to_numpy(X, "X")
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids[:, 0]
+    if ids.ndim != 1:
+        raise ValueError(f"X: found the shape {ids.shape}, expected vertex ids (n,): the parameter graph has features")
+    return ids
+
+
+def _features(X: Any) -> Any:
+    """Features (N, F) of rows, or a message as scikit-learn has it."""
+    if _arrays.is_sparse(X):
+        made, values = X, X.tocsr().data
+    else:
+        made = _arrays.any_array(X)
+        if made.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported\nX: found {made.dtype}, expected real features")
+        if made.dtype.kind in "OUS":
+            made = _numbers(made)
+        values = made = _arrays.to_numpy(made, "X")
+    if len(made.shape) != 2:
+        raise ValueError(f"Expected 2D array, got {len(made.shape)}D array instead. Reshape your data: features (N, F)")
+    for name, count in zip(("sample", "feature"), made.shape):
+        if count == 0:
+            raise ValueError(f"Found array with 0 {name}(s) (shape={made.shape}) while a minimum of 1 is required.")
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\nX: found {values.dtype}, expected real features")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        wrong = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(f"Input X contains {wrong}, expected finite features")
+    return made
+
+
+def _numbers(array: Array) -> Array:
+    try:
+        return array.astype(np.float64)
+    except TypeError as error:
+        raise TypeError(f"X: {error}; argument must be a string or a number") from None
+
+
+def _one_column(y: Any) -> Array:
+    """An array (N,) of classes."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
     array = _arrays.any_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y: found the shape {array.shape}, expected (N,), a class for each vertex")
+    return array
+
+
+def _classes(y: Any) -> tuple[Array, Array]:
+    """(classes, labels): the sorted classes, and each vertex's index in them, -1 if its class is unknown."""
+    array = _one_column(y)
     if array.dtype.kind in "iuf":
         known = array >= 0  # NaN is not
     else:
-        known = np.array([type(entry).__name__ not in ("NoneType", "NAType") and entry == entry for entry in array])
+        known = np.array([not _arrays.is_missing(entry) for entry in array], bool)
     labels = np.full(len(array), -1, np.int32)
     classes, labels[known] = np.unique(array[known], return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y: found {len(classes)} known classes, expected 2 or more; a negative number is unknown")
+    if classes.dtype.kind == "f" and not np.array_equal(classes, np.floor(classes)):
+        raise ValueError("Unknown label type: y has numbers with fractions, expected classes")
     return classes, labels
 
 
-def _mask(part, name, known):
+def _mask(part: Any, name: str, known: Array) -> Array:
     """The mask of the vertices of a set whose class is known."""
     mask = np.zeros(len(known), bool)
     mask[_arrays.members(part, name, len(known))] = True

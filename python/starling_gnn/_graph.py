@@ -7,11 +7,36 @@ from __future__ import annotations
 import ctypes as C
 import os
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _typed
-from ._library import Arrays, DatasetSizes, OPTIONS, StarlingWarning, check, lib, make_settings
-from ._numpy import np
+from ._library import LOAD, Arrays, DatasetSizes, StarlingWarning, check, lib, make_settings
+from ._numpy import Array, np
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import LoadOptions
+
+    Path = Union[str, os.PathLike[str]]
+
+    class _Data(Protocol):
+        """PyG's Data."""
+
+        @property
+        def edge_index(self) -> Any: ...
+
+    class _HeteroData(Protocol):
+        """PyG's HeteroData."""
+
+        @property
+        def node_types(self) -> Any: ...
+
+    class _DGLGraph(Protocol):
+        @property
+        def canonical_etypes(self) -> Any: ...
+
+    GraphLike = Union["Graph", Path, _Data, _HeteroData, _DGLGraph]
 
 
 class Graph:
@@ -93,8 +118,8 @@ class Graph:
         n_classes: int = 0,
         name: str = "arrays",
     ) -> None:
-        self._handle = None
-        self._source = None
+        self._handle: Any = None
+        self._source: dict[str, Any] | None = None
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
@@ -108,12 +133,12 @@ class Graph:
                 if n_classes not in (0, len(names)):
                     raise ValueError(f"n_classes: found {n_classes}, expected {len(names)}, the names in y")
                 n_classes = len(names)
-        self.y = targets if labels is None else labels
+        self.y: Array | None = targets if labels is None else labels
         if self.y is not None and len(self.y) != n:
             raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
-        self.train = _arrays.members(train, "train", n)
-        self.valid = _arrays.members(valid, "valid", n)
-        self.test = _arrays.members(test, "test", n)
+        self.train: Array | None = _arrays.members(train, "train", n)
+        self.valid: Array | None = _arrays.members(valid, "valid", n)
+        self.test: Array | None = _arrays.members(test, "test", n)
         if edge_index is None and train_links is not None:
             edge_index, edge_type = _typed.edges_of_links(train_links)
         if edge_type is not None and _arrays.is_sparse(edge_index):
@@ -121,7 +146,7 @@ class Graph:
         sources, destinations, offsets, weights = _edges(edge_index, edge_weight, n)
         typed = _typed.Relations(edge_type, relations, len(sources))
         self.relations = typed.names
-        self.types = types
+        self.types: dict[str, slice] | None = types
         ends = typed.ends(types)
         links = {
             name: _typed.Links(value, name, n, typed.n)
@@ -170,37 +195,37 @@ class Graph:
         self._describe(handle)
         self._names = names
 
-    def _describe(self, handle):
+    def _describe(self, handle: Any) -> None:
         sizes = DatasetSizes()
         check(lib.sl_dataset_describe(handle, C.byref(sizes)))
-        self.name = sizes.name.decode()
-        self.n_vertices = sizes.n_vertices
-        self.n_edges = sizes.n_edges
-        self.n_features = sizes.n_features
-        self.n_outputs = sizes.n_outputs
-        self.has_classes = sizes.has_classes
-        self.has_edge_weights = sizes.has_edge_weights
-        self.synthetic = sizes.synthetic
+        self.name: str = sizes.name.decode()
+        self.n_vertices: int = sizes.n_vertices
+        self.n_edges: int = sizes.n_edges
+        self.n_features: int = sizes.n_features
+        self.n_outputs: int = sizes.n_outputs
+        self.has_classes: bool = sizes.has_classes
+        self.has_edge_weights: bool = sizes.has_edge_weights
+        self.synthetic: bool = sizes.synthetic
         self._n_split = (sizes.n_train, sizes.n_valid, sizes.n_test)
 
     @property
-    def classes(self) -> np.ndarray | None:
+    def classes(self) -> Array | None:
         """The classes in the order of the outputs, array (K,): names, or numbers. None: the targets are no classes."""
         if not self.has_classes:
             return None
         return np.arange(self.n_outputs) if self._names is None else np.array(self._names)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         train, valid, test = self._n_split
         return (
             f"Graph({self.name!r}: {self.n_vertices} vertices, {self.n_edges} edges, {self.n_features} features, "
             f"{self.n_outputs} outputs; train {train}, valid {valid}, test {test})"
         )
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a Graph cannot be pickled: make it in the process that trains, from its arrays or by load()")
 
-    def __del__(self, delete=lib.sl_dataset_delete):
+    def __del__(self, delete: Any = lib.sl_dataset_delete) -> None:
         if getattr(self, "_handle", None):
             delete(self._handle)
 
@@ -305,7 +330,7 @@ class Graph:
         return cls(**{**found, **keywords})
 
 
-def _edges(edge_index, edge_weight, n):
+def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | None, Array | None, Array | None]:
     """(sources, destinations, offsets, weights): destinations or offsets are None, and weights may be."""
     weights = edge_weight
     if _arrays.is_sparse(edge_index):
@@ -322,9 +347,8 @@ def _edges(edge_index, edge_weight, n):
         weights = matrix.data if edge_weight else None
     elif isinstance(edge_weight, bool):
         raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
-    if isinstance(edge_index, (tuple, list)) and len(edge_index) == 2:
-        pair = edge_index
-    else:
+    pair: Any = edge_index
+    if not isinstance(edge_index, (tuple, list)) or len(edge_index) != 2:
         pair = _arrays.to_numpy(edge_index, "edge_index")
         if pair.ndim != 2 or pair.shape[0] != 2:
             turned = "; transpose it" if pair.ndim == 2 and pair.shape[1] == 2 else ""
@@ -345,7 +369,7 @@ def _edges(edge_index, edge_weight, n):
     return sources, destinations, None, weights
 
 
-def as_graph(value: Any, name: str = "graph") -> Graph:
+def as_graph(value: GraphLike, name: str = "graph") -> Graph:
     """A Graph, or the Graph of a dataset's name or path, of PyG's Data and HeteroData, or of a DGLGraph."""
     if isinstance(value, Graph):
         return value
@@ -370,19 +394,17 @@ def as_graph(value: Any, name: str = "graph") -> Graph:
     )
 
 
-def load(dataset: str | os.PathLike[str], **options: Any) -> Graph:
+def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
     options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,
     objective. load reads the files once, writes the cache and keeps the sizes. Each training reads the cache, or the
     files with cache="none". Labels and split may be missing: such a graph is for Run.predict and embeddings.
     """
-    allowed = [option.keyword for option in OPTIONS[False].values() if option.of_data] + ["objective"]
     for keyword in options:
-        if keyword not in allowed or keyword == "dataset":
+        if keyword not in LOAD:
             raise TypeError(
-                f"load() got an unexpected keyword argument '{keyword}'; expected some of "
-                f"{', '.join(sorted(set(allowed) - {'dataset'}))}"
+                f"load() got an unexpected keyword argument '{keyword}'; expected some of {', '.join(sorted(LOAD))}"
             )
     source = {"dataset": dataset, **options}
     settings = make_settings(False, {**source, "epochs": 0}, "load")  # labels and split may be missing

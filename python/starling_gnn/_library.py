@@ -2,12 +2,15 @@
 # Copyright (c) 2026 the Starling authors
 """The C library: where it is, its structs and functions, its errors as exceptions."""
 
+from __future__ import annotations
+
 import ctypes as C
 import glob
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 SONAME = "libstarling.so.1"
 
@@ -89,7 +92,7 @@ _ERRORS = {
 }
 
 
-def _prefixes(folder):
+def _prefixes(folder: str) -> list[str]:
     """The folders around the installed package whose lib folders may have the library, the nearest first.
 
     They end at sys.prefix. Python may also find the package elsewhere, by PYTHONPATH or as a user's package: then
@@ -111,7 +114,7 @@ def _prefixes(folder):
     return around[:4]
 
 
-def _candidates():
+def _candidates() -> Iterator[str]:
     """Paths of the library, the nearest first: inside the package (a wheel), in the build, below the prefix."""
     named = os.environ.get("STARLING_LIBRARY")
     if named:
@@ -126,7 +129,7 @@ def _candidates():
         yield from sorted(glob.glob(os.path.join(glob.escape(prefix), "lib", "*-linux-gnu", SONAME)))
 
 
-def _open():
+def _open() -> C.CDLL:
     named = "STARLING_LIBRARY" in os.environ
     for path in _candidates():
         if named or os.path.exists(path):
@@ -149,7 +152,7 @@ lib = _open()
 class _Sized(C.Structure):
     """A struct whose first member is its size."""
 
-    def __init__(self, **values):
+    def __init__(self, **values: Any) -> None:
         super().__init__(size=C.sizeof(type(self)), **values)
 
 
@@ -323,37 +326,43 @@ for _name, _result, _arguments in [
     _function.restype = _result
     _function.argtypes = _arguments
 
-version = lib.sl_version().decode()
+version: str = lib.sl_version().decode()
 
 
-def _is_boolean(value):
+def _is_boolean(value: Any) -> bool:
     """Whether a value is a boolean of Python or numpy. numpy is not imported for it."""
     return isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool)))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 class Option:
     """An option of training: the keyword `keyword` of train()."""
 
-    def __init__(self, news):
-        text = lambda value: value.decode() if value is not None else None  # noqa: E731
-        self.name = text(news.name)
-        self.group = text(news.group)
-        self.kind = text(news.kind)
-        self.choices = text(news.choices).split(",") if news.choices else []
-        self.default = text(news.initial)
-        self.shown = text(news.shown)
-        self.word = text(news.word)
-        self.help = text(news.help)
-        self.min, self.max = news.min, news.max
-        self.common, self.of_model, self.of_data = news.common, news.of_model, news.of_data
+    def __init__(self, news: OptionNews) -> None:
+        self.name: str = news.name.decode()
+        self.group: str = news.group.decode()
+        self.kind: str = news.kind.decode()
+        self.choices: list[str] = news.choices.decode().split(",") if news.choices else []
+        self.default: str | None = _text(news.initial)
+        self.shown: str | None = _text(news.shown)
+        self.word: str | None = _text(news.word)
+        self.help: str = news.help.decode()
+        self.min: float = news.min
+        self.max: float = news.max
+        self.common: bool = news.common
+        self.of_model: bool = news.of_model
+        self.of_data: bool = news.of_data
         self.keyword = self.name.replace("-", "_")
         if self.keyword == "lambda":
             self.keyword = "lambda_"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Option({self.keyword!r}, kind={self.kind!r}, default={self.default!r})"
 
-    def text(self, value):
+    def text(self, value: Any) -> str:
         """The value in the form of the command line."""
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
@@ -375,20 +384,20 @@ class Option:
             return self._real(value)
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
 
-    def _real(self, value):
+    def _real(self, value: Any) -> str:
         try:
             return repr(float(value))
         except (TypeError, ValueError):
             raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}") from None
 
-    def _fanouts(self, relation, numbers):
+    def _fanouts(self, relation: Any, numbers: Any) -> str:
         """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
         name = "___".join(map(str, relation)) if isinstance(relation, tuple) else str(relation)
         if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
             numbers = [numbers]
         return name + ":" + ",".join(str(self._whole(number)) for number in numbers)
 
-    def _whole(self, value):
+    def _whole(self, value: Any) -> int | str:
         if isinstance(value, str):
             return value
         try:
@@ -398,7 +407,7 @@ class Option:
             pass
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
 
-    def _expected(self):
+    def _expected(self) -> str:
         if self.name == "class-weights":
             return "'balanced', a number for each class, or the path of a file"
         if self.kind == "choice":
@@ -413,9 +422,9 @@ class Option:
         return kinds.get(self.kind, "a text") + (f" or {self.word!r}" if self.word else "")
 
 
-def _list_options(pipe):
+def _list_options(pipe: bool) -> dict[str, Option]:
     settings = Settings(pipe)
-    found = []
+    found: list[Option] = []
     news = OptionNews()
     while lib.sl_settings_list(settings.handle, len(found), C.byref(news)) == OK:
         found.append(Option(news))
@@ -425,42 +434,42 @@ def _list_options(pipe):
 class Settings:
     """A struct sl_settings."""
 
-    def __init__(self, pipe):
+    def __init__(self, pipe: bool) -> None:
         handle = C.c_void_p()
         check(lib.sl_settings_new_pipe(C.byref(handle)) if pipe else lib.sl_settings_new(C.byref(handle)))
         self.handle = handle
 
-    def set(self, name, text):
+    def set(self, name: str, text: str | None) -> None:
         check(lib.sl_settings_set(self.handle, name.encode(), None if text is None else os.fsencode(text)))
 
-    def get(self, name):
+    def get(self, name: str) -> str:
         text = C.create_string_buffer(4096)
         check(lib.sl_settings_get(self.handle, name.encode(), text, len(text)))
         return os.fsdecode(text.value)
 
-    def __del__(self, delete=lib.sl_settings_delete):
+    def __del__(self, delete: Any = lib.sl_settings_delete) -> None:
         if getattr(self, "handle", None):
             delete(self.handle)
 
 
-def in_keywords(text):
+def in_keywords(text: bytes) -> str:
     """A line of the library, with options written as keywords."""
     return re.sub(r"--([a-z][a-z-]*)", _keyword_of, text.decode(errors="replace"))
 
 
-def message():
+def message() -> str:
     """The thread's last message, with options written as keywords."""
     return in_keywords(lib.sl_message())
 
 
-_all_keywords = {}
+_all_keywords: dict[str, str] = {}
 
 
-def _keyword_of(match):
-    return _all_keywords.get(match[1], match[0])
+def _keyword_of(match: re.Match[str]) -> str:
+    return _all_keywords.get(str(match[1]), str(match[0]))
 
 
-def check(status):
+def check(status: int) -> None:
     """Raise the exception of a status."""
     if status != OK:
         name, kind = _ERRORS.get(status, ("SL_EINTERNAL", StarlingError))
@@ -470,13 +479,15 @@ def check(status):
 
 
 OPTIONS = {False: _list_options(False), True: _list_options(True)}
+KEPT = ("cache",)  # options of data that train() takes as well
+LOAD = {key for key, option in OPTIONS[False].items() if option.of_data and key != "dataset"} | {"objective"}
 _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() for option in table.values()})
 
 
 LAYERS = 3  # of the library, without layers and a list of fanouts
 
 
-def make_settings(pipe, options, caller):
+def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settings:
     """Settings of keywords. TypeError: an unknown keyword, or a value of a wrong type."""
     settings = Settings(pipe)
     if options.get("layers") is None and options.get("fanout") is not None and not pipe and not options.get("load"):
@@ -491,7 +502,7 @@ def make_settings(pipe, options, caller):
     return settings
 
 
-def _nearest(pipe, keyword):
+def _nearest(pipe: bool, keyword: str) -> str:
     """The library's advice about a name, which it compares with other programs' names as well."""
     name = keyword.replace("_", "-")
     settings = Settings(pipe)
@@ -509,14 +520,14 @@ def _nearest(pipe, keyword):
     return "; help(starling_gnn.train) lists the keywords"
 
 
-def _assignment(match):
+def _assignment(match: re.Match[str]) -> str:
     """An option of a line, with its value if it has one: --gpus 0 is gpus=0."""
     name, value = match.groups()
     option = next((table[key] for table in OPTIONS.values() for key in table if table[key].name == name), None)
     if option is None:
-        return match[0]
+        return str(match[0])
     if value in option.choices:
         return f"{option.keyword}={value!r}"
     if value and (value.isupper() or value.isdigit()):
         return f"{option.keyword}={value}"
-    return option.keyword + (f" {value}" if value else "")
+    return f"{option.keyword} {value}" if value else option.keyword

@@ -2,14 +2,18 @@
 # Copyright (c) 2026 the Starling authors
 """Progress of a run: a bar in a terminal or notebook, lines elsewhere."""
 
+from __future__ import annotations
+
 import shutil
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 _REDRAW_S = 0.1
 
 
-def _in_notebook():
+def _in_notebook() -> bool:
     shell = sys.modules.get("IPython")
     shell = shell and shell.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
@@ -18,7 +22,7 @@ def _in_notebook():
 class Progress:
     """wanted: None: a bar in a terminal or notebook, else nothing. True: lines elsewhere. False: nothing."""
 
-    def __init__(self, wanted, epochs):
+    def __init__(self, wanted: bool | None, epochs: int) -> None:
         self.epochs = epochs
         self.n_steps = 0
         self.started = time.monotonic()
@@ -31,7 +35,7 @@ class Progress:
         self.bar = wanted is not False and (tty or self.notebook)
         self.lines = wanted is True and not self.bar and self.stream is not None
 
-    def _draw(self, done, loss):
+    def _draw(self, done: float, loss: float) -> None:
         columns = 79 if self.notebook else shutil.get_terminal_size().columns - 1
         share = min(1.0, done / max(1, self.epochs))
         left = (time.monotonic() - self.started) * (1 - share) / share if share > 0 else 0
@@ -45,19 +49,19 @@ class Progress:
             end = end[2:]
         self._write(bar + end)
 
-    def _write(self, text):
+    def _write(self, text: str) -> None:
         self.stream.write("\r" + text.ljust(len(self.shown)))
         self.stream.flush()
         self.shown = text
 
-    def step(self, epoch, step_of_epoch, loss):
+    def step(self, epoch: int, step_of_epoch: float, loss: float) -> None:
         """step_of_epoch: 0 .. 1, the share of the epoch that is done."""
         now = time.monotonic()
         if self.bar and now - self.drawn >= _REDRAW_S:
             self.drawn = now
             self._draw(epoch - 1 + step_of_epoch, loss)
 
-    def epoch(self, line):
+    def epoch(self, line: Mapping[str, Any]) -> None:
         scores = [(key, value) for key, value in line.items() if key.startswith("valid_") and key != "valid_loss"]
         if scores and scores[0][1] == scores[0][1]:
             self.score = f"  {scores[0][0].replace('_', ' ')} {scores[0][1]:.4f}"
@@ -69,15 +73,15 @@ class Progress:
         elif self.bar:
             self.step(line["epoch"], 1.0, line["loss"])
 
-    def close(self):
+    def close(self) -> None:
         if self.bar and self.shown:
             self._write("")
             self.stream.write("\r")
             self.stream.flush()
 
 
-def _clock(seconds):
-    seconds = int(seconds + 0.5)
-    if seconds >= 3600:
-        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{seconds // 60}:{seconds % 60:02d}"
+def _clock(seconds: float) -> str:
+    whole = int(seconds + 0.5)
+    if whole >= 3600:
+        return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    return f"{whole // 60}:{whole % 60:02d}"

@@ -9,6 +9,8 @@ The calls that take long run in a thread of their own. The caller waits for the 
 an exception in a callback is an exception of the caller, and Ctrl-C reaches the caller at any time.
 """
 
+from __future__ import annotations
+
 import atexit
 import ctypes as C
 import os
@@ -16,12 +18,15 @@ import queue
 import signal
 import threading
 import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._library import (
     NoticeFunction,
     NotSupportedError,
     Scores,
     SessionSizes,
+    Settings,
     StarlingError,
     StarlingWarning,
     Weight,
@@ -29,13 +34,21 @@ from ._library import (
     in_keywords,
     lib,
 )
-from ._numpy import np
+from ._numpy import Floats, np
+
+if TYPE_CHECKING:
+    from ._graph import Graph
+
+    # scores, logits and embeddings of an evaluation
+    Answer = tuple[dict[str, float], Floats | None, Floats | None]
+
+T = TypeVar("T")
 
 _AT_EXIT_S = 10  # at most, for a thread of the library at the end of the interpreter
 
 _lock = threading.Lock()  # held while the library works on a session, or opens one
-_current = None  # the open session that rests
-_threads = set()  # jobs that run
+_current: Session | None = None  # the open session that rests
+_threads: set[Job] = set()  # jobs that run
 _local = threading.local()  # in_callback: this thread runs a callback of a training
 _lost = False  # this process is the copy of one with an open session
 
@@ -43,17 +56,17 @@ _lost = False  # this process is the copy of one with an open session
 class Session:
     """An open session. Opened, used and closed under the lock."""
 
-    def __init__(self, settings, graph):
+    def __init__(self, settings: Settings, graph: Graph) -> None:
         handle = C.c_void_p()
         self.settings = settings
         self.guard = threading.Lock()  # between stop, of any thread, and close
-        self.handle = None
+        self.handle: Any = None
         check(lib.sl_session_open(settings.handle, graph._handle, C.byref(handle)))
         self.handle = handle
         self.sizes = SessionSizes()
         check(lib.sl_session_sizes(handle, C.byref(self.sizes)))
 
-    def close(self):
+    def close(self) -> None:
         global _current
         if _current is self:
             _current = None
@@ -62,12 +75,12 @@ class Session:
         if handle is not None and not _lost:
             lib.sl_session_close(handle)
 
-    def stop(self):
+    def stop(self) -> None:
         with self.guard:
             if self.handle is not None:
                 lib.sl_session_stop(self.handle)
 
-    def weights(self, names):
+    def weights(self, names: str) -> dict[str, Floats]:
         """A dictionary of float32 arrays, with the names of "dgl" or "pyg"."""
         self.settings.set("save-names", names)
         check(lib.sl_session_sizes(self.handle, C.byref(self.sizes)))
@@ -80,7 +93,7 @@ class Session:
             found[weight.name.decode()] = array
         return found
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """weights: float32 arrays in C order, by name."""
         n = len(weights)
         described = (Weight * max(1, n))()
@@ -92,7 +105,7 @@ class Session:
             values[i] = array.ctypes.data
         check(lib.sl_session_set_weights(self.handle, n, described, values))
 
-    def evaluate(self, logits=False, embeddings=False):
+    def evaluate(self, logits: bool = False, embeddings: bool = False) -> Answer:
         """(scores, logits, embeddings): a dictionary, float32 (N, K) and float32 (N, hidden), or None."""
         scores = Scores()
         n = self.sizes.n_vertices
@@ -102,8 +115,8 @@ class Session:
             if self.sizes.n_hidden == 0:
                 raise ValueError("a model of one layer has no embeddings")
             hidden = np.empty((n, self.sizes.n_hidden), np.float32)
-        address = lambda array: array.ctypes.data if array is not None else None  # noqa: E731
-        check(lib.sl_session_evaluate(self.handle, C.byref(scores), address(rows), address(hidden)))
+        addresses = [None if array is None else array.ctypes.data for array in (rows, hidden)]
+        check(lib.sl_session_evaluate(self.handle, C.byref(scores), *addresses))
         found = {"valid_loss": scores.valid_loss}
         for score in scores.score[: scores.n]:
             found["valid_" + score.name.decode()] = score.valid
@@ -117,17 +130,18 @@ class Job:
     The session of a call that returns stays open. After an exception or an abandoned call it is closed.
     """
 
-    def __init__(self, call):
+    def __init__(self, call: Callable[[Job], T]) -> None:
         self._call = call
-        self.events = queue.SimpleQueue()  # its put may be called by a signal handler
-        self.session = None
+        self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()  # its put may be called by a signal handler
+        self.session: Session | None = None
+        self.raises = False
         self.abandoned = False
         self.n_interrupts = 0
         self.thread = threading.Thread(target=self._run, name="starling", daemon=True)
 
     # ---- in the thread ----
 
-    def open(self, settings, graph, weights=None):
+    def open(self, settings: Settings, graph: Graph, weights: Mapping[str, Floats] | None = None) -> Session:
         if _current is not None:
             _current.close()
         session = Session(settings, graph)
@@ -142,9 +156,9 @@ class Job:
             raise KeyboardInterrupt
         return session
 
-    def ask(self, kind, value):
+    def ask(self, kind: str, value: Any) -> bool:
         """Hand an event to the caller, and wait for the answer. True: stop."""
-        answer = queue.SimpleQueue()
+        answer: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self.events.put((kind, value, answer))
         while True:
             try:
@@ -153,12 +167,12 @@ class Job:
                 if self.abandoned:
                     return True
 
-    def tell(self, kind, value):
+    def tell(self, kind: str, value: Any) -> None:
         self.events.put((kind, value, None))
 
-    def _run(self):
+    def _run(self) -> None:
         global _current
-        event = None
+        event: Any = None
         with _lock:
             try:
                 event = ("done", self._call(self), None)
@@ -177,13 +191,13 @@ class Job:
 
     # ---- in the caller ----
 
-    def stop(self):
+    def stop(self) -> None:
         """Stop training after its current step."""
         session = self.session
         if session is not None:
             session.stop()
 
-    def wait(self, answer):
+    def wait(self, answer: Callable[[str, Any], Any]) -> Any:
         """Run the call, and answer its events by answer(kind, value), in the caller's thread.
 
         The n-th Ctrl-C is answer("interrupt", n). True: give up the call, and raise KeyboardInterrupt. The call then
@@ -219,7 +233,7 @@ class Job:
             if handler is not None:
                 signal.signal(signal.SIGINT, handler)
 
-    def _install(self):
+    def _install(self) -> Any:
         """Take Ctrl-C over from Python, whose handler raises at any place. Another handler, or thread, keeps it."""
         if threading.current_thread() is not threading.main_thread():
             return None
@@ -228,7 +242,7 @@ class Job:
             return None
         self.raises = False  # true while a callback of the user runs
 
-        def interrupt(number, frame):
+        def interrupt(number: int, frame: Any) -> None:
             self.n_interrupts += 1
             if self.raises:
                 raise KeyboardInterrupt
@@ -237,7 +251,7 @@ class Job:
         signal.signal(signal.SIGINT, interrupt)
         return handler
 
-    def callback(self, function, *arguments):
+    def callback(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the user, which Ctrl-C may end."""
         _local.in_callback = True
         self.raises = True
@@ -248,9 +262,10 @@ class Job:
             _local.in_callback = False
 
 
-def run(call, answer=lambda kind, value: value >= 1):
+def run(call: Callable[[Job], T], answer: Callable[[str, Any], Any] = lambda kind, value: value >= 1) -> T:
     """The result of call(job) in a thread. Ctrl-C gives the call up."""
-    return Job(call).wait(answer)
+    result: T = Job(call).wait(answer)
+    return result
 
 
 def close() -> None:
@@ -264,11 +279,11 @@ def close() -> None:
             _current.close()
 
 
-def is_open(session):
+def is_open(session: Session | None) -> bool:
     return session is not None and session is _current and session.handle is not None
 
 
-def _check_process():
+def _check_process() -> None:
     if _lost:
         raise StarlingError(
             "this process was forked while a session trained, and cannot use it: expected a fork before "
@@ -282,7 +297,7 @@ def _check_process():
         )
 
 
-def _check_callback():
+def _check_callback() -> None:
     if getattr(_local, "in_callback", False):
         raise RuntimeError(
             "found a call of Starling in a callback of a training, expected it after the training: a process has one "
@@ -293,7 +308,7 @@ def _check_callback():
 # ---- fork and exit ----
 
 
-def _before_fork():
+def _before_fork() -> None:
     if _lock.acquire(blocking=False):
         try:
             if _current is not None:
@@ -302,7 +317,7 @@ def _before_fork():
             _lock.release()
 
 
-def _in_child():
+def _in_child() -> None:
     global _lock, _lost, _current
     if _lock.locked():
         _lost = True
@@ -314,7 +329,7 @@ def _in_child():
 os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
-def _notice(kind, line):
+def _notice(kind: int, line: bytes) -> None:
     if kind != 0:
         return
     text = in_keywords(line)
@@ -328,7 +343,7 @@ _notice_function = NoticeFunction(_notice)
 lib.sl_on_notice(_notice_function)
 
 
-def _at_exit():
+def _at_exit() -> None:
     if _lost:
         return
     for job in list(_threads):

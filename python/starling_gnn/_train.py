@@ -10,12 +10,13 @@ import json
 import math
 import os
 import textwrap
-from typing import Any, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Union
 
 from . import _arrays, _session
 from ._graph import Graph, as_graph
 from ._library import (
     EINTERRUPT,
+    KEPT,
     OK,
     OPTIONS,
     LineFunction,
@@ -26,8 +27,18 @@ from ._library import (
     lib,
     make_settings,
 )
-from ._numpy import np
+from ._numpy import Array, Floats, np
 from ._progress import Progress
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from typing_extensions import Unpack
+
+    from ._graph import GraphLike, Path
+    from ._options import Model, TrainOptions
+
+    _Model = tuple[dict[str, str], dict[str, dict[str, Floats]]]  # options, and weights by their kind of names
+    Weights = Union["Run", Path, Mapping[str, Any]]
 
 # The score that names an objective in the metrics. Of several, the last counts.
 _OBJECTIVES = {"test_ap": "link", "test_acc": "class", "test_f1_micro": "labels", "test_mse": "regression"}
@@ -56,17 +67,17 @@ _OF_TRAINING = (
 )
 
 
-class Record(dict):
+class Record(Dict[str, Any]):
     """A line of the metrics, or scores. Keys are attributes as well: record.valid_acc."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
         except KeyError:
             raise AttributeError(f"there is no {name}; expected one of {', '.join(self)}") from None
 
 
-def _record(line):
+def _record(line: bytes) -> Record:
     """A JSON line as a record; null is nan."""
     record = Record((key, math.nan if value is None else value) for key, value in json.loads(line).items())
     if record.get("event") == "epoch":
@@ -95,84 +106,117 @@ class Run:
         Training was stopped before its last epoch.
     """
 
-    def __init__(self, training, interrupted, model, session):
-        self.graph = training.graph
-        self.pipe = training.pipe
-        self.options = training.options
-        self.config = training.config
-        self.records = training.records
-        self.interrupted = interrupted
+    # The scores at the best epoch. A run has those of its objective, and valid_NAME of the score that selects.
+    test_acc: float
+    test_f1: float
+    test_auc: float
+    test_ap: float
+    test_f1_micro: float
+    test_mse: float
+    test_mae: float
+    test_r2: float
+    test_mrr: float
+    test_hits1: float
+    test_hits3: float
+    test_hits10: float
+    valid_acc: float
+    valid_f1: float
+    valid_auc: float
+    valid_ap: float
+    valid_f1_micro: float
+    valid_mse: float
+    valid_mae: float
+    valid_r2: float
+    valid_mrr: float
+    valid_hits1: float
+    valid_hits3: float
+    valid_hits10: float
+
+    def __init__(self, training: _Training, interrupted: bool, model: _Model, session: _session.Session) -> None:
+        self.graph: Graph = training.graph
+        self.pipe: bool = training.pipe
+        self.options: dict[str, Any] = training.options
+        self.config: Record = training.config
+        self.records: list[Record] = training.records
+        self.interrupted: bool = interrupted
         self._model_options, self._weights = model
         self._session = session
         summary = training.summary
         best = summary.get("best_epoch", math.nan)
-        self.best_epoch = None if best != best else best
-        self.seconds = summary.get("seconds", math.nan)
-        self.peak_rss_bytes = summary.get("peak_rss_bytes")
-        self.scores = Record()
+        self.best_epoch: int | None = None if best != best else best
+        self.seconds: float = summary.get("seconds", math.nan)
+        self.peak_rss_bytes: int | None = summary.get("peak_rss_bytes")
+        self.scores: Record = Record()
         for key, value in summary.items():
             if key.startswith("best_valid_"):
                 self.scores[key[len("best_") :]] = value
             elif key.endswith("_at_best"):
                 self.scores[key[: -len("_at_best")]] = value
 
-    def __getattr__(self, name):
-        scores = self.__dict__.get("scores", {})
-        if name in scores:
-            return scores[name]
-        raise AttributeError(f"a Run has no {name}; its scores are {', '.join(scores)}")
+    if not TYPE_CHECKING:
 
-    def __repr__(self):
+        def __getattr__(self, name):
+            scores = self.__dict__.get("scores", {})
+            if name in scores:
+                return scores[name]
+            raise AttributeError(f"a Run has no {name}; its scores are {', '.join(scores)}")
+
+    def __repr__(self) -> str:
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
         stopped = ", interrupted" if self.interrupted else ""
         return f"Run({self.graph.name!r}, {len(self.records)} epochs, best {self.best_epoch}: {scores}{stopped})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a Run cannot be pickled: save its model (save) or its weights (state_dict)")
 
     @property
-    def history(self) -> Any:
+    def history(self) -> DataFrame:
+        """One row for each epoch, as a pandas.DataFrame. Without pandas: a list of dictionaries."""
         try:
             import pandas
         except ImportError:
             return self.records
         return pandas.DataFrame(self.records)
 
-    def _infer(self, graph, **wanted):
-        graph = self.graph if graph is None else as_graph(graph)
+    def _infer(self, graph: GraphLike | None, **wanted: bool) -> _session.Answer:
+        used = self.graph if graph is None else as_graph(graph)
 
-        def call(job):
-            if graph is self.graph and _session.is_open(self._session):
+        def call(job: _session.Job) -> _session.Answer:
+            if used is self.graph and _session.is_open(self._session):
                 job.session = self._session
                 return job.session.evaluate(**wanted)
-            options = _options_of_model(self.options, graph)
+            options = _options_of_model(self.options, used)
             if self.config["options"]["objective"] == "link":
                 options["objective"] = "link"  # also where the graph has labels
-            if graph.n_outputs >= self.graph.n_outputs:
+            if used.n_outputs >= self.graph.n_outputs:
                 settings = make_settings(self.pipe, options, "predict")
-                return job.open(settings, graph, self._weights["dgl"]).evaluate(**wanted)
+                return job.open(settings, used, self._weights["dgl"]).evaluate(**wanted)
             import tempfile  # seldom needed, and half a megabyte
 
             with tempfile.TemporaryDirectory() as folder:  # a file tells the number of outputs
                 path = os.path.join(folder, "model.safetensors")
                 self.save(path)
                 settings = make_settings(self.pipe, {**options, "load": path}, "predict")
-                return job.open(settings, graph).evaluate(**wanted)
+                return job.open(settings, used).evaluate(**wanted)
 
         return _session.run(call)
 
-    def predict(self, graph: Graph | None = None) -> np.ndarray:
+    def predict(self, graph: GraphLike | None = None) -> Floats:
         """The outputs of the last layer for all vertices of a graph, by default the one of training.
 
         Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers.
         """
-        return self._infer(graph, logits=True)[1]
+        logits = self._infer(graph, logits=True)[1]
+        assert logits is not None
+        return logits
 
-    def embeddings(self, graph: Graph | None = None) -> np.ndarray:
+    def embeddings(self, graph: GraphLike | None = None) -> Floats:
         """The last hidden layer for all vertices of a graph, by default the one of training: float32 (N, hidden)."""
-        return self._infer(graph, embeddings=True)[2]
+        rows = self._infer(graph, embeddings=True)[2]
+        assert rows is not None
+        return rows
 
-    def evaluate(self, graph: Graph | None = None) -> Record:
+    def evaluate(self, graph: GraphLike | None = None) -> Record:
         """Loss and scores of the validation and test vertices of a graph, by default the one of training."""
         return Record(self._infer(graph)[0])
 
@@ -192,7 +236,7 @@ class Run:
             return {name: torch.from_numpy(array.copy()) for name, array in self._weights[names].items()}
         raise ValueError(f"tensors: found {tensors!r}, expected 'numpy' or 'torch'")
 
-    def save(self, path: str | os.PathLike[str], names: str = "dgl") -> None:
+    def save(self, path: Path, names: str = "dgl") -> None:
         """Write the model as .safetensors, as the program's --save does: for evaluate(), load=, torch and --load."""
         metadata = {"format": "pt", "dataset": self.graph.name, "model": self.config["options"]["model"]}
         for score, objective in _OBJECTIVES.items():
@@ -225,7 +269,7 @@ class Run:
                 one.legend()
         return axes
 
-    def _plot_curve(self, axes, key, label):
+    def _plot_curve(self, axes: Any, key: str, label: str) -> None:
         """A curve over the epochs that have a value: --eval-every leaves epochs out."""
         points = [(record.epoch, record.get(key, math.nan)) for record in self.records]
         points = [(epoch, value) for epoch, value in points if math.isfinite(value)]
@@ -233,7 +277,7 @@ class Run:
             axes.plot(*zip(*points), marker="o" if len(points) <= _MOST_DOTS else None, markersize=3, label=label)
 
 
-def _options_of_model(options, graph):
+def _options_of_model(options: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
     of_data = [option.keyword for option in OPTIONS[False].values() if option.of_data]
     kept = {key: value for key, value in options.items() if key not in _OF_TRAINING}
     if graph._source is None:  # a graph of arrays has only `cache`
@@ -241,8 +285,8 @@ def _options_of_model(options, graph):
     return {**kept, **(graph._source or {}), "epochs": 0}
 
 
-def _write_safetensors(path, arrays, metadata):
-    header = {"__metadata__": metadata}
+def _write_safetensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    header: dict[str, Any] = {"__metadata__": metadata}
     offset = 0
     for name, array in arrays.items():
         header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
@@ -262,7 +306,7 @@ def _write_safetensors(path, arrays, metadata):
         raise
 
 
-def _read_metadata(path):
+def _read_metadata(path: Path) -> dict[str, str]:
     """The options of the model in a .safetensors file. The library checks the rest."""
     try:
         with open(path, "rb") as file:
@@ -274,10 +318,10 @@ def _read_metadata(path):
     return {key[len("option.") :]: value for key, value in metadata.items() if key.startswith("option.")}
 
 
-def _own_data(graph, options, caller):
+def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str, Any]:
     """The options with those of the graph's data. A graph's data are chosen by Graph() or load()."""
     for option in OPTIONS[False].values():
-        if option.of_data and option.keyword in options and option.keyword != "cache":
+        if option.of_data and option.keyword in options and option.keyword not in KEPT:
             raise TypeError(f"{caller}() got an unexpected keyword argument '{option.keyword}'; give it to load()")
     return {**options, **(graph._source or {})}
 
@@ -285,7 +329,16 @@ def _own_data(graph, options, caller):
 class _Training:
     """One call of train()."""
 
-    def __init__(self, graph, pipe, options, on_epoch, on_step, progress, weights):
+    def __init__(
+        self,
+        graph: Graph,
+        pipe: bool,
+        options: dict[str, Any],
+        on_epoch: Callable[[Record], Any] | None,
+        on_step: Callable[[Record], Any] | None,
+        progress: bool | None,
+        weights: Mapping[str, Floats] | None,
+    ) -> None:
         self.graph = graph
         self.pipe = pipe
         self.options = options
@@ -294,13 +347,14 @@ class _Training:
         self.settings = make_settings(pipe, _own_data(graph, options, "train"), "train")
         self.progress = Progress(progress, int(self.settings.get("epochs")))
         self.n_per_epoch = 1
-        self.config, self.records, self.summary = Record(), [], Record()
-        self.error = None  # of a callback
+        self.config, self.summary = Record(), Record()
+        self.records: list[Record] = []
+        self.error: BaseException | None = None  # of a callback
         self.training = False
 
     # ---- in the job's thread ----
 
-    def call(self, job):
+    def call(self, job: _session.Job) -> tuple[_session.Session, bool, _Model]:
         self.job = job
         session = job.open(self.settings, self.graph, self.weights)
         self.n_per_epoch = session.sizes.n_per_epoch
@@ -316,7 +370,7 @@ class _Training:
         weights = {names: session.weights(names) for names in ("pyg", "dgl")}
         return session, status == EINTERRUPT, (options, weights)
 
-    def _line(self, context, line):
+    def _line(self, context: Any, line: bytes) -> bool:
         try:
             record = _record(line)
             event = record.get("event", "epoch")
@@ -334,9 +388,9 @@ class _Training:
             return True
         return False
 
-    def _step(self, context, news):
-        news = news.contents
-        record = Record(epoch=news.epoch, step=news.step, loss=news.loss)
+    def _step(self, context: Any, news: Any) -> bool:
+        step = news.contents
+        record = Record(epoch=step.epoch, step=step.step, loss=step.loss)
         if self.on_step is not None:
             return bool(self.job.ask("step", record))
         self.job.tell("step", record)
@@ -344,7 +398,7 @@ class _Training:
 
     # ---- in the caller's thread ----
 
-    def answer(self, kind, value):
+    def answer(self, kind: str, value: Any) -> bool:
         if kind == "training":
             self.training = True
             return False
@@ -367,44 +421,41 @@ class _Training:
             self.error = error
             return True
 
-    def run(self):
+    def run(self) -> Run:
         job = _session.Job(self.call)
         try:
             session, interrupted, model = job.wait(self.answer)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if self._failed():
+            if self.error is not None and self._failed():
                 raise self.error from error
             raise
         finally:
             self.progress.close()
-        if self._failed():
+        if self.error is not None and self._failed():
             raise self.error
         return Run(self, interrupted, model, session)
 
-    def _failed(self):
+    def _failed(self) -> bool:
         """Whether a callback raised an exception. Ctrl-C in a callback stops training and is no failure."""
         return self.error is not None and not isinstance(self.error, KeyboardInterrupt)
 
 
 def train(
-    graph: Graph | str | os.PathLike[str],
-    model: str = "sage",
+    graph: GraphLike,
+    model: Model = "sage",
     *,
     pipe: bool = False,
     on_epoch: Callable[[Record], Any] | None = None,
     on_step: Callable[[Record], Any] | None = None,
     progress: bool | None = None,
-    weights: Run | str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    **options: Any,
+    weights: Weights | None = None,
+    **options: Unpack[TrainOptions],
 ) -> Run:
-    graph = as_graph(graph)
-    options = {"model": model, **options}
-    arrays = None
-    if weights is not None:
-        arrays = _initial_weights(weights, options)
-    return _Training(graph, pipe, options, on_epoch, on_step, progress, arrays).run()
+    given: dict[str, Any] = {"model": model, **options}
+    arrays = None if weights is None else _initial_weights(weights, given)
+    return _Training(as_graph(graph), pipe, given, on_epoch, on_step, progress, arrays).run()
 
 
 _TRAIN = """Train a model on a graph, and return a Run.
@@ -453,28 +504,23 @@ as valid_NAME and test_NAME.
 """
 
 
-def evaluate(
-    graph: Graph | str | os.PathLike[str],
-    weights: Run | str | os.PathLike[str] | Mapping[str, Any],
-    *,
-    pipe: bool = False,
-    **options: Any,
-) -> Record:
-    graph = as_graph(graph)
+def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **options: Unpack[TrainOptions]) -> Record:
+    used = as_graph(graph)
+    given: dict[str, Any] = {**options}
     if isinstance(weights, Run):
         pipe = weights.pipe
-        options = {**_options_of_model(weights.options, graph), **options}
+        given = {**_options_of_model(weights.options, used), **given}
     elif isinstance(weights, (str, os.PathLike)):
         kept = _read_metadata(weights)
         known = {option.name: option.keyword for option in OPTIONS[pipe].values()}
-        options = {**{known[name]: value for name, value in kept.items() if name in known}, **options}
-    arrays = _initial_weights(weights, options)
-    options = {**{key: value for key, value in options.items() if key not in (graph._source or {})}, "epochs": 0}
-    settings = make_settings(pipe, _own_data(graph, options, "evaluate"), "evaluate")
-    return Record(_session.run(lambda job: job.open(settings, graph, arrays).evaluate()[0]))
+        given = {**{known[name]: value for name, value in kept.items() if name in known}, **given}
+    arrays = _initial_weights(weights, given)
+    given = {**{key: value for key, value in given.items() if key not in (used._source or {})}, "epochs": 0}
+    settings = make_settings(pipe, _own_data(used, given, "evaluate"), "evaluate")
+    return Record(_session.run(lambda job: job.open(settings, used, arrays).evaluate()[0]))
 
 
-def _initial_weights(weights, options):
+def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, Floats] | None:
     """Arrays by name. None: the weights are in a file, which becomes the option `load`."""
     if isinstance(weights, Run):
         return weights._weights["dgl"]
@@ -489,43 +535,44 @@ def _initial_weights(weights, options):
 evaluate.__doc__ = _EVALUATE
 
 
-def _default(option):
+def _default(option: Option) -> Any:
     """The default as a value of Python; None: open."""
     if option.kind == "flag":
         return False
     try:
         if option.kind in ("whole", "long"):
-            return int(option.default)
+            return int(option.default or "")
         if option.kind == "real":
-            return float(option.default)
-    except (TypeError, ValueError):
+            return float(option.default or "")
+    except ValueError:
         pass
     return option.default if option.shown is None or option.kind != "text" else None
 
 
-def _annotation(option):
+def _annotation(option: Option) -> type:
     kinds = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
     return kinds.get(option.kind, str)
 
 
-def _all_options():
+def _all_options() -> dict[str, tuple[Option, list[bool]]]:
     """The options of both programs that train() has as keywords, with the programs that have them."""
-    found = {}
+    found: dict[str, tuple[Option, list[bool]]] = {}
     for pipe in (False, True):
         for keyword, option in OPTIONS[pipe].items():
-            if keyword != "model" and not (option.of_data and keyword != "cache"):
+            if keyword != "model" and (not option.of_data or keyword in KEPT):
                 found.setdefault(keyword, (option, []))[1].append(pipe)
     return found
 
 
-def _describe_train():
-    lines, parameters = [], []
+def _describe_train() -> None:
+    lines: list[str] = []
+    parameters: list[inspect.Parameter] = []
     group = None
     for keyword, (option, programs) in _all_options().items():
         if option.group != group:
             group = option.group
             lines += ["", f"{group}:", ""]
-        only = {(False,): "; not with pipe", (True,): "; with pipe=True"}.get(tuple(programs), "")
+        only = {"[False]": "; not with pipe", "[True]": "; with pipe=True"}.get(str(programs), "")
         default = option.shown or option.default or {"flag": "False"}.get(option.kind, "none")
         choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
         lines.append(f"{keyword} : {_annotation(option).__name__}, default {default}{choices}{only}")
@@ -541,7 +588,7 @@ def _describe_train():
         for parameter in inspect.signature(train).parameters.values()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    train.__signature__ = inspect.Signature(fixed + parameters, return_annotation=Run)
+    train.__dict__["__signature__"] = inspect.Signature(fixed + parameters, return_annotation=Run)
 
 
 _describe_train()

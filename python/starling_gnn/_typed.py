@@ -2,11 +2,15 @@
 # Copyright (c) 2026 the Starling authors
 """Relations of edges, types of vertices, and lists of links."""
 
+from __future__ import annotations
+
 import ctypes as C
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from . import _arrays
 from ._library import ArrayLinks
-from ._numpy import np
+from ._numpy import Array, np
 
 MOST_RELATIONS = 65535
 
@@ -14,7 +18,7 @@ MOST_RELATIONS = 65535
 MASKS = (("train", "train_mask"), ("valid", "val_mask"), ("test", "test_mask"))
 
 
-def relations16(value, name, n, shape):
+def relations16(value: Any, name: str, n: int, shape: tuple[int, ...]) -> Array:
     """uint16 relations below n, of a shape."""
     array = _arrays.ids32(value, name, n, "relation")
     if array.shape != shape:
@@ -25,12 +29,13 @@ def relations16(value, name, n, shape):
 class Relations:
     """The relations of edges: `of_edges` (E,), `n`, `names` as triples or texts, and `text` for the library."""
 
-    def __init__(self, edge_type, names, n_edges):
+    def __init__(self, edge_type: Any, names: Any, n_edges: int) -> None:
         if isinstance(names, str):
             raise ValueError(f"relations: found {names!r}, expected a list of names")
         self.names = tuple(names or ())
         self.n = len(self.names)
-        self.of_edges = self.text = None
+        self.of_edges: Array | None = None
+        self.text: bytes | None = None
         if edge_type is None:
             if self.names:
                 raise ValueError(f"relations: found {self.n} names without edge_type, expected both")
@@ -45,7 +50,7 @@ class Relations:
             self.text = "".join(",".join(self._triple(name)) + "\n" for name in self.names).encode()
 
     @staticmethod
-    def _triple(name):
+    def _triple(name: Any) -> Iterable[str]:
         triple = name if isinstance(name, tuple) else ("", name, "")
         if len(triple) != 3 or any("," in str(part) or "\n" in str(part) for part in triple):
             raise ValueError(
@@ -53,7 +58,7 @@ class Relations:
             )
         return map(str, triple)
 
-    def ends(self, types):
+    def ends(self, types: Mapping[Any, slice] | None) -> Array | None:
         """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
         if not types or not all(isinstance(name, tuple) for name in self.names):
             return None
@@ -72,7 +77,7 @@ class Relations:
         return np.array(made, np.uint32).reshape(-1, 4)
 
 
-def rows_of(value, name):
+def rows_of(value: Any, name: str) -> Any:
     """The rows of a list of links: those of an array, or arrays."""
     return value if isinstance(value, (tuple, list)) else _arrays.to_numpy(value, name)
 
@@ -80,7 +85,7 @@ def rows_of(value, name):
 class Links:
     """A list of links as the library reads it: `members`. Keeps the arrays alive."""
 
-    def __init__(self, value, name, n_vertices, n_relations):
+    def __init__(self, value: Any, name: str, n_vertices: int, n_relations: int) -> None:
         self.members = ArrayLinks()
         if value is None:
             return
@@ -100,7 +105,7 @@ class Links:
         )
 
 
-def edges_of_links(train_links):
+def edges_of_links(train_links: Any) -> tuple[tuple[Any, Any], Any]:
     """(edge_index, edge_type) of training links; edge_type may be None."""
     rows = rows_of(train_links, "train_links")
     if len(rows) not in (2, 3):
@@ -108,7 +113,7 @@ def edges_of_links(train_links):
     return (rows[0], rows[-1]), rows[1] if len(rows) == 3 else None
 
 
-def edges_of_adj_t(adjacency):
+def edges_of_adj_t(adjacency: Any) -> tuple[tuple[Any, Any], Array | None]:
     """(edge_index, weights) of PyG's adj_t; weights are None if all are 1.
 
     Entry [i, j] of the SparseTensor, or sparse tensor of torch, is the edge from j to i.
@@ -129,15 +134,15 @@ class Csr:
 
     has_canonical_format = True
 
-    def __init__(self, indptr, indices, data, shape):
+    def __init__(self, indptr: Array, indices: Array, data: Array, shape: tuple[int, int]) -> None:
         self.indptr, self.indices, self.data, self.shape = indptr, indices, data, shape
         self.nnz = len(data)
 
-    def tocsr(self):
+    def tocsr(self) -> Csr:
         return self
 
 
-def _entries(x, n):
+def _entries(x: Any, n: int) -> tuple[int, Array, Array, Array]:
     """(number of columns, rows, columns, values) of the non-zeros of a type's features; None: a column a vertex."""
     if x is None:
         own = np.arange(n)
@@ -150,7 +155,7 @@ def _entries(x, n):
     return dense.shape[1], rows, columns, dense[rows, columns]
 
 
-def join_features(counts, tables):
+def join_features(counts: list[int], tables: list[Any]) -> Any:
     """The features of all types. If all types have tables of one width, types share the columns; else each has its own.
 
     counts: vertices of each type. tables: (n, F) of each type; None: the type has no features.
@@ -175,10 +180,11 @@ def join_features(counts, tables):
     return Csr(indptr, columns[order], values[order].astype(np.float32), (first_row, first_column or width))
 
 
-def _join_targets(where, n_vertices, y):
+def _join_targets(where: slice, n_vertices: int, y: Any) -> Array:
     """Targets of all vertices: y of the vertices `where`, unknown ones elsewhere."""
     labels, targets = _arrays.targets(y)
     given = targets if labels is None else labels
+    assert given is not None
     if len(given) != where.stop - where.start:
         raise ValueError(f"y: found {len(given)} rows, expected {where.stop - where.start}, the vertices of a type")
     made = np.full((n_vertices, *given.shape[1:]), np.nan if labels is None else -1, given.dtype)
@@ -186,7 +192,7 @@ def _join_targets(where, n_vertices, y):
     return made
 
 
-def join(vertices, edges, target):
+def join(vertices: Mapping[str, Any], edges: Mapping[Any, Any], target: str | None) -> dict[str, Any]:
     """Keywords of Graph for a typed graph.
 
     vertices: a dictionary for each type, with n, x, y, train, valid and test; x, y and the sets may be None.

@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from unittest import mock
 import numpy as np
 
 import starling_gnn as sl
-from starling_gnn import _library, _session
+from starling_gnn import _library, _session, _train
 
 N, F, K = 240, 6, 4
 SMALL = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=4, lr=0.02, chunks=2, cpus=2)
@@ -1292,6 +1293,85 @@ def _pyg_net(model):
             return self.convs[1](torch.relu(self.convs[0](x, edge_index)), edge_index)
 
     return Net()
+
+
+WRONG = """
+import numpy as np, starling_gnn as sl
+graph = sl.Graph([[0], [1]], np.eye(2), [0, 1], train=[0, 1])
+sl.train(graph, hiden=3)
+sl.train(graph, layers="two")
+sl.train(graph, model="sagee")
+sl.train(graph, norm="layr")
+sl.train(graph, fanout="ten")
+sl.train(3)
+sl.train(graph, weights=3)
+sl.evaluate(graph, {}, hiden=3)
+sl.load("cora", normalise_features="row")
+sl.NodeClassifier("gcn", hiden=3)
+sl.NodeClassifier("cgn")
+sl.train(graph).test_ac
+sl.train(graph).predict().shapes
+"""
+
+RIGHT = """
+import os, pathlib
+from typing import Any
+import numpy as np, starling_gnn as sl
+graph = sl.Graph([[0], [1]], np.eye(2), [0, 1], train=[0, 1])
+options: dict[str, Any] = dict(hidden=3)
+run = sl.train(graph, "gcn", layers=2, hidden=np.int64(3), lr=1, dropout=np.float32(0.5), fanout=[3, 4], cpus=None,
+               class_weights=np.ones(2), resume=False, on_epoch=lambda record: record.loss < 1, seed=3)
+sl.train("cora", fanout=10, weights=run, class_weights="balanced", norm="layer", relation_fanout={"a": [1, 2]})
+sl.train(sl.load(pathlib.Path("cora"), normalize_features="row", cache="none"), gpus="all", **options)
+accuracy: float = run.test_acc + run.evaluate(graph).test_acc + run.scores["test_acc"]
+epoch: int | None = run.best_epoch
+names: list[str] = list(run.records[0]) + [option.keyword for option in sl.options()]
+rows: np.ndarray[Any, np.dtype[np.float32]] = run.predict(graph)
+sl.evaluate(graph, run.state_dict(), hidden=3).valid_loss
+shape: tuple[int, ...] = sl.NodeClassifier("sage", hidden=3, graph=dict(edge_index=[[0], [1]])).fit(graph).predict().shape
+"""
+
+
+class Types(unittest.TestCase):
+    @unittest.skipUnless(has("mypy"), "there is no mypy")
+    def test_types(self):
+        """The package is clean, and mypy finds wrong keywords, values and attributes."""
+        package = os.path.dirname(sl.__file__)
+        stub = os.environ.get("STUB", os.path.join(package, "_options.pyi"))
+        if not os.path.exists(stub):
+            self.skipTest("there is no _options.pyi: make writes it")
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "starling_gnn")
+            shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "lib", "*.pyi"))
+            shutil.copy(stub, copy)
+            for name, text in (("wrong.py", WRONG), ("right.py", RIGHT)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.path.join(folder, "cache")]
+            done = subprocess.run(
+                [*command, "starling_gnn", "wrong.py", "right.py"],
+                cwd=folder,
+                text=True,
+                stdout=subprocess.PIPE,
+                env={key: value for key, value in os.environ.items() if key not in ("MYPYPATH", "LD_PRELOAD")},
+            )
+        found = re.findall(r"^(.*?):(\d+): error: (.*)", done.stdout, re.MULTILINE)
+        lines = list(range(4, len(WRONG.splitlines()) + 1))
+        self.assertEqual([(file, int(line)) for file, line, _ in found], [("wrong.py", line) for line in lines], found)
+        self.assertIn('Unexpected keyword argument "hiden" for "train"; did you mean "hidden"?', found[0][2])
+        self.assertIn('"Run" has no attribute "test_ac"', found[-2][2])
+
+    def test_stub(self):
+        """The stub has every keyword of train and of load."""
+        path = os.environ.get("STUB", os.path.join(os.path.dirname(sl.__file__), "_options.pyi"))
+        if not os.path.exists(path):
+            self.skipTest("there is no _options.pyi: make writes it")
+        with open(path, encoding="utf-8") as file:
+            found = re.split(r"class LoadOptions.*", file.read())
+        for text, expected in zip(found, (set(_train._all_options()), _library.LOAD)):
+            self.assertEqual(set(re.findall(r"^    (\w+): Union", text, re.MULTILINE)), expected)
+        parameters = set(inspect.signature(sl.train).parameters)
+        self.assertLessEqual(set(_train._all_options()), parameters)
 
 
 class Interrupts(unittest.TestCase):

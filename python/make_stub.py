@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Write the types of the options from the library's tables: make_stub.py PACKAGE OUT.
+
+$STARLING_LIBRARY is the path of the library, which this program loads.
+OUT is _options.pyi of the package: type checkers and editors read it, Python does not.
+"""
+
+import importlib.util
+import os
+import sys
+import textwrap
+
+HEAD = '''# Written by python/make_stub.py from the option table of the library.
+"""The keywords of train(), evaluate(), NodeClassifier and load(), with their types."""
+
+from os import PathLike
+from typing import Any, Iterable, Literal, Mapping, SupportsFloat, SupportsIndex, TypedDict, Union
+
+from numpy.typing import ArrayLike
+
+'''
+
+TEXTS = {
+    "class-weights": "Union[str, PathLike[str], ArrayLike, None]",
+    "relation-fanout": "Union[str, Mapping[Any, Union[SupportsIndex, Iterable[SupportsIndex]]], None]",
+}
+
+
+def library(package):
+    """The module _library, without the package, which needs numpy."""
+    spec = importlib.util.spec_from_file_location("_library", os.path.join(package, "_library.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def literal(words):
+    return f"Literal[{', '.join(map(repr, words))}]"
+
+
+def annotation(option, choices):
+    """The type of an option's keyword. None leaves the option open."""
+    if option.kind == "choice":
+        kinds = [literal(choices)] + ["bool"] * ("yes" in choices)
+    elif option.kind == "flag":
+        kinds = ["bool"]
+    elif option.kind == "real":
+        kinds = ["SupportsFloat"]
+    elif option.kind == "list":
+        kinds = ["SupportsIndex", "Iterable[SupportsIndex]"]
+    elif option.kind in ("whole", "long"):
+        kinds = ["SupportsIndex"]
+    else:
+        return TEXTS.get(option.name, "Union[str, PathLike[str], None]")
+    if option.word:
+        kinds.append(literal([option.word]))
+    return f"Union[{', '.join(kinds)}, None]"
+
+
+def keywords(name, options, module):
+    """A TypedDict of options; the choices of an option are those of both programs."""
+    yield f"class {name}(TypedDict, total=False):"
+    for option in options:
+        found = [table[option.keyword] for table in module.OPTIONS.values() if option.keyword in table]
+        choices = list(dict.fromkeys(choice for other in found for choice in other.choices))
+        yield f"    {option.keyword}: {annotation(option, choices)}"
+        help_lines = textwrap.wrap(module.in_keywords(option.help.encode()) + ".", 110, break_long_words=False)
+        yield '    """' + "\n    ".join(help_lines).replace("\\", "\\\\") + '"""'
+    yield ""
+
+
+def stub(module):
+    tables = [module.OPTIONS[False], module.OPTIONS[True]]
+    both = {**tables[0], **{key: option for key, option in tables[1].items() if key not in tables[0]}}
+    models = dict.fromkeys(choice for table in tables for choice in table["model"].choices)
+    of_train = [o for o in both.values() if o.keyword != "model" and (not o.of_data or o.keyword in module.KEPT)]
+    of_load = [o for o in both.values() if o.keyword in module.LOAD]
+    yield f"Model = {literal(models)}\n"
+    yield from keywords("TrainOptions", of_train, module)
+    yield from keywords("LoadOptions", of_load, module)
+
+
+def main(package, out):
+    text = HEAD + "\n".join(stub(library(package)))
+    with open(out + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(out + ".new", out)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
