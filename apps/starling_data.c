@@ -77,6 +77,7 @@ struct settings {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
+#define MOST_NAMES 20 /* of classes that info prints */
 #define FIELD(name) offsetof(struct settings, name)
 
 #define DATA_OPTIONS                                                                                                   \
@@ -512,6 +513,24 @@ static void print_targets(const struct sl_dataset *dataset, const struct sl_stat
     }
 }
 
+/* The names of the first classes, or of the columns of label sets. */
+static void print_names(const struct sl_dataset *dataset)
+{
+    const char *name = dataset->class_names;
+    const uint32_t n = name != NULL ? sl_targets_outputs(&dataset->targets) : 0;
+    for (uint32_t c = 0; c < n && c < MOST_NAMES; c++) {
+        const int length = (int)strcspn(name, "\n");
+        printf("%s%u %.*s", c == 0 ? "names       " : ", ", c, length, name);
+        name += length + 1;
+    }
+    if (n > MOST_NAMES) {
+        printf(", and %u more", n - MOST_NAMES);
+    }
+    if (n > 0) {
+        printf("\n");
+    }
+}
+
 static void print_weights(const struct sl_graph *graph)
 {
     const float *weights = sl_graph_weights(graph);
@@ -554,6 +573,7 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
         printf("features    none\n");
     }
     print_targets(dataset, statistics);
+    print_names(dataset);
     printf("split       %s: train %u, valid %u, test %u\n", dataset->split[0] != '\0' ? dataset->split : "none",
            dataset->train.n, dataset->valid.n, dataset->test.n);
     printf("homophily   %.4f\n", statistics->homophily);

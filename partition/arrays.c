@@ -119,7 +119,7 @@ static enum sl_status check_labels(const struct sl_arrays *a)
 {
     int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
     for (uint32_t v = 0; v < a->n_vertices; v++) {
-        if (a->labels[v] < -1 || a->labels[v] > most) {
+        if ((a->labels[v] < -1 && a->labels[v] != SL_IGNORED_CLASS) || a->labels[v] > most) {
             return sl_fail(SL_EINVAL, "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v,
                            a->labels[v], most);
         }
@@ -570,6 +570,9 @@ static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets 
     }
     memcpy(made.data, from, sl_targets_bytes(&made));
     if (made.type == SL_TARGET_CLASS) {
+        for (uint32_t v = 0; v < made.n_rows; v++) {
+            made.classes[v] = made.classes[v] < 0 ? SL_UNKNOWN_CLASS : made.classes[v];
+        }
         made.n_classes = a->n_classes > 0 ? a->n_classes : sl_targets_count_classes(&made);
     }
     *out = made;

@@ -16,7 +16,9 @@
 
 #include "partition/features.h"
 #include "partition/lines.h"
+#include "partition/names.h"
 #include "partition/number.h"
+#include "partition/text.h"
 #include "support/memory.h"
 
 #define MAX_COLUMNS (1 << 24)
@@ -48,11 +50,15 @@ static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const c
         found[length] = c >= ' ' && c < 127 ? c : '?';
     }
     found[length] = '\0';
-    bool header = lines->first_line + n == 0 && start < end &&
-                  (isalpha((unsigned char)*start) || strchr("\"'#_,", *start) != NULL);
+    const char *advice = "";
+    if (start < end && *start == '#') {
+        advice = "; leave out the lines that begin with '#'";
+    } else if (lines->first_line + n == 0 && start < end &&
+               (isalpha((unsigned char)*start) || strchr("\"'_,", *start) != NULL)) {
+        advice = "; write it without a header line (pandas: to_csv(.., header=False, index=False))";
+    }
     return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'%s", lines->path,
-                   (unsigned long long)(lines->first_line + n + 1), expected, found,
-                   header ? "; write it without a header line (pandas: to_csv(.., header=False, index=False))" : "");
+                   (unsigned long long)(lines->first_line + n + 1), expected, found, advice);
 }
 
 /* Read an id below n at `p`. NULL: none there. */
@@ -303,7 +309,7 @@ static bool read_label(const char *p, const char *end, int32_t *out)
     if (p < end && sl_number_real(p, end, &value) != end) {
         return false;
     }
-    if (isnan(value) || value == -1) {
+    if (isnan(value) || value == SL_UNKNOWN_CLASS || value == SL_IGNORED_CLASS) {
         *out = -1;
         return true;
     }
@@ -344,6 +350,7 @@ struct number_table {
     enum sl_target_choice choice;
     uint32_t n_rows, width;
     float *numbers;
+    atomic_bool points, whole; /* some number has a decimal point, or none */
 };
 
 /* Read the number at `p`, up to a comma or the end; nan if the place is empty or says so. NULL: something else. */
@@ -410,12 +417,91 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
         }
         if (p != end) {
             st = bad_numbers(table, lines, i, start, end);
+        } else if (memchr(start, '.', (size_t)(end - start)) != NULL) {
+            atomic_store(&table->points, true);
+        } else if (!isnan(row[0])) {
+            atomic_store(&table->whole, true);
         }
     }
     return st;
 }
 
-enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+/* ---- Labels as text ---------------------------------------------------------------------------------------------- */
+
+/* A table of one label a line. */
+struct label_table {
+    pthread_mutex_t mutex; /* guards all below */
+    bool wide;             /* some line has several cells */
+    struct sl_label_kinds kinds;
+    struct sl_names names;
+    int32_t *classes; /* NULL: only look */
+};
+
+/* The label of a line, without blanks and quotes around it. *wide: the line has several cells. */
+static struct sl_text_cell label_of(const char *p, const char *end, bool *wide)
+{
+    while (p < end && (*p == ' ' || *p == '\t')) {
+        p++;
+    }
+    if (end - p >= 2 && *p == '"' && end[-1] == '"') {
+        return (struct sl_text_cell){p + 1, sl_text_undouble_quotes(p + 1, (size_t)(end - p - 2))};
+    }
+    *wide = memchr(p, ',', (size_t)(end - p)) != NULL;
+    return (struct sl_text_cell){p, (size_t)(end - p)};
+}
+
+static enum sl_status text_lines(void *context, const struct sl_lines *lines)
+{
+    struct label_table *table = context;
+    const char *p = lines->text;
+    const char *next;
+    enum sl_status st = SL_OK;
+    pthread_mutex_lock(&table->mutex);
+    for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
+        const uint64_t line = lines->first_line + i;
+        bool wide = false;
+        struct sl_text_cell label = label_of(p, line_end(lines, p, &next), &wide);
+        table->wide |= wide;
+        if (table->classes == NULL) {
+            sl_label_kinds_count(&table->kinds, label, line);
+        } else {
+            st = sl_names_class(lines->path, &table->names, label, &table->classes[line]);
+        }
+    }
+    pthread_mutex_unlock(&table->mutex);
+    return st;
+}
+
+/* Read labels as names of classes, if they are names. *are_names: whether they are. The message stays if they are not. */
+static enum sl_status read_names(const char *path, uint32_t n_rows, struct label_table *table, bool *are_names,
+                                 struct sl_targets *out, char **names)
+{
+    uint64_t n_lines;
+    enum sl_status st;
+    SL_TRY(st, sl_lines_read(path, UINT64_MAX, text_lines, table, &n_lines), done);
+    const struct sl_label_kinds *kinds = &table->kinds;
+    const bool header = kinds->n_texts == 1 && kinds->n_numbers > 0 && kinds->text == 0;
+    *are_names = !table->wide && !header && sl_label_kinds_are_names(kinds);
+    if (!*are_names) {
+        goto done;
+    }
+    SL_TRY(st, check_length(path, n_rows, 1), done);
+    SL_TRY(st, sl_alloc(n_rows, sizeof *table->classes, "labels", &table->classes), done);
+    SL_TRY(st, read_exactly(path, n_rows, text_lines, table), done);
+    SL_TRY(st, sl_names_sort(&table->names, table->classes, n_rows), done);
+    SL_TRY(st, sl_names_list(&table->names, names), done);
+    sl_label_kinds_tell(path, kinds);
+    *out = sl_targets_take_classes(table->classes, n_rows);
+    table->classes = NULL;
+done:
+    sl_free(table->classes);
+    sl_names_free(&table->names);
+    return st;
+}
+
+/* ---- Targets ----------------------------------------------------------------------------------------------------- */
+
+static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out)
 {
     struct number_table table = {.path = path, .choice = choice, .n_rows = n_rows, .width = 1};
@@ -432,8 +518,26 @@ enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_ta
         return st;
     }
     st = sl_targets_take(path, table.numbers, n_rows, table.width, choice, out);
+    if (st == SL_OK && atomic_load(&table.points) && !atomic_load(&table.whole)) {
+        sl_targets_tell_whole(path, out);
+    }
 done:
     return st;
+}
+
+enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names)
+{
+    struct label_table table = {.wide = false};
+    bool are_names = false;
+    enum sl_status st = read_numbers(path, n_rows, choice, out);
+    if (st != SL_EFILE || names == NULL || choice == SL_TARGETS_NUMBERS) {
+        return st;
+    }
+    pthread_mutex_init(&table.mutex, NULL);
+    enum sl_status as_names = read_names(path, n_rows, &table, &are_names, out, names);
+    pthread_mutex_destroy(&table.mutex);
+    return are_names || as_names != SL_OK ? as_names : st;
 }
 
 struct id_table {
@@ -460,6 +564,22 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
     return SL_OK;
 }
 
+/* Make ids of a mask: a 0 or 1 for each of three vertices or more. They are no list of ids, because an id comes once. */
+static void unmask(uint32_t n_vertices, uint64_t *n, sl_vertex *ids)
+{
+    uint64_t n_ids = 0;
+    bool is_mask = *n == n_vertices && n_vertices > 2;
+    for (uint64_t i = 0; is_mask && i < *n; i++) {
+        is_mask = ids[i] <= 1;
+    }
+    for (uint64_t v = 0; is_mask && v < *n; v++) {
+        if (ids[v] == 1) {
+            ids[n_ids++] = (sl_vertex)v;
+        }
+    }
+    *n = is_mask ? n_ids : *n;
+}
+
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
     struct id_table table = {.n_vertices = n_vertices};
@@ -468,6 +588,7 @@ enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_
     /* No id may come twice, so there are at most n_vertices. */
     SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
     SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
+    unmask(n_vertices, &n, table.ids);
     SL_TRY(st, sl_ids_sort(path, &n, table.ids), fail);
     SL_TRY(st, sl_realloc(&table.ids, n, sizeof *table.ids, "split"), fail);
     *out = (struct sl_ids){.n = (uint32_t)n, .ids = table.ids};

@@ -34,17 +34,19 @@ enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t
 /* Read exactly n_edges lines of one weight each: a finite number, 0 or more. *out gets n_edges weights (sl_free). */
 enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out);
 
-/* Read exactly n_vertices lines of one class each. *out gets n_vertices labels (sl_free). `nan`, -1 and an empty
+/* Read exactly n_vertices lines of one class each. *out gets n_vertices labels (sl_free). `nan`, -1, -100 and an empty
  * line mean "unknown" and become -1. Classes are below SL_MAX_CLASSES. */
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out);
 
 /* Read exactly n_rows lines with the same number of targets each, 1 .. 2^16, separated by commas. `nan` and an empty
  * place mean "unknown". Numbers are rounded to float, before the choice ANY looks for classes (sl_targets_take). With
- * CLASSES: as sl_csv_read_labels. The caller frees *out (sl_targets_free). */
+ * CLASSES: as sl_csv_read_labels. One label a line may be a name (partition/names.h). *names gets the names of the
+ * classes (sl_free), and else stays; `names` NULL or the choice NUMBERS: names are refused. A name may be quoted. The
+ * caller frees *out (sl_targets_free). */
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
-                                   struct sl_targets *out);
+                                   struct sl_targets *out, char **names);
 
-/* Read a list of distinct ids below n_vertices, one per line, and sort it. The caller frees out->ids (sl_free). */
+/* Read a list of distinct ids below n_vertices, one per line, and sort it. n_vertices lines of 0 and 1 are a mask. The caller frees out->ids (sl_free). */
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
 /* Read exactly n_rows lines with the same number of finite values, 1 .. 2^24. The result has the form of

@@ -515,12 +515,10 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
             "give --data-path or $STARLING_DATA",
             dataset_of(options), origin->name);
     }
-    if (origin->files.unused[0] != '\0') {
-        sl_notify(SL_NOTICE_WARNING,
-                  "%s: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz (or .csv, "
-                  ".npy), or an "
-                  "array edge_weight",
-                  origin->files.unused);
+    for (const char *line = origin->files.unused; *line != '\0';) {
+        const int n = (int)strcspn(line, "\n");
+        sl_notify(SL_NOTICE_WARNING, "%.*s: is not used", n, line);
+        line += n + 1;
     }
 }
 

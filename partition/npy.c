@@ -13,6 +13,7 @@
 
 #include "partition/features.h"
 #include "partition/made_features.h"
+#include "partition/names.h"
 #include "partition/number.h"
 #include "partition/zip.h"
 #include "support/convert.h"
@@ -26,7 +27,8 @@
 #define MAX_HEADER_BYTES 65536
 #define MAX_COLUMNS (1 << 24)
 #define NAME_BYTES 512
-#define GRAIN 65536 /* items that one thread converts at a time */
+#define MAX_TEXT 65536 /* characters of a text */
+#define GRAIN 65536    /* items that one thread converts at a time */
 
 /* The memory of an array's bytes. */
 struct owner {
@@ -51,6 +53,23 @@ static const char *find_value(const char *header, const char *key)
     }
     p++;
     return p + strspn(p, " ");
+}
+
+/* "'<U6'" or "'|S6'": text of a fixed length, of 4 bytes or 1 a character. */
+static bool read_text_type(const char *p, struct sl_npy *out)
+{
+    uint64_t n = 0;
+    if (p == NULL || p[0] != '\'' || strchr("<>|=", p[1]) == NULL || p[1] == '\0' || (p[2] != 'U' && p[2] != 'S')) {
+        return false;
+    }
+    const char *end = sl_number_u64(p + 3, p + strlen(p), &n);
+    if (end == NULL || *end != '\'' || n == 0 || n > MAX_TEXT) {
+        return false;
+    }
+    out->kind = p[2];
+    out->item_bytes = (uint32_t)(p[2] == 'U' ? 4 * n : n);
+    out->swapped = p[1] == '>';
+    return true;
 }
 
 /* "'<f4'": byte order, kind, item size. */
@@ -96,8 +115,12 @@ static bool read_shape(const char *p, const char *end, struct sl_npy *out)
 static enum sl_status read_header(const char *where, const char *text, size_t bytes, struct sl_npy *out)
 {
     const char *order = find_value(text, "'fortran_order'");
-    if (!read_type(find_value(text, "'descr'"), out)) {
-        return sl_fail(SL_EFILE, "%s: expected integers or floats of 1, 2, 4 or 8 bytes, found %.60s", where, text);
+    const char *type = find_value(text, "'descr'");
+    if (!read_type(type, out) && !read_text_type(type, out)) {
+        return sl_fail(SL_EFILE, "%s: expected integers or floats of 1, 2, 4 or 8 bytes, found %.60s%s", where, text,
+                       type != NULL && strncmp(type, "'|O'", 4) == 0
+                           ? "; make numbers or text of the objects: array.astype(float) or (str)"
+                           : "");
     }
     if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
         return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
@@ -205,7 +228,8 @@ static enum sl_status find_tensor(const char *path, const char *name, struct own
     return SL_OK;
 }
 
-enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
+/* Read an array of numbers or text. */
+static enum sl_status read_any(const char *path, const char *name, struct sl_npy *out)
 {
     struct owner *owner;
     struct sl_npy array = {0};
@@ -228,6 +252,21 @@ enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *ou
 free_owner:
     free_owner(owner);
 fail:
+    return st;
+}
+
+static bool is_text(const struct sl_npy *array)
+{
+    return array->kind == 'U' || array->kind == 'S';
+}
+
+enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
+{
+    enum sl_status st = read_any(path, name, out);
+    if (st == SL_OK && is_text(out)) {
+        sl_npy_free(out);
+        st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
+    }
     return st;
 }
 
@@ -402,7 +441,7 @@ static void to_labels(void *context, uint64_t begin, uint64_t end)
     for (uint64_t i = begin; i < end; i++) {
         double value = sl_npy_real(conversion->array, i);
         uint64_t label = sl_npy_whole(conversion->array, i, SL_MAX_CLASSES);
-        if (isnan(value) || value == -1) {
+        if (isnan(value) || value == SL_UNKNOWN_CLASS || value == SL_IGNORED_CLASS) {
             out[i] = -1;
         } else if (label < SL_MAX_CLASSES) {
             out[i] = (int32_t)label;
@@ -583,23 +622,119 @@ static void to_numbers(void *context, uint64_t begin, uint64_t end)
     }
 }
 
+/* ---- Labels as text ---------------------------------------------------------------------------------------------- */
+
+/* Append a character in UTF-8. Returns the end. */
+static char *put_character(char *p, uint32_t c)
+{
+    if (c < 0x80) {
+        *p++ = (char)c;
+    } else if (c < 0x800) {
+        *p++ = (char)(0xc0 | c >> 6);
+        *p++ = (char)(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        *p++ = (char)(0xe0 | c >> 12);
+        *p++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *p++ = (char)(0x80 | (c & 0x3f));
+    } else {
+        *p++ = (char)(0xf0 | (c >> 18 & 0x07));
+        *p++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *p++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *p++ = (char)(0x80 | (c & 0x3f));
+    }
+    return p;
+}
+
+/* Text i, without the zeros at its end and blanks around it. `room`: item_bytes + 1. */
+static struct sl_text_cell text_item(const struct sl_npy *array, uint64_t i, char *room)
+{
+    const unsigned char *item = array->data + i * array->item_bytes;
+    const uint32_t step = array->kind == 'U' ? 4 : 1;
+    const char *start = room;
+    char *end = room;
+    for (uint32_t k = 0; k < array->item_bytes; k += step) {
+        const unsigned char *c = item + k;
+        uint32_t code = c[0];
+        if (step == 4) {
+            code = array->swapped ? (uint32_t)c[0] << 24 | (uint32_t)c[1] << 16 | (uint32_t)c[2] << 8 | c[3]
+                                  : (uint32_t)c[3] << 24 | (uint32_t)c[2] << 16 | (uint32_t)c[1] << 8 | c[0];
+            end = put_character(end, code);
+        } else {
+            *end++ = (char)code;
+        }
+    }
+    while (end > start && (end[-1] == '\0' || end[-1] == ' ')) {
+        end--;
+    }
+    while (start < end && *start == ' ') {
+        start++;
+    }
+    *end = '\0';
+    return (struct sl_text_cell){start, (size_t)(end - start)};
+}
+
+/* Classes by name, of an array of one text a row. */
+static enum sl_status take_names(const char *path, const char *name, const struct sl_npy *array, uint32_t n_rows,
+                                 struct sl_targets *out, char **names_out)
+{
+    struct sl_names names = {0};
+    struct sl_label_kinds kinds = {0};
+    int32_t *classes = NULL;
+    char *room = NULL;
+    char where[NAME_BYTES];
+    enum sl_status st;
+    name_block(path, name, where);
+    if (array->n_items != n_rows || array->n_dimensions == 0 || array->shape[0] != n_rows) {
+        return sl_fail(SL_EFILE, "%s: expected the shape (%u,) or (%u, 1), found %llu texts", where, n_rows, n_rows,
+                       (unsigned long long)array->n_items);
+    }
+    SL_TRY(st, sl_alloc((size_t)array->item_bytes + 1, 1, where, &room), done);
+    SL_TRY(st, sl_alloc(n_rows, sizeof *classes, where, &classes), done);
+    for (uint32_t v = 0; v < n_rows; v++) {
+        struct sl_text_cell text = text_item(array, v, room);
+        sl_label_kinds_count(&kinds, text, v);
+        SL_TRY(st, sl_names_class(where, &names, text, &classes[v]), done);
+    }
+    if (kinds.n_texts > 0 && kinds.fractions) {
+        st = sl_fail(SL_EFILE, "%s: found fractions beside text, expected numbers or names of classes", where);
+        goto done;
+    }
+    SL_TRY(st, sl_names_sort(&names, classes, n_rows), done);
+    SL_TRY(st, sl_names_list(&names, names_out), done);
+    sl_label_kinds_tell(where, &kinds);
+    *out = sl_targets_take_classes(classes, n_rows);
+    classes = NULL;
+done:
+    sl_names_free(&names);
+    sl_free(classes);
+    sl_free(room);
+    return st;
+}
+
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
-                                   struct sl_targets *out)
+                                   struct sl_targets *out, char **names)
 {
     struct sl_npy array;
     struct conversion conversion = {.array = &array, .step = 1};
     int32_t *classes;
-    enum sl_status st;
+    enum sl_status st = read_any(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (is_text(&array) && choice == SL_TARGETS_NUMBERS) {
+        st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
+        goto free_array;
+    }
+    if (is_text(&array)) {
+        st = take_names(path, name, &array, n_rows, out, names);
+        goto free_array;
+    }
     if (choice == SL_TARGETS_CLASSES) {
         st = sl_npy_read_labels(path, name, n_rows, &classes);
         if (st == SL_OK) {
             *out = sl_targets_take_classes(classes, n_rows);
         }
-        return st;
-    }
-    st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
+        goto free_array;
     }
     uint64_t width = array.n_dimensions == 2 ? array.shape[1] : 1;
     bool fits = (array.n_dimensions == 1 || array.n_dimensions == 2) && array.shape[0] == n_rows && width > 0 &&
@@ -613,6 +748,9 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
     if (st == SL_OK) {
         st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
     }
+    if (st == SL_OK && is_real(&array)) {
+        sl_targets_tell_whole(path, out);
+    }
 free_array:
     sl_npy_free(&array);
     return st;
@@ -623,7 +761,7 @@ free_array:
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
 {
     struct sl_npy array;
-    enum sl_status st = sl_npy_read(path, name, &array);
+    enum sl_status st = read_any(path, name, &array);
     if (st == SL_OK) {
         *out = array.n_dimensions > 0 ? array.shape[0] : 1;
         sl_npy_free(&array);
@@ -646,6 +784,17 @@ enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t li
     }
     sl_npy_free(&array);
     return st;
+}
+
+/* Whether all items are 0 or 1, and no list of ids: an id comes once. */
+static bool is_mask(const struct sl_npy *array)
+{
+    for (uint64_t i = 0; i < array->n_items; i++) {
+        if (sl_npy_whole(array, i, 2) == 2) {
+            return false;
+        }
+    }
+    return array->n_items > 2;
 }
 
 /* The vertices whose entry is true. */
@@ -693,13 +842,13 @@ enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_ve
         return st;
     }
     bool flat = array.n_dimensions > 0 && array.n_items == array.shape[0];
-    if (flat && array.kind == 'b' && array.n_items == n_vertices) {
+    if (flat && array.n_items == n_vertices && (array.kind == 'b' || is_mask(&array))) {
         st = list_mask(&array, out);
-    } else if (flat && array.kind != 'b' && array.n_items <= n_vertices) {
+    } else if (flat && array.kind != 'b' && array.n_items <= n_vertices && !is_mask(&array)) {
         st = list_ids(path, name, &array, n_vertices, out);
     } else {
-        st = sl_fail(SL_EFILE, "%s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,
-                     n_vertices, n_vertices, (unsigned long long)array.n_items);
+        st = sl_fail(SL_EFILE, "%s: %s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,
+                     name, n_vertices, n_vertices, (unsigned long long)array.n_items);
     }
     sl_npy_free(&array);
     return st;

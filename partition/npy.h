@@ -20,8 +20,8 @@
 
 /* An array of a file. */
 struct sl_npy {
-    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16 */
-    uint32_t item_bytes; /* 1, 2, 4 or 8 */
+    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16; 'U', 'S': text */
+    uint32_t item_bytes; /* 1, 2, 4 or 8; more or 0 of text */
     uint32_t n_dimensions;
     uint64_t shape[SL_NPY_MAX_DIMENSIONS];
     uint64_t n_items;          /* the product of the shape */
@@ -35,7 +35,7 @@ struct sl_npy {
  * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
-/* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file. The
+/* Read one array of numbers: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file. The
  * content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
@@ -54,15 +54,16 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
  * sl_features_settle. */
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
 
-/* Read the classes of n_rows vertices, of shape [n_rows] or [n_rows, 1]. *out gets n_rows labels (sl_free). NaN and
- * -1 mean "unknown" and become -1. */
+/* Read the classes of n_rows vertices, of shape [n_rows] or [n_rows, 1]. *out gets n_rows labels (sl_free). NaN,
+ * -1 and -100 mean "unknown" and become -1. */
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
 
 /* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". Numbers are
- * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. The
- * caller frees *out (sl_targets_free). */
+ * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. An
+ * array of text has names of classes (partition/names.h). *names gets the names of the classes (sl_free), and else
+ * stays; with NUMBERS, text is refused. The caller frees *out (sl_targets_free). */
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
-                                   struct sl_targets *out);
+                                   struct sl_targets *out, char **names);
 
 /* Read the number of rows of an array: its first length. */
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
@@ -70,8 +71,8 @@ enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *o
 /* Read an array of one whole number below `limit`. */
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out);
 
-/* Read a list of vertices and sort it: distinct ids below n_vertices (shape [n] or [n, 1]), or a mask (booleans, shape
- * [n_vertices]). out->ids goes to sl_free. */
+/* Read a list of vertices and sort it: distinct ids below n_vertices (shape [n] or [n, 1]), or a mask of shape
+ * [n_vertices]: booleans or, of three vertices or more, numbers 0 and 1 alone. out->ids goes to sl_free. */
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out);
 
 /* Read the weights of n_edges edges, of shape [n_edges] or [n_edges, 1]: finite numbers, 0 or more. *out gets n_edges

@@ -5,6 +5,7 @@
 #include "partition/raw.h"
 
 #include <dirent.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,50 @@ static bool ends_in(const char *path, const char *suffix)
     size_t n = strlen(path);
     size_t m = strlen(suffix);
     return n >= m && strcasecmp(path + n - m, suffix) == 0;
+}
+
+static enum sl_status refuse_twice(const char *one, const char *other)
+{
+    return sl_fail(SL_EFILE, "%.300s: the table is there twice, also as %.300s; expected one of them", one, other);
+}
+
+enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
+                                char **out)
+{
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    for (int i = 0; i < n_endings && st == SL_OK; i++) {
+        char *path = NULL;
+        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
+        if (st != SL_OK || !sl_file_exists(path)) {
+            sl_free(path);
+        } else if (*out == NULL) {
+            *out = path;
+        } else {
+            st = refuse_twice(*out, path);
+            sl_free(path);
+        }
+    }
+    if (st != SL_OK) {
+        sl_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...)
+{
+    char line[400];
+    const size_t used = strlen(files->unused);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (used + strlen(line) + sizeof "and more\n\n" < sizeof files->unused) {
+        snprintf(files->unused + used, sizeof files->unused - used, "%s\n", line);
+    } else if (used < 9 || strcmp(files->unused + used - 9, "and more\n") != 0) {
+        snprintf(files->unused + used, sizeof files->unused - used, "and more\n");
+    }
 }
 
 /* The names of a table's array in a file of several: PyG's, then OGB's, then others. */
@@ -74,7 +119,7 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
     const char *name;
     enum sl_status st = sl_npy_find(path, arrays, 4, &name);
     if (st == SL_OK && name != NULL) {
-        snprintf(files->unused, sizeof files->unused, "%.280s: %s", path, name);
+        sl_raw_note_unused(files, "%.280s: %s", path, name);
     }
     return st;
 }
@@ -133,12 +178,7 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
 static enum sl_status find_table(const char *folder, const char *stem, bool needed, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
-    enum sl_status st = SL_OK;
-    for (int i = 0; i < 4 && st == SL_OK && *out == NULL; i++) {
-        char name[160];
-        snprintf(name, sizeof name, "%s%s", stem, endings[i]);
-        st = find_one(folder, (const char *const[]){name}, 1, out);
-    }
+    enum sl_status st = sl_raw_find_file(folder, stem, 4, endings, out);
     if (st == SL_OK && *out == NULL && needed) {
         st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv, .npy), found none", folder, stem);
     }
@@ -369,7 +409,7 @@ static enum sl_status note_unused(const char *folder, struct sl_raw_files *files
     DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (is_edge_table(entry->d_name) && !is_read(files, entry->d_name)) {
-            snprintf(files->unused, sizeof files->unused, "%.280s/raw/%.100s", folder, entry->d_name);
+            sl_raw_note_unused(files, "%.280s/raw/%.100s", folder, entry->d_name);
         }
     }
     if (dir != NULL) {
@@ -665,9 +705,10 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
         return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
     if (is_binary(path)) {
-        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets);
+        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets,
+                                   &raw->class_names);
     }
-    return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets);
+    return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
 }
 
 static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,

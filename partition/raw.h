@@ -81,7 +81,7 @@ struct sl_raw_files {
     uint32_t n_more;
     const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
     bool no_features;                   /* a feature file, if any, only tells the number of vertices */
-    char unused[400]; /* a table of the edges that is not read, ".../raw/edge-feat.csv.gz"; "": none */
+    char unused[2000]; /* tables and columns that are not read: a line ".../raw/edge-feat.csv.gz" for each */
 };
 
 /* Whether a request for a split asks for none. */
@@ -89,6 +89,14 @@ static inline bool sl_raw_reads_no_split(const char *split)
 {
     return split != NULL && split[0] == '\0';
 }
+
+/* The file FOLDER/STEM + ending; sl_free. *out: NULL if there is none. SL_EFILE: the folder has the table twice, with
+ * two endings. SL_ENOMEM. */
+enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
+                                char **out);
+
+/* Note a table or column that is not read. */
+void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
  * word of partition/made_features.h: then no features are read. `split` NULL means the only split; with "" no split is

@@ -161,11 +161,36 @@ static void put_unknown(struct text *text)
     put_char(text, 'n');
 }
 
+/* The name of a class, quoted if it has commas, quotes or blanks around it. */
+static void put_name(struct text *text, const char *names, int32_t class)
+{
+    for (; class > 0; class --) {
+        names = strchr(names, '\n') + 1;
+    }
+    const size_t n = strcspn(names, "\n");
+    const bool quoted =
+        memchr(names, ',', n) != NULL || memchr(names, '"', n) != NULL || names[0] == ' ' || names[n - 1] == ' ';
+    if (quoted) {
+        put_char(text, '"');
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (names[i] == '"') {
+            put_char(text, '"');
+        }
+        put_char(text, names[i]);
+    }
+    if (quoted) {
+        put_char(text, '"');
+    }
+}
+
 static void put_targets(struct text *text, const struct sl_raw *raw)
 {
     const struct sl_targets *t = &raw->targets;
     for (uint64_t i = 0; i < (uint64_t)t->n_rows * t->width; i++) {
-        if (t->type == SL_TARGET_CLASS && t->classes[i] >= 0) {
+        if (t->type == SL_TARGET_CLASS && t->classes[i] >= 0 && raw->class_names != NULL) {
+            put_name(text, raw->class_names, t->classes[i]);
+        } else if (t->type == SL_TARGET_CLASS && t->classes[i] >= 0) {
             put_digits(text, (uint64_t)t->classes[i]);
         } else if (t->type == SL_TARGET_NUMBER && !isnan(t->numbers[i])) {
             put_float(text, t->numbers[i]);
@@ -488,7 +513,8 @@ enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_r
                          .targets = dataset->targets,
                          .train = dataset->train,
                          .valid = dataset->valid,
-                         .test = dataset->test};
+                         .test = dataset->test,
+                         .class_names = dataset->class_names};
     memcpy(raw.split, dataset->split, sizeof raw.split);
     const struct sl_graph *graph = &dataset->graph;
     bool once = !directed;

@@ -95,23 +95,6 @@ enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *r
     return st;
 }
 
-enum sl_status sl_reader_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
-                                   char **out)
-{
-    enum sl_status st = SL_OK;
-    *out = NULL;
-    for (int i = 0; i < n_endings && st == SL_OK && *out == NULL; i++) {
-        char *path;
-        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
-        if (st == SL_OK && sl_file_exists(path)) {
-            *out = path;
-        } else if (st == SL_OK) {
-            sl_free(path);
-        }
-    }
-    return st;
-}
-
 bool sl_reader_ends_in(const char *path, const char *ending)
 {
     size_t n = strlen(path);

@@ -64,10 +64,6 @@ enum sl_status sl_reader_start(const char *name, const struct sl_request *reques
 /* `find` for a file with a graph alone, which becomes the path of the edges. SL_ENOMEM also. */
 enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out);
 
-/* The first file FOLDER/STEM + ending that exists; sl_free. *out: NULL if there is none. SL_ENOMEM. */
-enum sl_status sl_reader_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
-                                   char **out);
-
 /* True if a path ends in `ending`, small or capital letters, and has more before it. */
 bool sl_reader_ends_in(const char *path, const char *ending);
 

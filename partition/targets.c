@@ -50,7 +50,7 @@ enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out)
 
 static bool is_class(float x)
 {
-    return isnan(x) || (x >= -1 && x < SL_MAX_CLASSES && x == floorf(x));
+    return isnan(x) || x == SL_IGNORED_CLASS || (x >= -1 && x < SL_MAX_CLASSES && x == floorf(x));
 }
 
 uint32_t sl_targets_count_classes(const struct sl_targets *t)
@@ -93,13 +93,23 @@ enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_row
                 sl_targets_free(&t);
                 return st;
             }
-            int32_t class = isnan(numbers[v]) ? -1 : (int32_t)numbers[v];
+            int32_t class = isnan(numbers[v]) || numbers[v] < 0 ? -1 : (int32_t)numbers[v];
             memcpy(&t.classes[v], &class, sizeof class);
         }
         t = sl_targets_take_classes(t.classes, n_rows);
     }
     *out = t;
     return SL_OK;
+}
+
+void sl_targets_tell_whole(const char *where, const struct sl_targets *t)
+{
+    if (t->type == SL_TARGET_CLASS) {
+        sl_notify(
+            SL_NOTICE_WARNING,
+            "%s: labels are floats without fractions: taken as %u classes; for numbers say --objective regression",
+            where, t->n_classes);
+    }
 }
 
 void sl_targets_widen(struct sl_targets *t, uint32_t n)

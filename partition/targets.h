@@ -16,6 +16,8 @@
 
 #define SL_MAX_CLASSES 65536 /* the limit of --hidden; a larger label is more likely another number than a class */
 #define SL_TARGET_BYTES 4    /* of an entry */
+#define SL_UNKNOWN_CLASS (-1)
+#define SL_IGNORED_CLASS (-100) /* PyTorch's losses ignore it. In files and arrays it is unknown, too */
 
 enum sl_target_type {
     SL_TARGET_CLASS, /* int32: a class, or -1 if unknown. The width is 1 */
@@ -35,7 +37,7 @@ struct sl_targets {
 
 /* The type that a command wants. */
 enum sl_target_choice {
-    SL_TARGETS_ANY,     /* a single column of whole numbers has classes: -1 .. SL_MAX_CLASSES - 1 */
+    SL_TARGETS_ANY,     /* a single column of whole numbers has classes: -100, -1 .. SL_MAX_CLASSES - 1 */
     SL_TARGETS_CLASSES, /* anything but classes is refused */
     SL_TARGETS_NUMBERS  /* numbers, also if all are whole */
 };
@@ -69,6 +71,9 @@ struct sl_targets sl_targets_take_classes(int32_t *classes, uint32_t n_rows);
  * whole numbers that are not all classes. */
 enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_rows, uint32_t width,
                                enum sl_target_choice choice, struct sl_targets *out);
+
+/* Give notice that the labels of `where`, written as floats, became classes. Numbers: no notice. */
+void sl_targets_tell_whole(const char *where, const struct sl_targets *targets);
 
 /* Widen the range of classes to n at least. Targets that are numbers stay. */
 void sl_targets_widen(struct sl_targets *targets, uint32_t n);

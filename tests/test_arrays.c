@@ -238,6 +238,10 @@ static void takes_names_and_classes(void **state)
     assert_int_equal(d->targets.n_classes, 3);
     assert_memory_equal(d->targets.classes, w.labels, sizeof w.labels);
     sl_dataset_delete(d);
+    w.labels[4] = -100; /* as PyTorch's losses ignore it */
+    d = make(&w);
+    assert_int_equal(d->targets.classes[4], -1);
+    sl_dataset_delete(d);
     w.arrays.name = NULL;
     w.arrays.n_classes = 9;
     d = make(&w);

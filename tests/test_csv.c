@@ -211,12 +211,19 @@ static void ids(void **state)
     assert_memory_equal(ids.ids, ((const sl_vertex[]){0, 3, 5}), 3 * sizeof *ids.ids);
     sl_free(ids.ids);
     assert_refused(sl_csv_read_ids(path, 5, &ids), SL_EFILE, "ids:1: expected one id below 5, found '5'");
-    assert_refused(sl_csv_read_ids(put_text("twice", "1\n0\n1\n"), 3, &ids), SL_EFILE, "vertex 1 is listed twice");
+    assert_refused(sl_csv_read_ids(put_text("twice", "1\n0\n1\n"), 4, &ids), SL_EFILE, "vertex 1 is listed twice");
     assert_refused(sl_csv_read_ids(put_text("more", "0\n1\n0\n"), 2, &ids), SL_EFILE, "found more");
     assert_ok(sl_csv_read_ids(put_text("none", ""), 2, &ids));
     assert_int_equal(ids.n, 0);
     sl_free(ids.ids);
     assert_survives_no_memory(sl_csv_read_ids(path, 6, &ids));
+    sl_free(ids.ids);
+    assert_ok(sl_csv_read_ids(put_text("mask", "1\n0\n1\n"), 3, &ids)); /* a line for each vertex */
+    assert_int_equal(ids.n, 2);
+    assert_memory_equal(ids.ids, ((const sl_vertex[]){0, 2}), 2 * sizeof *ids.ids);
+    sl_free(ids.ids);
+    assert_ok(sl_csv_read_ids(put_text("both", "1\n0\n"), 2, &ids)); /* two ids */
+    assert_int_equal(ids.n, 2);
     sl_free(ids.ids);
 }
 

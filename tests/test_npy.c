@@ -367,6 +367,20 @@ static void lists_of_a_split(void **state)
     assert_memory_equal(ids.ids, ((const sl_vertex[]){1, 3}), 2 * sizeof *ids.ids);
     sl_free(ids.ids);
     assert_refused(sl_npy_read_ids(path, "ids", 5, &ids), SL_EFILE, "or a mask of 5 booleans, found 4 items");
+    for (int i = 0; i < 2; i++) { /* numbers 0 and 1 alone are a mask of so many vertices */
+        path = i == 0 ? put_npy("01.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", "\1\0\1", 3)
+                      : put_npy("01.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (3, 1), }", "\1\0\0\0\1\0",
+                                6);
+        assert_ok(sl_npy_read_ids(path, "ids", 3, &ids));
+        assert_int_equal(ids.n, 2);
+        assert_memory_equal(ids.ids, ((const sl_vertex[]){0, 2}), 2 * sizeof *ids.ids);
+        sl_free(ids.ids);
+        assert_refused(sl_npy_read_ids(path, "ids", 4, &ids), SL_EFILE, "or a mask of 4 booleans, found 3 items");
+    }
+    path = put_npy("two.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "\1\0", 2);
+    assert_ok(sl_npy_read_ids(path, "ids", 2, &ids)); /* both ids of a graph of two vertices */
+    assert_int_equal(ids.n, 2);
+    sl_free(ids.ids);
 }
 
 /* Cut short anywhere, or with any bit of it changed, an archive is refused or gives the same. */

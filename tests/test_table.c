@@ -207,7 +207,22 @@ static void refuses_bad_tables(void **state)
         {EDGES, NODES "a,one,0,train\n", "nodes.csv:2: column 'a': expected a finite number, a feature"},
         {EDGES, NODES "a,,0,train\n", "nodes.csv:2: column 'a': expected a finite number, a feature"},
         {EDGES, NODES "a,1e99,0,train\n", "nodes.csv:2: column 'a': expected a finite number, a feature"},
-        {EDGES, NODES "a,1,zero,train\n", "nodes.csv:2: column 'label': expected a class from 0 to 65535"},
+        {EDGES, NODES "a,1,0.5,train\nb,1,zero,train\n",
+         "nodes.csv:3: column 'label': expected a number, as other labels are fractions, found 'zero'"},
+        {EDGES, "id,a,label,label_b,split\na,1,0,one,\n",
+         "nodes.csv:2: column 'label_b': expected a class from 0 to 65535"},
+        {EDGES, "id,a,label,y\na,1,0,1\n", "nodes.csv:1: column 4: found a second column of labels"},
+        {EDGES, ",id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name; name it or leave it out"},
+        {EDGES, "\"\",id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name; name it or leave it out"},
+        {EDGES, "Unnamed: 0,id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name of its own; name"},
+        {",src,dst\n0,a,a\n", NODES "a,1,0,train\n", "edges.csv:1: column 1 has no name; name it or leave it out"},
+        {EDGES, "name|label\na|1\n",
+         "nodes.csv:1: expected a header with one column id, and at most one column split: "
+         "'id,label,split', found 'name|label'"},
+        {"src|dst\n", NODES "a,1,0,train\n",
+         "edges.csv:1: expected a header with the columns src and dst, and perhaps "
+         "weight: 'src,dst', found 'src|dst'"},
+        {"# a graph\n0 1\n", NODES "a,1,0,train\n", "edges.csv:2: expected a header with the columns src and dst"},
         {EDGES, NODES "a,1,0,training\n", "nodes.csv:2: column 'split': expected train, valid, test or nothing"},
         {EDGES, NODES "a,1,,train\n", "split 'file': vertex 0 of train has no label"},
         {EDGES, NODES "a,1,70000,train\n", "targets are whole numbers, but not classes"},
@@ -236,6 +251,103 @@ static void refuses_bad_tables(void **state)
     assert_refused(read_request(&request, &raw), SL_EINVAL, "has no split 'time'");
 }
 
+/* The same graph in the words of others: Neo4j, SNAP, networkx; with other separators and comments. */
+static void reads_other_headers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *edges, *nodes;
+    } cases[] = {
+        {"edges.csv", "src,dst,weight\na,b,2\nc,a,3\n", "id,x,label,split\na,1,0,train\nb,2,1,valid\nc,3,0,test\n"},
+        {"edges.csv", ":START_ID(P),:END_ID(P),weight:float,:TYPE\na,b,2,KNOWS\nc,a,3,KNOWS\n",
+         "personId:ID(P),x:double,name:string,label:int,split:string,:LABEL\na,1,\"A, B\",0,train,P\nb,2,,1,valid,P\n"
+         "c,3,,0,test,\"P;Q\"\n"},
+        {"edges.csv", "from;to;weight\na;b;2\nc;a;3\n", "id;x;label;split\na;1;0;train\nb;2;1;valid\nc;3;0;test\n"},
+        {"edges.txt", "# a graph\n# 3 vertices\n\n# FromNodeId\tToNodeId\tweight\na\tb\t2\nc\ta\t3\n",
+         "#id  x label  split\na 1 0   train\nb 2 1 valid\nc 3  0 test \n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sl_raw raw;
+        char file[64];
+        snprintf(file, sizeof file, "o%zu/%s", i, cases[i].name);
+        put_text(file, cases[i].edges);
+        snprintf(file, sizeof file, "o%zu/nodes.csv", i);
+        put_text(file, cases[i].nodes);
+        snprintf(file, sizeof file, "o%zu", i);
+        assert_ok(read_for(in_folder(file), SL_RAW_FOR_TRAINING, &raw));
+        assert_true(raw.n_vertices == 3 && raw.n_edges == 2 && raw.from[1] == 2 && raw.to[0] == 1);
+        assert_memory_equal(raw.weights.data, ((const float[]){2, 3}), 2 * sizeof(float));
+        assert_memory_equal(raw.targets.classes, ((const int32_t[]){0, 1, 0}), 3 * sizeof(int32_t));
+        assert_true(raw.features.n_columns == 1 && sl_features_floats(&raw.features)[2] == 3);
+        assert_true(raw.train.ids[0] == 0 && raw.valid.ids[0] == 1 && raw.test.ids[0] == 2);
+        assert_string_equal(raw.vertex_names, "a\nb\nc\n");
+        assert_null(raw.class_names);
+        sl_raw_free(&raw);
+    }
+    /* A list of numbers without a header. A third column may be anything. */
+    struct sl_raw raw;
+    for (int i = 0; i < 2; i++) {
+        const char *path = i == 0 ? put_text("s.txt", "# snap\n0\t1\n7\t0\n") : put_gzip("s.txt.gz", "0 1\n7 0\n");
+        assert_ptr_equal(sl_reader_of(path), &sl_reader_table);
+        assert_ok(read_for(path, SL_RAW_FOR_LOOKS, &raw));
+        assert_true(raw.n_vertices == 3 && raw.n_edges == 2 && raw.from[1] == 2 && raw.to[1] == 0);
+        assert_string_equal(raw.vertex_names, "0\n1\n7\n");
+        sl_raw_free(&raw);
+    }
+    assert_null(sl_reader_of(put_text("t.txt", "0\t1\t1700000000\n")));
+    assert_null(sl_reader_of(put_text("t.csv", "0,1\n")));
+}
+
+/* Labels that are text: the classes have names. Several columns are named, too. */
+static void reads_names_of_classes(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    struct sl_request request = {.path = in_folder("n")};
+    put_text("n/edges.csv", EDGES "u,v\n");
+    put_text("n/nodes.csv", NODES "u,1,gold,train\nv,2,\"b \"\"x\"\"\",valid\nw,3,,\nx,4,gold,test\n");
+    for (int choice = 0; choice < 2; choice++) {
+        request.targets = choice == 0 ? SL_TARGETS_ANY : SL_TARGETS_CLASSES;
+        assert_ok(read_request(&request, &raw));
+        assert_string_equal(raw.class_names, "b \"x\"\ngold\n");
+        assert_memory_equal(raw.targets.classes, ((const int32_t[]){1, 0, -1, 1}), 4 * sizeof(int32_t));
+        assert_int_equal(raw.targets.n_classes, 2);
+        sl_raw_free(&raw);
+    }
+    assert_survives_no_memory(read_request(&request, &raw));
+    sl_raw_free(&raw);
+    request.targets = SL_TARGETS_NUMBERS;
+    assert_refused(read_request(&request, &raw), SL_EFILE, "nodes.csv:2: column 'label': expected a class");
+    request.targets = SL_TARGETS_ANY;
+    put_text("n/nodes.csv", "id,label_cat,f,label_a dog,split\nu,1,1,0,train\nv,0,1,1,valid\n");
+    assert_ok(read_request(&request, &raw));
+    assert_string_equal(raw.class_names, "cat\na dog\n");
+    sl_raw_free(&raw);
+    /* Whole floats, as pandas writes a column with gaps. */
+    put_text("n/nodes.csv", NODES "u,1,60.0,train\nv,2,,\n");
+    sl_on_notice(note);
+    assert_ok(read_request(&request, &raw));
+    sl_on_notice(NULL);
+    assert_non_null(strstr(notice, "nodes.csv: labels are floats without fractions: taken as 61 classes"));
+    assert_int_equal(raw.targets.classes[0], 60);
+    sl_raw_free(&raw);
+}
+
+/* A table that is there twice is refused. */
+static void refuses_two_tables(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    put_text("w/edges.csv", EDGES "u,v\n");
+    put_text("w/edges.tsv", "src\tdst\nu\tv\n");
+    assert_refused(read_for(in_folder("w"), SL_RAW_FOR_LOOKS, &raw), SL_EFILE,
+                   "w/edges.csv: the table is there twice, also as ");
+    put_text("v/edges.csv", EDGES "u,v\n");
+    put_text("v/nodes.csv", NODES);
+    put_gzip("v/nodes.csv.gz", NODES);
+    assert_refused(read_for(in_folder("v"), SL_RAW_FOR_LOOKS, &raw), SL_EFILE, "v/nodes.csv.gz; expected one of them");
+}
+
 /* A column of the edges that is not read gives notice. */
 static void says_what_is_not_read(void **state)
 {
@@ -246,8 +358,18 @@ static void says_what_is_not_read(void **state)
     sl_on_notice(note);
     assert_ok(sl_dataset_load(&options, &d));
     sl_on_notice(NULL);
-    assert_non_null(strstr(notice, "t.csv: column 'time': this table of the edges is not used"));
+    assert_non_null(strstr(notice, "t.csv: column 'time': is not used"));
     sl_dataset_free(&d);
+    put_text("t/edges.csv", "src,dst,label,split,id\na,b,0,train,7\n"); /* roles that only vertices have */
+    put_text("t/nodes.csv", NODES "a,1,0,train\nb,1,0,test\n");
+    struct sl_raw_files files;
+    const struct sl_request request = {.path = in_folder("t")};
+    assert_ok(sl_reader_table.find(&request, &files));
+    char lines[3 * 512];
+    const char *e = in_folder("t/edges.csv");
+    snprintf(lines, sizeof lines, "%s: column 'label'\n%s: column 'split'\n%s: column 'id'\n", e, e, e);
+    assert_string_equal(files.unused, lines);
+    sl_raw_files_free(&files);
     /* A table of another kind is no dataset. */
     const struct sl_dataset_options other = {.dataset = put_text("u.csv", "a,b\n1,2\n"), .cache = "none"};
     assert_refused(sl_dataset_load(&other, &d), SL_EFILE, "u.csv: a table of text, expected a dataset");
@@ -255,9 +377,10 @@ static void says_what_is_not_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {with_folder(numbers_by_appearance), with_folder(numbers_many),
-                                       with_folder(saves_the_ids),         with_folder(numbers_by_nodes),
-                                       with_folder(serves_inference),      with_folder(reads_gzip),
-                                       with_folder(refuses_bad_tables),    with_folder(says_what_is_not_read)};
+    const struct CMUnitTest tests[] = {
+        with_folder(numbers_by_appearance), with_folder(numbers_many),         with_folder(saves_the_ids),
+        with_folder(numbers_by_nodes),      with_folder(serves_inference),     with_folder(reads_gzip),
+        with_folder(refuses_bad_tables),    with_folder(reads_other_headers),  with_folder(reads_names_of_classes),
+        with_folder(refuses_two_tables),    with_folder(says_what_is_not_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "partition/npy.h"
 #include "partition/raw.h"
 #include "runtime/starling.h"
+#include "support/memory.h"
 #include "tests/scores.h"
 
 /* ---- files ---- */
@@ -25,19 +26,20 @@ static void test_csv(void **state)
     struct sl_targets t;
     (void)state;
     const char *path = put_text("t.csv", "1,0,nan\n0.0,1,1\r\n,,0\n");
-    assert_survives_no_memory(sl_csv_read_targets(path, 3, SL_TARGETS_ANY, &t));
+    assert_survives_no_memory(sl_csv_read_targets(path, 3, SL_TARGETS_ANY, &t, NULL));
     assert_true(t.type == SL_TARGET_NUMBER && t.n_rows == 3 && t.width == 3);
     for (int i = 0; i < 9; i++) {
         assert_true(isnan(wanted[i]) ? isnan(t.numbers[i]) : t.numbers[i] == wanted[i]);
     }
     assert_true(sl_targets_are_labels(&t) && sl_targets_known(&t, 2) && sl_targets_outputs(&t) == 3);
     sl_targets_free(&t);
-    assert_refused(sl_csv_read_targets(put_text("a.csv", "1,0\n1\n"), 2, SL_TARGETS_ANY, &t), SL_EFILE,
+    assert_refused(sl_csv_read_targets(put_text("a.csv", "1,0\n1\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE,
                    "a.csv:2: expected 2 finite numbers");
-    assert_refused(sl_csv_read_targets(put_text("b.csv", "1,0\n1,2,3\n"), 2, SL_TARGETS_ANY, &t), SL_EFILE, "b.csv:2");
-    assert_refused(sl_csv_read_targets(put_text("c.csv", "1,inf\n"), 1, SL_TARGETS_ANY, &t), SL_EFILE, "c.csv:1");
-    assert_refused(sl_csv_read_targets(put_text("d.csv", "x\n"), 1, SL_TARGETS_ANY, &t), SL_EFILE, "one class");
-    assert_refused(sl_csv_read_targets(put_text("e.csv", "1,0\n"), 2, SL_TARGETS_ANY, &t), SL_EFILE, "found 1");
+    assert_refused(sl_csv_read_targets(put_text("b.csv", "1,0\n1,2,3\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE,
+                   "b.csv:2");
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "1,inf\n"), 1, SL_TARGETS_ANY, &t, NULL), SL_EFILE, "c.csv:1");
+    assert_refused(sl_csv_read_targets(put_text("d.csv", "x\n"), 1, SL_TARGETS_ANY, &t, NULL), SL_EFILE, "one class");
+    assert_refused(sl_csv_read_targets(put_text("e.csv", "1,0\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE, "found 1");
 }
 
 /* The type of a single column. */
@@ -45,44 +47,176 @@ static void test_types(void **state)
 {
     struct sl_targets t;
     (void)state;
-    assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\nnan\n0.0\n\n"), 5, SL_TARGETS_ANY, &t));
+    assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\nnan\n0.0\n\n"), 5, SL_TARGETS_ANY, &t, NULL));
     assert_true(t.type == SL_TARGET_CLASS && t.n_classes == 4);
     assert_memory_equal(t.classes, ((const int32_t[]){3, -1, -1, 0, -1}), 5 * sizeof(int32_t));
     assert_true(sl_targets_known(&t, 3) && !sl_targets_known(&t, 1) && !sl_targets_are_labels(&t));
     sl_targets_free(&t);
-    assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\n"), 2, SL_TARGETS_NUMBERS, &t));
+    assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\n"), 2, SL_TARGETS_NUMBERS, &t, NULL));
     assert_true(t.type == SL_TARGET_NUMBER && t.width == 1 && t.numbers[1] == -1);
     sl_targets_free(&t);
     static const char *const numbers[] = {"3\n0.5\n", "65536\n1.5\n", "-2\n0.25\n"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        assert_ok(sl_csv_read_targets(put_text("c.csv", numbers[i]), 2, SL_TARGETS_ANY, &t));
+        assert_ok(sl_csv_read_targets(put_text("c.csv", numbers[i]), 2, SL_TARGETS_ANY, &t, NULL));
         assert_true(t.type == SL_TARGET_NUMBER && !sl_targets_are_labels(&t));
         sl_targets_free(&t);
     }
-    static const char *const whole[] = {"nan\n-100\n", "1\n70000\n"}; /* ignored entries, ids */
+    static const char *const whole[] = {"nan\n-101\n", "1\n70000\n"};
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         const char *path = put_text("c.csv", whole[i]);
-        assert_refused(sl_csv_read_targets(path, 2, SL_TARGETS_ANY, &t), SL_EFILE,
-                       i == 0 ? "c.csv: targets are whole numbers, but not classes from 0 to 65535 (vertex 1 has -100)"
+        assert_refused(sl_csv_read_targets(path, 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE,
+                       i == 0 ? "c.csv: targets are whole numbers, but not classes from 0 to 65535 (vertex 1 has -101)"
                               : "(vertex 1 has 70000); say --objective regression");
-        assert_refused(sl_csv_read_targets(path, 2, SL_TARGETS_CLASSES, &t), SL_EFILE,
+        assert_refused(sl_csv_read_targets(path, 2, SL_TARGETS_CLASSES, &t, NULL), SL_EFILE,
                        "c.csv:2: expected one class from 0 to 65535, or nan");
-        assert_ok(sl_csv_read_targets(path, 2, SL_TARGETS_NUMBERS, &t));
+        assert_ok(sl_csv_read_targets(path, 2, SL_TARGETS_NUMBERS, &t, NULL));
         assert_true(t.type == SL_TARGET_NUMBER);
         sl_targets_free(&t);
     }
-    assert_refused(sl_csv_read_targets(put_text("c.csv", "1,0\n"), 1, SL_TARGETS_CLASSES, &t), SL_EFILE,
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "1,0\n"), 1, SL_TARGETS_CLASSES, &t, NULL), SL_EFILE,
                    "c.csv:1: expected one class");
     const char *classes = put_text("c.csv", "2\nnan\n");
-    assert_survives_no_memory(sl_csv_read_targets(classes, 2, SL_TARGETS_CLASSES, &t));
+    assert_survives_no_memory(sl_csv_read_targets(classes, 2, SL_TARGETS_CLASSES, &t, NULL));
     assert_true(t.type == SL_TARGET_CLASS && t.n_classes == 3 && t.width == 1 && t.classes[1] == -1);
     sl_targets_free(&t);
-    assert_refused(sl_csv_read_targets(put_text("c.csv", "0.5\nx\n"), 2, SL_TARGETS_ANY, &t), SL_EFILE,
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "0.5\nx\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE,
                    "c.csv:2: expected one class from 0 to 65535, another finite number, or nan");
-    assert_refused(sl_csv_read_targets(put_text("c.csv", "0.5\nx\n"), 2, SL_TARGETS_NUMBERS, &t), SL_EFILE,
+    assert_refused(sl_csv_read_targets(put_text("c.csv", "0.5\nx\n"), 2, SL_TARGETS_NUMBERS, &t, NULL), SL_EFILE,
                    "c.csv:2: expected one finite number, or nan");
     assert_survives_no_memory(sl_targets_make_unknown(3, &t));
     assert_true(t.type == SL_TARGET_CLASS && t.classes[2] == -1 && t.n_classes == 0);
+    sl_targets_free(&t);
+}
+
+/* ---- labels as text ---- */
+
+static char notice[512];
+
+static void note(enum sl_notice kind, const char *line)
+{
+    (void)kind;
+    snprintf(notice, sizeof notice, "%s", line);
+}
+
+/* Names are numbered in the order of their bytes, from files of each kind. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *text, *names;
+        int32_t classes[5];
+    } cases[] = {
+        {"gold\nSilver\n\ngold\nbronze\n", "Silver\nbronze\ngold\n", {2, 0, -1, 2, 1}},
+        {"b\r\n\"a, \"\"x\"\"\"\r\nnan\r\n10\r\n9\r\n", "10\n9\na, \"x\"\nb\n", {3, 2, -1, 0, 1}},
+        {"\xc3\xa9\nz\nz\nNaN\nz y\n", "z\nz y\n\xc3\xa9\n", {2, 0, 0, -1, 1}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int choice = 0; choice < 2; choice++) {
+            struct sl_targets t;
+            char *names = NULL;
+            const char *path = put_text("n.csv", cases[i].text);
+            notice[0] = '\0';
+            sl_on_notice(note);
+            assert_ok(sl_csv_read_targets(path, 5, choice == 0 ? SL_TARGETS_ANY : SL_TARGETS_CLASSES, &t, &names));
+            sl_on_notice(NULL);
+            assert_string_equal(names, cases[i].names);
+            assert_true(t.type == SL_TARGET_CLASS && t.n_rows == 5);
+            assert_memory_equal(t.classes, cases[i].classes, sizeof cases[i].classes);
+            assert_true((strstr(notice, "n.csv: labels are text (first in row 1) and numbers (first in row 4)") !=
+                         NULL) == (i == 1));
+            sl_targets_free(&t);
+            sl_free(names);
+        }
+    }
+    struct sl_targets t;
+    char *names = NULL;
+    const char *path = put_text("n.csv", cases[0].text);
+    assert_survives_no_memory(sl_csv_read_targets(path, 5, SL_TARGETS_ANY, &t, &names));
+    sl_targets_free(&t);
+    sl_free(names);
+    assert_refused(sl_csv_read_targets(path, 5, SL_TARGETS_NUMBERS, &t, &names), SL_EFILE,
+                   "n.csv:1: expected one finite");
+    assert_refused(sl_csv_read_targets(path, 4, SL_TARGETS_ANY, &t, &names), SL_EFILE, "n.csv:5: expected 4 lines");
+    static const char *const bad[][2] = {
+        {"0.5\nx\n", "b.csv:2: expected one class from 0 to 65535, another finite number, or nan, found 'x'"},
+        {"label\n1\n",
+         "b.csv:1: expected one class from 0 to 65535, another finite number, or nan, found 'label'; write"},
+        {"a,b\nc,d\n", "b.csv:1: expected 2 finite numbers"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_refused(sl_csv_read_targets(put_text("b.csv", bad[i][0]), 2, SL_TARGETS_ANY, &t, &names), SL_EFILE,
+                       bad[i][1]);
+    }
+}
+
+static const char *put_array(const char *name, const char *dtype, const char *shape, const void *items, size_t bytes)
+{
+    char header[118];
+    static char file[512];
+    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
+    memset(header + n, ' ', sizeof header - (size_t)n);
+    header[117] = '\n';
+    memcpy(file, "\x93NUMPY\1\0\x76\0", 10);
+    memcpy(file + 10, header, 118);
+    memcpy(file + 128, items, bytes);
+    return put_bytes(name, file, 128 + bytes);
+}
+
+static void test_names_in_arrays(void **state)
+{
+    struct sl_targets t;
+    char *names = NULL;
+    (void)state;
+    const char *path = put_array("s.npy", "|S3", "(4, 1)", "oak\0\0\0ash\0\0\0", 12);
+    assert_survives_no_memory(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t, &names));
+    assert_string_equal(names, "ash\noak\n");
+    assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0, -1}), 16);
+    sl_targets_free(&t);
+    sl_free(names);
+    uint64_t n;
+    assert_ok(sl_npy_count_rows(path, "y", &n));
+    assert_int_equal(n, 4);
+    for (int swapped = 0; swapped < 2; swapped++) {
+        const char *items = swapped ? "\0\0\0b\0\1\xf6\0\0\0\0\xe9\0\0\0\0" : "b\0\0\0\0\xf6\1\0\xe9\0\0\0\0\0\0\0";
+        names = NULL;
+        path = put_array("u.npy", swapped ? ">U2" : "<U2", "(2,)", items, 16);
+        assert_ok(sl_npy_read_targets(path, "y", 2, SL_TARGETS_CLASSES, &t, &names));
+        assert_string_equal(names, "b\xf0\x9f\x98\x80\n\xc3\xa9\n");
+        assert_memory_equal(t.classes, ((const int32_t[]){0, 1}), 8);
+        sl_targets_free(&t);
+        sl_free(names);
+    }
+    names = NULL;
+    assert_refused(sl_npy_read_targets(path, "y", 2, SL_TARGETS_NUMBERS, &t, &names), SL_EFILE,
+                   "y: found text, expected");
+    assert_refused(sl_npy_read_targets(path, "y", 3, SL_TARGETS_ANY, &t, &names), SL_EFILE,
+                   "y: expected the shape (3,)");
+    path = put_array("f.npy", "|S3", "(2,)", "0.5a\0\0", 6);
+    assert_refused(sl_npy_read_targets(path, "y", 2, SL_TARGETS_ANY, &t, &names), SL_EFILE,
+                   "y: found fractions beside");
+    path = put_array("l.npy", "|S3", "(1,)", "a\nb", 3);
+    assert_refused(sl_npy_read_targets(path, "y", 1, SL_TARGETS_ANY, &t, &names), SL_EFILE, "without ends of lines");
+    path = put_array("o.npy", "|O", "(1,)", "a\nb", 3);
+    assert_refused(sl_npy_read_targets(path, "y", 1, SL_TARGETS_ANY, &t, &names), SL_EFILE, "make numbers or text");
+    struct sl_features features;
+    path = put_array("x.npy", "|S1", "(1, 1)", "a", 1);
+    assert_refused(sl_npy_read_features(path, "x", 1, &features), SL_EFILE, "x: found text, expected numbers");
+    /* Whole floats are classes, and that is said. */
+    static const double floats[] = {1, NAN, 0, -100};
+    sl_on_notice(note);
+    path = put_array("d.npy", "<f8", "(4,)", floats, sizeof floats);
+    assert_ok(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t, &names));
+    assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0, -1}), 16);
+    assert_non_null(strstr(notice, "d.npy: labels are floats without fractions: taken as 2 classes"));
+    sl_targets_free(&t);
+    notice[0] = '\0';
+    assert_ok(sl_csv_read_targets(put_text("d.csv", "1.0\n-100.0\n0.0\n"), 3, SL_TARGETS_ANY, &t, &names));
+    assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0}), 12);
+    assert_non_null(strstr(notice, "d.csv: labels are floats without fractions: taken as 2 classes"));
+    sl_targets_free(&t);
+    notice[0] = '\0';
+    assert_ok(sl_csv_read_targets(put_text("i.csv", "1\n0\n"), 2, SL_TARGETS_ANY, &t, &names));
+    sl_on_notice(NULL);
+    assert_string_equal(notice, "");
     sl_targets_free(&t);
 }
 
@@ -414,6 +548,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_folder(test_csv),
         with_folder(test_types),
+        with_folder(test_names),
+        with_folder(test_names_in_arrays),
         with_folder(test_dataset),
         with_folder(test_classes_as_numbers),
         with_folder(test_arrays),

@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The reader of edge lists with a header and ids of any kind: edges.csv with the columns src, dst and perhaps weight, and
- * perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by commas or
- * tabs.
+ * perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by tabs,
+ * commas, semicolons or blanks. Lines in front of the header may begin with '#'; the last of them may be the header. A
+ * file .txt of two columns of numbers needs no header.
  *
  * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
  * line, from left to right. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* fopencookie */
+#define _GNU_SOURCE /* fopencookie, memrchr */
 #endif
 #include <errno.h>
 #include <math.h>
@@ -18,6 +19,7 @@
 #include <zlib.h>
 
 #include "partition/features.h"
+#include "partition/names.h"
 #include "partition/number.h"
 #include "partition/reader.h"
 #include "partition/text.h"
@@ -28,7 +30,6 @@
 #define MAX_BYTES ((size_t)1 << 40)
 #define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
 #define MAX_COLUMNS (1 << 24)
-#define LEAST_SLOTS 1024
 
 /* ---- Text --------------------------------------------------------------------------------------------------------- */
 
@@ -115,6 +116,11 @@ struct cell {
     bool quoted;
 };
 
+static struct sl_text_cell text_of(struct cell cell)
+{
+    return (struct sl_text_cell){cell.p, cell.n};
+}
+
 static bool cell_is(struct cell cell, const char *word)
 {
     return cell.n == strlen(word) && memcmp(cell.p, word, cell.n) == 0;
@@ -141,7 +147,12 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     while (end < stop && *end != separator) {
         end++;
     }
-    *p = end < stop ? end + 1 : NULL;
+    const char *next = end < stop ? end + 1 : NULL;
+    if (separator == ' ' && next != NULL) { /* any number of blanks */
+        next = sl_text_skip_blanks(next, stop);
+        next = next < stop ? next : NULL;
+    }
+    *p = next;
     if (quote != NULL) {
         return (struct cell){start + 1, (size_t)(quote - start - 1), true};
     }
@@ -152,18 +163,6 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
         end--;
     }
     return (struct cell){start, (size_t)(end - start), false};
-}
-
-/* Make one quote of two in a quoted cell, in place. */
-static void undouble_quotes(struct cell *cell)
-{
-    char *p = (char *)(uintptr_t)cell->p; /* the text is the reader's own */
-    size_t n = 0;
-    for (size_t i = 0; i < cell->n; i++) {
-        p[n++] = p[i];
-        i += p[i] == '"' && i + 1 < cell->n && p[i + 1] == '"';
-    }
-    cell->n = n;
 }
 
 /* The next line that is not blank, without its line end. A byte order mark before the first line is left out. */
@@ -185,40 +184,123 @@ static bool next_line(struct sl_text *text, const char **start, const char **sto
 
 /* ---- Headers ----------------------------------------------------------------------------------------------------- */
 
-enum role { ROLE_OTHER, ROLE_SOURCE, ROLE_DESTINATION, ROLE_WEIGHT, ROLE_ID, ROLE_LABEL, ROLE_SPLIT };
+/* The role of a column, of the edges (EDGES), of the vertices (NODES), or of both. */
+enum role { ROLE_UNUSED, ROLE_SOURCE, ROLE_DESTINATION, ROLE_WEIGHT, ROLE_ID, ROLE_LABEL, ROLE_SPLIT, ROLE_FEATURE };
 
-/* Our names, and the names of DGL's CSV datasets, networkx and PyG. */
+enum kind { EDGES, NODES };
+
+/* Our names, and the names of DGL's CSV datasets, networkx, PyG and SNAP. */
 static const struct {
+    enum kind kind;
     const char *name;
     enum role role;
 } columns[] = {
-    {"src", ROLE_SOURCE},      {"src_id", ROLE_SOURCE},      {"source", ROLE_SOURCE},
-    {"dst", ROLE_DESTINATION}, {"dst_id", ROLE_DESTINATION}, {"target", ROLE_DESTINATION},
-    {"weight", ROLE_WEIGHT},   {"edge_weight", ROLE_WEIGHT}, {"id", ROLE_ID},
-    {"node_id", ROLE_ID},      {"label", ROLE_LABEL},        {"y", ROLE_LABEL},
-    {"split", ROLE_SPLIT},
+    {EDGES, "src", ROLE_SOURCE},
+    {EDGES, "src_id", ROLE_SOURCE},
+    {EDGES, "source", ROLE_SOURCE},
+    {EDGES, "from", ROLE_SOURCE},
+    {EDGES, "FromNodeId", ROLE_SOURCE},
+    {EDGES, "dst", ROLE_DESTINATION},
+    {EDGES, "dst_id", ROLE_DESTINATION},
+    {EDGES, "target", ROLE_DESTINATION},
+    {EDGES, "to", ROLE_DESTINATION},
+    {EDGES, "ToNodeId", ROLE_DESTINATION},
+    {EDGES, "weight", ROLE_WEIGHT},
+    {EDGES, "edge_weight", ROLE_WEIGHT},
+    {NODES, "id", ROLE_ID},
+    {NODES, "node_id", ROLE_ID},
+    {NODES, "label", ROLE_LABEL},
+    {NODES, "y", ROLE_LABEL},
+    {NODES, "split", ROLE_SPLIT},
 };
 
-static enum role role_of(struct cell name)
+/* The types of Neo4j's headers, "name:type". A column of another type than numbers is not used. */
+static const struct {
+    enum kind kind;
+    const char *type;
+    enum role role; /* FEATURE: the name decides */
+} types[] = {
+    {NODES, "ID", ROLE_ID},           {EDGES, "START_ID", ROLE_SOURCE}, {EDGES, "END_ID", ROLE_DESTINATION},
+    {NODES, "LABEL", ROLE_UNUSED},    {EDGES, "TYPE", ROLE_UNUSED},     {NODES, "int", ROLE_FEATURE},
+    {NODES, "long", ROLE_FEATURE},    {NODES, "float", ROLE_FEATURE},   {NODES, "double", ROLE_FEATURE},
+    {NODES, "short", ROLE_FEATURE},   {NODES, "byte", ROLE_FEATURE},    {NODES, "boolean", ROLE_UNUSED},
+    {NODES, "string", ROLE_UNUSED},   {NODES, "char", ROLE_UNUSED},     {NODES, "point", ROLE_UNUSED},
+    {NODES, "date", ROLE_UNUSED},     {NODES, "time", ROLE_UNUSED},     {NODES, "localtime", ROLE_UNUSED},
+    {NODES, "datetime", ROLE_UNUSED}, {NODES, "duration", ROLE_UNUSED}, {NODES, "localdatetime", ROLE_UNUSED},
+    {NODES, "IGNORE", ROLE_UNUSED},
+};
+
+/* The role that a name has in itself, or `other`. */
+static enum role role_of_name(enum kind kind, struct cell name, enum role other)
 {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        if (cell_is(name, columns[i].name)) {
+        if (columns[i].kind == kind && cell_is(name, columns[i].name)) {
             return columns[i].role;
         }
     }
-    return name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : ROLE_OTHER;
+    return kind == NODES && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : other;
 }
 
-/* The first line of a table. */
+/* The part of a name in front of a type of Neo4j, and the role of the type. False: the name has no such type. */
+static bool split_type(struct cell name, struct cell *base, enum role *role)
+{
+    const char *colon = memrchr(name.p, ':', name.n);
+    if (colon == NULL) {
+        return false;
+    }
+    struct cell type = {.p = colon + 1, .n = (size_t)(name.p + name.n - colon - 1)};
+    const char *group = memchr(type.p, '(', type.n); /* "ID(Person)" */
+    if (group != NULL) {
+        type.n = (size_t)(group - type.p);
+    }
+    bool list = type.n > 2 && memcmp(type.p + type.n - 2, "[]", 2) == 0; /* "float[]" */
+    type.n -= list ? 2 : 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (cell_is(type, types[i].type)) {
+            *base = (struct cell){.p = name.p, .n = (size_t)(colon - name.p)};
+            *role = list ? ROLE_UNUSED : types[i].role;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum role role_of(enum kind kind, struct cell name)
+{
+    const enum role other = kind == NODES ? ROLE_FEATURE : ROLE_UNUSED;
+    struct cell base;
+    enum role role;
+    if (!split_type(name, &base, &role)) {
+        return role_of_name(kind, name, other);
+    }
+    if (role == ROLE_FEATURE || role == ROLE_UNUSED) { /* weight:float, label:string */
+        return role_of_name(kind, base, kind == NODES ? role : ROLE_UNUSED);
+    }
+    return role == ROLE_ID && kind == EDGES ? ROLE_UNUSED : role;
+}
+
+/* The first line of a table that is no comment. start NULL: a file .txt without a header, of two columns. */
 struct header {
+    enum kind kind;
     const char *start, *stop;
     char separator;
 };
 
-static struct header header_of(const char *start, const char *stop)
+/* The separator of a line: the first of these that it has. */
+static char separator_of(const char *start, const char *stop)
 {
-    bool tabs = memchr(start, '\t', (size_t)(stop - start)) != NULL;
-    return (struct header){.start = start, .stop = stop, .separator = tabs ? '\t' : ','};
+    static const char separators[] = "\t,; ";
+    for (const char *s = separators; *s != '\0'; s++) {
+        if (memchr(start, *s, (size_t)(stop - start)) != NULL) {
+            return *s;
+        }
+    }
+    return ',';
+}
+
+static struct header header_of(enum kind kind, const char *start, const char *stop)
+{
+    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator_of(start, stop)};
 }
 
 /* The number of columns of a role. */
@@ -226,101 +308,206 @@ static uint32_t count_role(const struct header *header, enum role role)
 {
     uint32_t n = 0;
     for (const char *p = header->start; p != NULL;) {
-        n += role_of(next_cell(&p, header->stop, header->separator)) == role;
+        n += role_of(header->kind, next_cell(&p, header->stop, header->separator)) == role;
     }
     return n;
 }
 
-static bool is_edge_header(const struct header *header)
+static bool fits(const struct header *header)
 {
-    return count_role(header, ROLE_SOURCE) == 1 && count_role(header, ROLE_DESTINATION) == 1 &&
-           count_role(header, ROLE_WEIGHT) <= 1;
-}
-
-static bool is_node_header(const struct header *header)
-{
-    return count_role(header, ROLE_ID) == 1 && count_role(header, ROLE_SPLIT) <= 1;
-}
-
-/* Read the first line of a file; *line (free) holds its text. False: there is none. */
-static bool read_header(const char *path, char **line, struct header *out)
-{
-    size_t room = 0;
-    FILE *stream = open_stream(path);
-    *line = NULL;
-    ssize_t n = stream != NULL ? getline(line, &room, stream) : -1;
-    if (stream != NULL) {
-        fclose(stream);
+    if (header->kind == NODES) {
+        return count_role(header, ROLE_ID) == 1 && count_role(header, ROLE_SPLIT) <= 1;
     }
-    struct sl_text text = {.path = path, .p = *line, .end = n > 0 ? *line + n : *line};
+    return header->start == NULL || (count_role(header, ROLE_SOURCE) == 1 &&
+                                     count_role(header, ROLE_DESTINATION) == 1 && count_role(header, ROLE_WEIGHT) <= 1);
+}
+
+static bool read_real(struct cell cell, double *out)
+{
+    const char *end = cell.p + cell.n;
+    return cell.n > 0 && sl_number_real(cell.p, end, out) == end;
+}
+
+/* Whether a line is two numbers: an edge of a list without a header. */
+static bool is_pair(const char *start, const char *stop)
+{
+    const char separator = separator_of(start, stop);
+    double value;
+    int n = 0;
+    for (const char *p = start; p != NULL; n++) {
+        if (n == 2 || !read_real(next_cell(&p, stop, separator), &value)) {
+            return false;
+        }
+    }
+    return n == 2;
+}
+
+static enum sl_status refuse_header(const char *path, uint64_t line, const struct header *header)
+{
+    const char *found = header->start != NULL ? header->start : "";
+    size_t n = header->start != NULL ? (size_t)(header->stop - header->start) : 0;
+    return sl_fail(SL_EFILE, "%.300s:%llu: expected %s, found '%.*s'", path, (unsigned long long)line,
+                   header->kind == NODES ? "a header with one column id, and at most one column split: 'id,label,split'"
+                                         : "a header with the columns src and dst, and perhaps weight: 'src,dst'",
+                   (int)(n < 80 ? n : 80), found);
+}
+
+/* Each column has a name, and a name of its own if it is no feature. */
+static enum sl_status check_names(const char *path, uint64_t line, const struct header *header)
+{
+    static const char index[] = "Unnamed: ";
+    uint64_t column = 0;
+    bool label = false;
+    for (const char *p = header->start; p != NULL; column++) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        bool again = header->kind == NODES && (cell_is(name, "label") || cell_is(name, "y"));
+        if (name.n == 0 || (name.n >= sizeof index - 1 && memcmp(name.p, index, sizeof index - 1) == 0)) {
+            return sl_fail(SL_EFILE,
+                           "%.300s:%llu: column %llu has no name%s; name it or leave it out (the row number of pandas: "
+                           "to_csv(.., index=False))",
+                           path, (unsigned long long)line, (unsigned long long)column + 1,
+                           name.n > 0 ? " of its own" : "");
+        }
+        if (again && label) {
+            return sl_fail(SL_EFILE,
+                           "%.300s:%llu: column %llu: found a second column of labels; several targets are label, "
+                           "label_a, label_b",
+                           path, (unsigned long long)line, (unsigned long long)column + 1);
+        }
+        label |= again;
+    }
+    return SL_OK;
+}
+
+/* Read the header, up to the first line of data. SL_EFILE: it does not fit. */
+static enum sl_status find_header(enum kind kind, struct sl_text *text, struct header *out)
+{
+    struct header comment = {.kind = kind};
+    struct sl_text before = *text;
     const char *start;
     const char *stop;
-    if (n <= 0 || !next_line(&text, &start, &stop)) {
-        free(*line);
-        *line = NULL;
-        return false;
+    bool found = next_line(text, &start, &stop);
+    while (found && *start == '#') {
+        start = sl_text_skip_blanks(start + 1, stop);
+        comment = header_of(kind, start, stop);
+        before = *text;
+        found = next_line(text, &start, &stop);
     }
-    *out = header_of(start, stop);
-    return true;
+    *out = (struct header){.kind = kind};
+    if (found) {
+        *out = header_of(kind, start, stop);
+    }
+    if (!found || !fits(out)) {
+        if (comment.start != NULL && fits(&comment)) {
+            *out = comment;
+            *text = before;
+        } else if (found && kind == EDGES && is_pair(start, stop) &&
+                   (sl_reader_ends_in(text->path, ".txt") || sl_reader_ends_in(text->path, ".txt.gz"))) {
+            *out = (struct header){.kind = kind, .separator = out->separator};
+            *text = before;
+        } else {
+            return refuse_header(text->path, text->line, out);
+        }
+    }
+    return check_names(text->path, text->line, out);
+}
+
+#define MOST_LINES 1000 /* of comments in front of a header */
+
+/* Read the header of a file; *lines (sl_free) holds its text. Errors as find_header; SL_EIO, SL_ENOMEM. */
+static enum sl_status read_header(enum kind kind, const char *path, char **lines, struct header *out)
+{
+    FILE *stream = open_stream(path);
+    char *line = NULL;
+    size_t room = 0;
+    size_t bytes = 0;
+    ssize_t n = 0;
+    enum sl_status st = SL_OK;
+    bool comment = true;
+    *lines = NULL;
+    if (stream == NULL) {
+        return sl_fail(SL_EIO, "%.300s: cannot open: %s", path, strerror(errno));
+    }
+    for (int i = 0; i < MOST_LINES && comment && (n = getline(&line, &room, stream)) > 0; i++) {
+        const char *stop = line + n;
+        const char *start = sl_text_skip_blanks(line, stop);
+        SL_TRY(st, sl_realloc(lines, bytes + (size_t)n + 1, 1, "a header"), done);
+        memcpy(*lines + bytes, line, (size_t)n + 1);
+        bytes += (size_t)n;
+        comment = start == stop || *start == '\n' || *start == '#';
+    }
+    struct sl_text text = {.path = path, .p = *lines, .end = *lines + bytes};
+    st = find_header(kind, &text, out);
+done:
+    free(line);
+    fclose(stream);
+    if (st != SL_OK) {
+        sl_free(*lines);
+        *lines = NULL;
+    }
+    return st;
 }
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
-static const char *const endings[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
+static const char *const endings[] = {".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"};
 
 #define N_ENDINGS (int)(sizeof endings / sizeof *endings)
 
 static bool recognise(const char *path)
 {
     struct header header;
-    char *line;
+    char *lines;
     char file[4096];
     bool is_folder = sl_folder_exists(path);
-    bool fits = false;
-    for (int i = 0; i < N_ENDINGS && !fits; i++) {
+    bool there = false;
+    for (int i = 0; i < N_ENDINGS && !there; i++) {
         if (is_folder) {
-            fits = (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file &&
-                   sl_file_exists(file);
+            there = (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file &&
+                    sl_file_exists(file);
         } else {
-            fits = sl_reader_ends_in(path, endings[i]);
+            there = sl_reader_ends_in(path, endings[i]);
         }
     }
-    if (is_folder || !fits) {
-        return fits;
+    if (is_folder || !there) {
+        return there;
     }
-    bool is_table = read_header(path, &line, &header) && is_edge_header(&header);
-    free(line);
+    bool is_table = read_header(EDGES, path, &lines, &header) == SL_OK;
+    if (is_table) {
+        sl_free(lines);
+    }
     return is_table;
 }
 
-/* Note a column of the edges that is not read. */
-static void note_unused(const char *path, struct sl_raw_files *files)
+/* Note the columns that are not read. */
+static void note_unused(const char *path, const struct header *header, struct sl_raw_files *files)
 {
-    struct header header;
-    char *line;
-    if (!read_header(path, &line, &header)) {
-        return;
-    }
-    for (const char *p = header.start; p != NULL;) {
-        struct cell name = next_cell(&p, header.stop, header.separator);
-        if (role_of(name) == ROLE_OTHER) {
-            snprintf(files->unused, sizeof files->unused, "%.300s: column '%.*s'", path,
-                     (int)(name.n < 40 ? name.n : 40), name.p);
+    for (const char *p = header->start; p != NULL;) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        if (role_of(header->kind, name) == ROLE_UNUSED) {
+            sl_raw_note_unused(files, "%.200s: column '%.*s'", path, (int)(name.n < 40 ? name.n : 40), name.p);
         }
     }
-    free(line);
 }
 
-static void look_at_nodes(const char *path, struct sl_reader_tables *out)
+/* Read the header of a table, and note its columns. */
+static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader_tables *tables,
+                              struct sl_raw_files *files)
 {
     struct header header;
-    char *line;
-    if (path != NULL && read_header(path, &line, &header)) {
-        out->labels = count_role(&header, ROLE_LABEL) > 0;
-        out->split = count_role(&header, ROLE_SPLIT) > 0;
-        out->features = count_role(&header, ROLE_OTHER) > 0;
-        free(line);
+    char *lines;
+    enum sl_status st = path != NULL ? read_header(kind, path, &lines, &header) : SL_OK;
+    if (path == NULL || st != SL_OK) {
+        return st;
     }
+    if (kind == NODES) {
+        tables->labels = count_role(&header, ROLE_LABEL) > 0;
+        tables->split = count_role(&header, ROLE_SPLIT) > 0;
+        tables->features = count_role(&header, ROLE_FEATURE) > 0;
+    }
+    note_unused(path, &header, files);
+    sl_free(lines);
+    return SL_OK;
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
@@ -331,8 +518,8 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     enum sl_status st;
     *out = (struct sl_raw_files){0};
     if (sl_folder_exists(request->path)) {
-        SL_TRY(st, sl_reader_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
-        SL_TRY(st, sl_reader_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
+        SL_TRY(st, sl_raw_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
+        SL_TRY(st, sl_raw_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
     } else {
         SL_TRY(st, sl_strdup(request->path, &edges), fail);
     }
@@ -340,13 +527,14 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         st = sl_fail(SL_EFILE, "%.300s: expected a file edges.csv", request->path);
         goto fail;
     }
-    look_at_nodes(nodes, &tables);
+    SL_TRY(st, look_at(EDGES, edges, &tables, out), fail);
+    SL_TRY(st, look_at(NODES, nodes, &tables, out), fail);
     SL_TRY(st, sl_reader_start(sl_reader_table.name, request, &tables, out), fail);
-    note_unused(edges, out);
     out->paths[SL_RAW_EDGES] = edges;
     out->paths[SL_RAW_FEATURES] = nodes;
     return SL_OK;
 fail:
+    *out = (struct sl_raw_files){0};
     sl_free(edges);
     sl_free(nodes);
     return st;
@@ -354,102 +542,17 @@ fail:
 
 /* ---- Ids --------------------------------------------------------------------------------------------------------- */
 
-/* The ids of the vertices, and a hash table over them with open addressing. */
-struct names {
-    struct cell *ids; /* n */
-    uint32_t n;
-    uint32_t *slots; /* a vertex or SL_NONE. At most half of them are in use */
-    uint64_t n_slots;
-};
-
-/* The slot of an id, or the free slot for it. */
-static uint64_t slot_of(const struct names *names, struct cell id)
-{
-    uint64_t slot = sl_checksum(0, id.p, id.n) % names->n_slots;
-    for (;; slot = (slot + 1) % names->n_slots) {
-        uint32_t v = names->slots[slot];
-        if (v == SL_NONE || (names->ids[v].n == id.n && memcmp(names->ids[v].p, id.p, id.n) == 0)) {
-            return slot;
-        }
-    }
-}
-
-/* Double the table. */
-static enum sl_status grow(struct names *names)
-{
-    struct names larger = *names;
-    enum sl_status st;
-    larger.n_slots = names->n_slots > 0 ? 2 * names->n_slots : LEAST_SLOTS;
-    SL_TRY(st, sl_realloc(&names->ids, larger.n_slots / 2, sizeof *names->ids, "vertex ids"), done);
-    larger.ids = names->ids;
-    SL_TRY(st, sl_alloc(larger.n_slots, sizeof *larger.slots, "vertex ids", &larger.slots), done);
-    memset(larger.slots, 0xff, larger.n_slots * sizeof *larger.slots);
-    for (uint32_t v = 0; v < larger.n; v++) {
-        larger.slots[slot_of(&larger, larger.ids[v])] = v;
-    }
-    sl_free(names->slots);
-    *names = larger;
-done:
-    return st;
-}
-
-/* Add an id. It is not there yet. */
-static enum sl_status add_name(struct names *names, struct cell id, sl_vertex *out)
-{
-    if (names->n == SL_NONE - 1) {
-        return sl_fail(SL_EFILE, "expected at most %u vertices, found more", SL_NONE - 1);
-    }
-    if (names->n == names->n_slots / 2) {
-        enum sl_status st = grow(names);
-        if (st != SL_OK) {
-            return st;
-        }
-    }
-    *out = names->n;
-    names->slots[slot_of(names, id)] = names->n;
-    names->ids[names->n++] = id;
-    return SL_OK;
-}
-
-static sl_vertex find_name(const struct names *names, struct cell id)
-{
-    return names->n > 0 ? names->slots[slot_of(names, id)] : SL_NONE;
-}
-
 /* Whether each id is the vertex's number. */
-static bool are_numbers(const struct names *names)
+static bool are_numbers(const struct sl_names *names)
 {
     char number[16];
     for (uint32_t v = 0; v < names->n; v++) {
-        if ((size_t)snprintf(number, sizeof number, "%u", v) != names->ids[v].n ||
-            memcmp(number, names->ids[v].p, names->ids[v].n) != 0) {
+        if ((size_t)snprintf(number, sizeof number, "%u", v) != names->texts[v].n ||
+            memcmp(number, names->texts[v].p, names->texts[v].n) != 0) {
             return false;
         }
     }
     return true;
-}
-
-/* List the ids, a line each. NULL: they are 0 .. N-1. */
-static enum sl_status list_names(const struct names *names, char **out)
-{
-    size_t room = 1;
-    if (are_numbers(names)) {
-        return SL_OK;
-    }
-    for (uint32_t v = 0; v < names->n; v++) {
-        room += names->ids[v].n + 1;
-    }
-    enum sl_status st = sl_alloc(room, 1, "vertex ids", out);
-    if (st != SL_OK) {
-        return st;
-    }
-    char *p = *out;
-    for (uint32_t v = 0; v < names->n; v++) {
-        p = (char *)memcpy(p, names->ids[v].p, names->ids[v].n) + names->ids[v].n;
-        *p++ = '\n';
-    }
-    *p = '\0';
-    return SL_OK;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -463,10 +566,11 @@ struct table {
     uint64_t n_lines;     /* that are not blank */
 };
 
-static enum sl_status refuse(const struct table *table, uint32_t column, struct cell found, const char *expected)
+static enum sl_status refuse(const struct table *table, uint32_t column, struct sl_text_cell found,
+                             const char *expected)
 {
     const char *p = table->header.start;
-    struct cell name = {.n = 0};
+    struct cell name = {.p = "", .n = 0};
     for (uint32_t c = 0; c <= column && p != NULL; c++) {
         name = next_cell(&p, table->header.stop, table->header.separator);
     }
@@ -475,29 +579,37 @@ static enum sl_status refuse(const struct table *table, uint32_t column, struct 
                    (int)(found.n < 40 ? found.n : 40), found.p);
 }
 
+/* The first column of a role that is there. */
+static uint32_t column_of(const struct table *table, enum role role)
+{
+    uint32_t c = 0;
+    while (table->roles[c] != role) {
+        c++;
+    }
+    return c;
+}
+
 /* Read the header, and count the lines behind it. */
-static enum sl_status open_table(struct table *table, bool (*fits)(const struct header *header), const char *expected)
+static enum sl_status open_table(enum kind kind, struct table *table)
 {
     const char *start;
     const char *stop;
     enum sl_status st;
-    if (!next_line(&table->text, &start, &stop)) {
-        return sl_text_refuse(&table->text, expected);
-    }
-    table->header = header_of(start, stop);
-    if (!fits(&table->header)) {
-        return sl_text_refuse(&table->text, expected);
-    }
-    for (const char *p = start; p != NULL; table->n_columns++) {
-        next_cell(&p, stop, table->header.separator);
+    SL_TRY(st, find_header(kind, &table->text, &table->header), done);
+    const struct header *header = &table->header;
+    for (const char *p = header->start; p != NULL; table->n_columns++) {
+        next_cell(&p, header->stop, header->separator);
     }
     if (table->n_columns > MAX_COLUMNS) {
         return sl_text_refuse(&table->text, "at most 2^24 columns");
     }
+    table->n_columns = header->start != NULL ? table->n_columns : 2;
     SL_TRY(st, sl_alloc(table->n_columns, 1, "columns", &table->roles), done);
+    table->roles[0] = ROLE_SOURCE;
+    table->roles[table->n_columns - 1] = ROLE_DESTINATION;
     uint32_t c = 0;
-    for (const char *p = start; p != NULL; c++) {
-        table->roles[c] = (unsigned char)role_of(next_cell(&p, stop, table->header.separator));
+    for (const char *p = header->start; p != NULL; c++) {
+        table->roles[c] = (unsigned char)role_of(kind, next_cell(&p, header->stop, header->separator));
     }
     struct sl_text rest = table->text;
     while (next_line(&rest, &start, &stop)) {
@@ -520,7 +632,7 @@ static enum sl_status read_lines(struct table *table, void *context,
         for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
             struct cell cell = next_cell(&p, stop, table->header.separator);
             if (cell.quoted) {
-                undouble_quotes(&cell);
+                cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
             }
             st = body(context, line, c, cell);
         }
@@ -531,20 +643,19 @@ static enum sl_status read_lines(struct table *table, void *context,
     return st;
 }
 
-static bool read_real(struct cell cell, double *out)
-{
-    const char *end = cell.p + cell.n;
-    return cell.n > 0 && sl_number_real(cell.p, end, out) == end;
-}
-
 /* ---- Nodes ------------------------------------------------------------------------------------------------------- */
 
 struct nodes {
     struct table table;
-    struct names *names;
+    struct sl_names *names;
     uint32_t n_labels, n_features; /* columns */
     uint64_t next_label, next_feature;
     float *labels, *features;
+    struct sl_text_cell *texts; /* one column of labels that may be names of classes; else NULL */
+    uint64_t text_line;         /* of the first label that is no number */
+    bool points, whole;         /* some label has a decimal point, or none */
+    struct sl_label_kinds kinds;
+    struct sl_names classes;
     unsigned char *set_of; /* 0, or the number of a set of the split. NULL: the split is not read */
 };
 
@@ -560,15 +671,24 @@ static enum sl_status read_set(const struct nodes *nodes, uint32_t column, struc
             return SL_OK;
         }
     }
-    return refuse(&nodes->table, column, cell, "train, valid, test or nothing");
+    return refuse(&nodes->table, column, text_of(cell), "train, valid, test or nothing");
 }
 
 static enum sl_status read_label(struct nodes *nodes, uint32_t column, struct cell cell)
 {
     double value = NAN;
-    if (cell.n > 0 && (!read_real(cell, &value) || isinf((float)value))) {
-        return refuse(&nodes->table, column, cell, "a class from 0 to 65535, another finite number, or nothing");
+    bool text = cell.n > 0 && !read_real(cell, &value);
+    if ((text && nodes->texts == NULL) || isinf((float)value)) {
+        return refuse(&nodes->table, column, text_of(cell),
+                      "a class from 0 to 65535, another finite number, or nothing");
     }
+    if (nodes->texts != NULL) {
+        nodes->text_line = text && nodes->kinds.n_texts == 0 ? nodes->table.text.line : nodes->text_line;
+        nodes->texts[nodes->next_label] = text_of(cell);
+        sl_label_kinds_count(&nodes->kinds, text_of(cell), nodes->next_label);
+    }
+    nodes->points |= memchr(cell.p, '.', cell.n) != NULL;
+    nodes->whole |= !isnan(value) && memchr(cell.p, '.', cell.n) == NULL;
     nodes->labels[nodes->next_label++] = (float)value;
     return SL_OK;
 }
@@ -577,7 +697,7 @@ static enum sl_status read_feature(struct nodes *nodes, uint32_t column, struct 
 {
     double value = NAN;
     if (!read_real(cell, &value) || !isfinite((float)value)) {
-        return refuse(&nodes->table, column, cell, "a finite number, a feature; leave other columns out");
+        return refuse(&nodes->table, column, text_of(cell), "a finite number, a feature; leave other columns out");
     }
     nodes->features[nodes->next_feature++] = (float)value;
     return SL_OK;
@@ -586,10 +706,10 @@ static enum sl_status read_feature(struct nodes *nodes, uint32_t column, struct 
 static enum sl_status read_id(struct nodes *nodes, uint32_t column, struct cell cell)
 {
     sl_vertex vertex;
-    if (cell.n == 0 || find_name(nodes->names, cell) != SL_NONE) {
-        return refuse(&nodes->table, column, cell, "an id that no other line has");
+    if (cell.n == 0 || sl_names_find(nodes->names, text_of(cell)) != SL_NONE) {
+        return refuse(&nodes->table, column, text_of(cell), "an id that no other line has");
     }
-    return add_name(nodes->names, cell, &vertex);
+    return sl_names_add(nodes->names, text_of(cell), &vertex);
 }
 
 static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, struct cell cell)
@@ -599,7 +719,8 @@ static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, s
     case ROLE_ID: return read_id(nodes, column, cell);
     case ROLE_LABEL: return read_label(nodes, column, cell);
     case ROLE_SPLIT: return nodes->set_of != NULL ? read_set(nodes, column, cell, &nodes->set_of[line]) : SL_OK;
-    default: return nodes->features != NULL ? read_feature(nodes, column, cell) : SL_OK;
+    case ROLE_FEATURE: return nodes->features != NULL ? read_feature(nodes, column, cell) : SL_OK;
+    default: return SL_OK;
     }
 }
 
@@ -609,7 +730,7 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
     const struct header *header = &nodes->table.header;
     enum sl_status st;
     nodes->n_labels = count_role(header, ROLE_LABEL);
-    nodes->n_features = nodes->table.n_columns - nodes->n_labels - count_role(header, ROLE_SPLIT) - 1;
+    nodes->n_features = count_role(header, ROLE_FEATURE);
     if (n >= SL_NONE || nodes->n_labels > SL_MAX_CLASSES) {
         return sl_fail(SL_EFILE, "%.300s: expected less than 2^32 - 1 vertices and at most %d labels",
                        nodes->table.text.path, SL_MAX_CLASSES);
@@ -618,6 +739,9 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
         SL_TRY(st, sl_alloc_zero(n, 1, "a split", &nodes->set_of), done);
     }
     SL_TRY(st, sl_alloc(n * nodes->n_labels, sizeof *nodes->labels, "targets", &nodes->labels), done);
+    if (nodes->n_labels == 1 && files->targets != SL_TARGETS_NUMBERS) {
+        SL_TRY(st, sl_alloc(n, sizeof *nodes->texts, "labels", &nodes->texts), done);
+    }
     if (nodes->n_features > 0 && !files->no_features) {
         st = sl_alloc(n * nodes->n_features, sizeof *nodes->features, "features", &nodes->features);
     }
@@ -642,6 +766,54 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
     if (st == SL_OK && files->targets == SL_TARGETS_CLASSES && out->targets.type != SL_TARGET_CLASS) {
         st = sl_fail(SL_EFILE, "%.300s: expected one column of classes from 0 to 65535, found other numbers", path);
     }
+    if (st == SL_OK && nodes->points && !nodes->whole && files->targets == SL_TARGETS_ANY) {
+        sl_targets_tell_whole(path, &out->targets);
+    }
+    return st;
+}
+
+/* Make classes of the names in the column of labels. */
+static enum sl_status give_names(struct nodes *nodes, struct sl_raw *out)
+{
+    const char *path = nodes->table.text.path;
+    const uint32_t n = nodes->names->n;
+    int32_t *classes = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *classes, "targets", &classes), done);
+    for (uint32_t v = 0; v < n; v++) {
+        SL_TRY(st, sl_names_class(path, &nodes->classes, nodes->texts[v], &classes[v]), done);
+    }
+    SL_TRY(st, sl_names_sort(&nodes->classes, classes, n), done);
+    SL_TRY(st, sl_names_list(&nodes->classes, &out->class_names), done);
+    sl_label_kinds_tell(path, &nodes->kinds);
+    out->targets = sl_targets_take_classes(classes, n);
+    classes = NULL;
+done:
+    sl_free(classes);
+    return st;
+}
+
+/* The names of several columns of labels: without "label_". */
+static enum sl_status name_columns(const struct nodes *nodes, struct sl_raw *out)
+{
+    const struct header *header = &nodes->table.header;
+    enum sl_status st = SL_OK;
+    if (nodes->n_labels < 2) {
+        return SL_OK;
+    }
+    size_t room = (size_t)(header->stop - header->start) + nodes->n_labels + 1;
+    SL_TRY(st, sl_alloc(room, 1, "names of labels", &out->class_names), done);
+    char *end = out->class_names;
+    for (const char *p = header->start; p != NULL;) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        if (role_of(NODES, name) == ROLE_LABEL) {
+            size_t skip = name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
+            end = (char *)memcpy(end, name.p + skip, name.n - skip) + name.n - skip;
+            *end++ = '\n';
+        }
+    }
+    *end = '\0';
+done:
     return st;
 }
 
@@ -651,7 +823,17 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
     struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     enum sl_status st;
     out->n_vertices = nodes->names->n;
-    SL_TRY(st, give_targets(nodes, files, out), done);
+    if (nodes->kinds.n_texts > 0) {
+        if (nodes->kinds.fractions) {
+            nodes->table.text.line = nodes->text_line;
+            return refuse(&nodes->table, column_of(&nodes->table, ROLE_LABEL), nodes->texts[nodes->kinds.text],
+                          "a number, as other labels are fractions");
+        }
+        SL_TRY(st, give_names(nodes, out), done);
+    } else {
+        SL_TRY(st, give_targets(nodes, files, out), done);
+        SL_TRY(st, name_columns(nodes, out), done);
+    }
     if (nodes->features != NULL) {
         out->features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
         out->features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
@@ -665,17 +847,18 @@ done:
     return st;
 }
 
-static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_text text, struct names *names,
+static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_text text, struct sl_names *names,
                                  struct sl_raw *out)
 {
     struct nodes nodes = {.table = {.text = text}, .names = names};
     enum sl_status st;
-    SL_TRY(st, open_table(&nodes.table, is_node_header, "a header with one column id, and at most one column split"),
-           done);
+    SL_TRY(st, open_table(NODES, &nodes.table), done);
     SL_TRY(st, alloc_nodes(&nodes, files), done);
     SL_TRY(st, read_lines(&nodes.table, &nodes, node_cell), done);
     st = give_nodes(&nodes, files, out);
 done:
+    sl_names_free(&nodes.classes);
+    sl_free(nodes.texts);
     sl_free(nodes.table.roles);
     sl_free(nodes.labels);
     sl_free(nodes.features);
@@ -687,7 +870,7 @@ done:
 
 struct edges {
     struct table table;
-    struct names *names;
+    struct sl_names *names;
     bool closed; /* nodes.csv has all ids */
     sl_vertex *ends[2];
     float *weights;
@@ -695,14 +878,14 @@ struct edges {
 
 static enum sl_status read_end(struct edges *edges, uint32_t column, struct cell cell, sl_vertex *out)
 {
-    *out = find_name(edges->names, cell);
+    *out = sl_names_find(edges->names, text_of(cell));
     if (*out != SL_NONE) {
         return SL_OK;
     }
     if (edges->closed || cell.n == 0) {
-        return refuse(&edges->table, column, cell, edges->closed ? "an id of nodes.csv" : "an id");
+        return refuse(&edges->table, column, text_of(cell), edges->closed ? "an id of nodes.csv" : "an id");
     }
-    return add_name(edges->names, cell, out);
+    return sl_names_add(edges->names, text_of(cell), out);
 }
 
 static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, struct cell cell)
@@ -714,7 +897,7 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
     case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->ends[1][line]);
     case ROLE_WEIGHT:
         if (!read_real(cell, &value) || !sl_weight_is_valid((float)value)) {
-            return refuse(&edges->table, column, cell, "the weight of an edge, a finite number of 0 or more");
+            return refuse(&edges->table, column, text_of(cell), "the weight of an edge, a finite number of 0 or more");
         }
         edges->weights[line] = (float)value;
         return SL_OK;
@@ -722,14 +905,11 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
     }
 }
 
-static enum sl_status read_edges(struct sl_text text, bool closed, struct names *names, struct sl_raw *out)
+static enum sl_status read_edges(struct sl_text text, bool closed, struct sl_names *names, struct sl_raw *out)
 {
     struct edges edges = {.table = {.text = text}, .names = names, .closed = closed};
     enum sl_status st;
-    SL_TRY(st,
-           open_table(&edges.table, is_edge_header,
-                      "a header with the columns src and dst, and perhaps weight: 'src,dst'"),
-           done);
+    SL_TRY(st, open_table(EDGES, &edges.table), done);
     uint64_t n = edges.table.n_lines;
     SL_TRY(st, sl_alloc(n, sizeof(sl_vertex), "edges", &out->from), done);
     SL_TRY(st, sl_alloc(n, sizeof(sl_vertex), "edges", &out->to), done);
@@ -751,7 +931,7 @@ done:
 static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text edges, struct sl_text nodes,
                                struct sl_raw *out)
 {
-    struct names names = {.n = 0};
+    struct sl_names names = {.n = 0};
     bool has_nodes = nodes.path != NULL;
     enum sl_status st;
     snprintf(out->split, sizeof out->split, "%s", files->split);
@@ -764,11 +944,12 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text 
         SL_TRY(st, sl_targets_make_unknown(names.n, &out->targets), done);
         out->numbered = true;
     }
-    SL_TRY(st, list_names(&names, &out->vertex_names), done);
+    if (!are_numbers(&names)) {
+        SL_TRY(st, sl_names_list(&names, &out->vertex_names), done);
+    }
     st = sl_raw_settle(files, nodes.path, out);
 done:
-    sl_free(names.ids);
-    sl_free(names.slots);
+    sl_names_free(&names);
     return st;
 }
 

@@ -123,7 +123,7 @@ static void free_typed(struct typed *typed)
 static enum sl_status find_table(const char *folder, const char *stem, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv"};
-    return sl_reader_find_file(folder, stem, 2, endings, out);
+    return sl_raw_find_file(folder, stem, 2, endings, out);
 }
 
 static enum sl_status need_table(const char *folder, const char *stem, char **out)
@@ -642,7 +642,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
     if (target == NULL) {
         return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
     }
-    SL_TRY(st, sl_csv_read_targets(target->labels, target->n, files->targets, &own), done);
+    SL_TRY(st, sl_csv_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names), done);
     const size_t row = (size_t)own.width * SL_TARGET_BYTES;
     st = sl_alloc((size_t)typed->n_vertices * own.width, SL_TARGET_BYTES, "targets", &data);
     if (st == SL_OK) {

@@ -290,7 +290,7 @@ enum sl_status sl_objective_read_weights(const char *text, uint32_t n_outputs, f
         return SL_OK;
     }
     const char *path = text;
-    SL_TRY(st, sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table), done);
+    SL_TRY(st, sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table, NULL), done);
     if (table.width != 1) {
         st = sl_fail(SL_EFILE, "%s: expected one weight a line, found %u numbers a line", path, table.width);
         goto fail;

@@ -151,8 +151,10 @@ static void read_targets(const char *path)
 {
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         struct sl_targets targets = {0};
-        judge(sl_csv_read_targets(path, N, choices[i], &targets));
+        char *names = NULL;
+        judge(sl_csv_read_targets(path, N, choices[i], &targets, &names));
         sl_targets_free(&targets);
+        sl_free(names);
     }
 }
 
@@ -193,6 +195,8 @@ static void seed_csv(const char *folder)
                                         "0,1\n1,2\n3,2\n",
                                         "2"
                                         "0\n1\n2.0\n0\nnan\n1\n",
+                                        "2"
+                                        "gold\n\"a, \"\"b\"\"\"\n1\nnan\n\ngold\n",
                                         "2"
                                         "0,1\n1,nan\n,0\n0,0.5\n1,1\n-2,1e9\n",
                                         "3"
@@ -288,8 +292,10 @@ static void run_npy(const uint8_t *data, size_t n)
     judge(sl_npy_read_features(path, "node_feat", N, &features));
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         struct sl_targets targets = {0};
-        judge(sl_npy_read_targets(path, "node_label", N, choices[i], &targets));
+        char *names = NULL;
+        judge(sl_npy_read_targets(path, "node_label", N, choices[i], &targets, &names));
         sl_targets_free(&targets);
+        sl_free(names);
     }
     judge(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
     judge(sl_npy_read_ids(path, "ids", N, &ids));
@@ -366,6 +372,8 @@ static void seed_npy(const char *folder)
     put_seed(folder, "zipped", zip, make_zip("node_feat.npy", array, n, zip));
     n = make_npy("<i8", false, "(6, 1)", labels, sizeof labels, array);
     put_seed(folder, "labels", array, n);
+    n = make_npy("<U1", false, "(6,)", "a\0\0\0b\0\0\0\xe9\0\0\0b\0\0\0\0\0\0\0001\0\0\0", 24, array);
+    put_seed(folder, "names", array, n);
     n = make_npy(">i8", true, "(2, 3)", labels, sizeof labels, array);
     put_seed(folder, "fortran", array, n);
     n = make_npy("|b1", false, "(6,)", "\0\1\1\0\1\0", 6, array);
