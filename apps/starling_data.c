@@ -3,11 +3,13 @@
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; plot runs; project runs
  * onto clusters. One function per command; partition/ and apps/report/ do the work. */
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "apps/report/plot.h"
 #include "apps/report/raster.h"
@@ -1023,9 +1025,30 @@ static int print(const struct sl_option_table *table, enum sl_option_action acti
     return EXIT_GOOD;
 }
 
+/* Before long work: whether --out can be written. */
+static enum sl_status check_out(int command, const struct settings *settings)
+{
+    bool folder = command == COMMAND_GENERATE || (command == COMMAND_CONVERT && settings->to != FORM_METIS);
+    struct stat info;
+    if (settings->out == NULL) {
+        return SL_OK;
+    }
+    if (!folder) {
+        return sl_writer_try(settings->out);
+    }
+    if (stat(settings->out, &info) != 0 && errno != ENOENT) {
+        return sl_fail(SL_EIO, "--out %.300s: cannot be made: %s; give another name", settings->out, strerror(errno));
+    }
+    return SL_OK;
+}
+
 static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse,
                           char **arguments)
 {
+    enum sl_status st = check_out(command, settings);
+    if (st != SL_OK) {
+        return st;
+    }
     switch (command) {
     case COMMAND_INFO: return run_info(settings);
     case COMMAND_CONVERT: return run_convert(settings);

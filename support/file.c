@@ -123,12 +123,19 @@ static enum sl_status resolve(const char *path, char **out)
     return st;
 }
 
+#define ADDED_BYTES 32 /* room for what a temporary name has more than the file's */
+
 /* Make a new file next to `path`, with the mode of the replaced file. */
 static enum sl_status open_temporary(const char *path, const struct stat *old, char **name_out, FILE **out)
 {
     static atomic_uint counter;
     char *name;
-    enum sl_status st = sl_format(&name, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    size_t length = strlen(path) - folder;
+    length = length > NAME_MAX - ADDED_BYTES && length <= NAME_MAX ? NAME_MAX - ADDED_BYTES : length;
+    enum sl_status st = sl_format(&name, "%.*s.tmp-%ld-%u", (int)(folder + length), path, (long)getpid(),
+                                  atomic_fetch_add(&counter, 1));
     if (st != SL_OK) {
         return st;
     }
@@ -151,9 +158,28 @@ static enum sl_status open_temporary(const char *path, const struct stat *old, c
     return SL_OK;
 }
 
+int sl_file_stream(const char *path)
+{
+    struct stat named;
+    struct stat open;
+    for (int fd = 1; fd <= 2 && stat(path, &named) == 0 && S_ISREG(named.st_mode); fd++) {
+        if (fstat(fd, &open) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
 static enum sl_status open_in_place(const char *path, FILE **out)
 {
-    *out = fopen(path, "wbe");
+    int stream = sl_file_stream(path);
+    *out = NULL;
+    if (stream >= 0) {
+        int copy = fcntl(stream, F_DUPFD_CLOEXEC, 0);
+        *out = copy < 0 ? NULL : fdopen(copy, "wb");
+    } else {
+        *out = fopen(path, "wbe");
+    }
     if (*out == NULL) {
         return sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
     }
@@ -170,7 +196,7 @@ enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
         return st;
     }
     bool exists = stat(path, &info) == 0;
-    if (exists && !S_ISREG(info.st_mode)) {
+    if (exists && (!S_ISREG(info.st_mode) || sl_file_stream(path) >= 0)) {
         /* Use the caller's path: the target of /dev/stdout may be no valid path. */
         st = open_in_place(path, &writer.stream);
     } else {
@@ -182,6 +208,28 @@ enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
     }
     *out = writer;
     return SL_OK;
+}
+
+enum sl_status sl_writer_try(const char *path)
+{
+    struct sl_writer writer;
+    struct stat info;
+    enum sl_status st;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) {
+            return sl_fail(SL_EIO, "%s: cannot be written: %s", path, strerror(EISDIR));
+        }
+        if (!S_ISREG(info.st_mode) || sl_file_stream(path) >= 0) {
+            return SL_OK; /* opening a pipe would wait */
+        }
+    } else if (errno != ENOENT) {
+        return sl_fail(SL_EIO, "%s: cannot be written: %s", path, strerror(errno));
+    }
+    st = sl_writer_open(path, &writer);
+    if (st == SL_OK) {
+        sl_writer_abort(&writer);
+    }
+    return st;
 }
 
 static enum sl_status write_failed(const struct sl_writer *writer)

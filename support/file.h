@@ -37,7 +37,8 @@ void sl_file_unmap(struct sl_map *map);
 
 /* A file being written. The target always has the complete new or the complete old content. Bytes go to a temporary
  * file in the same folder; sl_writer_close renames it. If the path is a symbolic link, the target of the link is
- * replaced. A target that exists and is no regular file (a pipe, /dev/stdout) is written in place. */
+ * replaced. A target is written in place if it exists and is no regular file (a pipe, /dev/null), or if it is the file
+ * of standard output or error (/dev/stdout). */
 struct sl_writer {
     FILE *stream;    /* write here; sl_writer_close reports errors */
     char *path;      /* the caller's path, with links resolved */
@@ -47,6 +48,10 @@ struct sl_writer {
 /* Start to write `path`. Its folder must exist (sl_folder_make_parents). SL_EIO, SL_ENOMEM. On failure *out is
  * empty. */
 enum sl_status sl_writer_open(const char *path, struct sl_writer *out);
+
+/* Whether `path` can be written by a writer: before long work. Makes and removes the temporary file. SL_EIO: it cannot
+ * (a folder, no such folder, a name that is too long). SL_ENOMEM. */
+enum sl_status sl_writer_try(const char *path);
 
 /* Write bytes. Like fwrite on the stream, but returns a status. SL_EIO. */
 enum sl_status sl_writer_put(struct sl_writer *writer, const void *data, size_t bytes);
@@ -74,6 +79,10 @@ bool sl_folder_writable(const char *path);
 /* Whether `path` is a folder; whether it is a regular file. */
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
+
+/* The standard stream, 1 or 2, that goes to the regular file `path`, as /dev/stdout may name; -1: none. Written through
+ * the stream, bytes come after the stream's own. */
+int sl_file_stream(const char *path);
 
 /* True if no stranger can have made or changed this file: its owner is this user, root, or the owner of its folder; the
  * file is not world-writable; and its folder is not world-writable, or has the sticky bit. */

@@ -979,10 +979,12 @@ static enum sl_status check_trace(const struct sl_settings *s)
     return SL_OK;
 }
 
-/* The path of an option; NULL: not given. */
-static const char *path_of(const struct sl_option *option, const struct sl_settings *s)
+const char *sl_settings_path(const struct sl_settings *settings, const struct sl_option *option)
 {
-    return *(char *const *)(const void *)((const char *)s + option->offset);
+    if (!option->written) {
+        return NULL;
+    }
+    return *(char *const *)(const void *)((const char *)settings + option->offset);
 }
 
 /* Refuse "-", which the user most likely did not mean as a file's name, and a file that two options write. */
@@ -991,7 +993,7 @@ static enum sl_status check_written(const struct sl_settings *s)
     const struct sl_option_table *table = sl_settings_table_of(s);
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
-        const char *path = option->written ? path_of(option, s) : NULL;
+        const char *path = sl_settings_path(s, option);
         if (path != NULL && strcmp(path, "-") == 0) {
             return sl_fail(SL_EINVAL,
                            "--%s: found '-', expected a name; only --metrics goes to standard output (./- is a file of "
@@ -1001,7 +1003,8 @@ static enum sl_status check_written(const struct sl_settings *s)
         bool is_file = path != NULL && strcmp(option->argument, "FILE") == 0 && strncmp(path, "/dev/", 5) != 0;
         for (size_t j = 0; is_file && j < i; j++) {
             const struct sl_option *before = &table->options[j];
-            if (before->written && path_of(before, s) != NULL && strcmp(path_of(before, s), path) == 0) {
+            const char *other = sl_settings_path(s, before);
+            if (other != NULL && strcmp(other, path) == 0) {
                 return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
                                option->name, path, before->name);
             }

@@ -179,6 +179,9 @@ const struct sl_option_table *sl_settings_table(enum sl_schedule_name program);
 /* The option table of these settings. */
 const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings);
 
+/* The path of an option of output (struct sl_option, written); NULL: another option, or not given. */
+const char *sl_settings_path(const struct sl_settings *settings, const struct sl_option *option);
+
 /* Give notice of each environment variable STARLING_NAME that no program of Starling reads, with the nearest name. */
 void sl_settings_check_environment(void);
 

@@ -5,14 +5,17 @@
 #include "runtime/report/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/decimal.h"
+#include "support/file.h"
 #include "support/memory.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
@@ -456,16 +459,64 @@ static enum sl_status drop_unfinished_line(const char *path, FILE *file)
     return SL_OK;
 }
 
+/* Lock a regular file against other runs, on other machines too if the file system has such locks, and empty it unless
+ * lines are appended. The system ends the lock of a killed process. */
+static enum sl_status lock_file(const char *path, int file, bool append)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || sl_file_stream(path) >= 0) {
+        return SL_OK;
+    }
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return sl_fail(SL_EINVAL,
+                       "%s: found another run writing its metrics there, expected none; wait for it, or give another "
+                       "--metrics file",
+                       path);
+    }
+    if (!append && ftruncate(file, 0) != 0) {
+        return sl_fail(SL_EIO, "%s: cannot be emptied: %s", path, strerror(errno));
+    }
+    return SL_OK;
+}
+
+/* Standard output, in a file, keeps its place there. */
+static enum sl_status open_file(const char *path, bool append, FILE **out)
+{
+    int flags = append ? O_RDWR | O_APPEND : O_WRONLY;
+    int stream = sl_file_stream(path);
+    int file = -1;
+    *out = NULL;
+    if (stream >= 0) {
+        file = fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    } else {
+        file = open(path, flags | O_CREAT | O_CLOEXEC, 0666);
+    }
+    if (file < 0) {
+        return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
+    }
+    enum sl_status st = lock_file(path, file, append);
+    if (st == SL_OK) {
+        *out = fdopen(file, append ? "a+" : "w");
+        if (*out == NULL) {
+            st = sl_fail(SL_ENOMEM, "%s: no memory for a stream", path);
+        }
+    }
+    if (*out == NULL) {
+        close(file);
+    }
+    return st;
+}
+
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out)
 {
     *out = (struct sl_metrics){0};
     FILE *file = NULL;
+    append = append && (path == NULL || sl_file_stream(path) < 0);
     if (path != NULL) {
-        file = fopen(path, append ? "a+" : "w");
-        if (file == NULL) {
-            return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
+        enum sl_status st = open_file(path, append, &file);
+        if (st != SL_OK) {
+            return st;
         }
-        enum sl_status st = SL_OK;
         if (append) {
             st = drop_unfinished_line(path, file);
         }
@@ -580,7 +631,12 @@ enum sl_status sl_metrics_close(struct sl_metrics *metrics)
 {
     FILE *file = metrics->file;
     *metrics = (struct sl_metrics){0};
-    if (file != NULL && fclose(file) != 0) {
+    bool lost = file != NULL && fflush(file) != 0;
+    if (file != NULL) {
+        flock(fileno(file), LOCK_UN); /* a forked child keeps the file open, and would keep the lock */
+        lost = fclose(file) != 0 || lost;
+    }
+    if (lost) {
         return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
     }
     return SL_OK;

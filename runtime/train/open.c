@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codelets/gemm.h"
 #include "partition/cache.h"
@@ -384,13 +385,15 @@ static enum sl_status check_alone(void)
     return SL_OK;
 }
 
-/* Check the output folders, and lock the checkpoint folder. */
+/* Check and claim the outputs, and lock the checkpoint folder. */
 static enum sl_status open_files(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     enum sl_status st;
-    SL_TRY(st, sl_outputs_check(s), done);
+    SL_TRY(st, sl_claims_take(s, &t->claims), done);
     if (s->checkpoint != NULL) {
+        t->made_folder = !sl_folder_exists(s->checkpoint);
+        SL_TRY(st, sl_folder_make(s->checkpoint), done);
         st = sl_checkpoint_acquire(s->checkpoint, &t->lock);
     }
 done:
@@ -617,7 +620,10 @@ static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *
     }
     SL_TRY(st, open_replicas(t), done);
     if (checkpoint->n > 0) {
-        st = sl_state_load(t, checkpoint);
+        SL_TRY(st, sl_state_load(t, checkpoint), done);
+    }
+    if (sl_rank() == 0) {
+        st = sl_outputs_check_room(t);
     }
 done:
     return st;
@@ -794,5 +800,9 @@ void sl_session_close(struct sl_session *t)
     sl_free(t->waits);
     sl_free(t->best);
     sl_checkpoint_release(&t->lock);
+    if (t->made_folder) {
+        rmdir(t->settings->checkpoint); /* if nothing was saved */
+    }
+    sl_claims_release(&t->claims);
     sl_free(t);
 }

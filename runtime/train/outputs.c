@@ -5,7 +5,6 @@
 #include "runtime/train/outputs.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "codelets/pairs.h"
 #include "partition/read_links.h"
@@ -14,6 +13,7 @@
 #include "runtime/machine/watchdog.h"
 #include "runtime/model/kinds.h"
 #include "runtime/objective/chosen.h"
+#include "runtime/train/claims.h"
 #include "runtime/train/state.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -94,47 +94,20 @@ done:
     return st;
 }
 
-/* Check the folder of a new file. An existing target other than a regular file is written in place. */
-static enum sl_status check_target(const char *option, const char *path)
-{
-    struct stat status;
-    char *folder = NULL;
-    bool exists = stat(path, &status) == 0;
-    const char *slash = strrchr(path, '/');
-    enum sl_status st;
-    if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-        return SL_OK;
-    }
-    int length = slash == NULL || slash == path ? 1 : (int)(slash - path);
-    SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
-    if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
-        st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);
-    }
-done:
-    sl_free(folder);
-    return st;
-}
+#define HEADER_BYTES 4096 /* of a file */
 
-enum sl_status sl_outputs_check(const struct sl_settings *settings)
+enum sl_status sl_outputs_check_room(const struct sl_session *t)
 {
-    enum sl_status st = SL_OK;
-    if (settings->save != NULL) {
-        SL_TRY(st, check_target("save", settings->save), done);
-    }
-    if (settings->predict != NULL) {
-        SL_TRY(st, check_target("predict", settings->predict), done);
-    }
-    if (settings->embed != NULL) {
-        SL_TRY(st, check_target("embed", settings->embed), done);
-    }
-    if (settings->metrics != NULL) {
-        SL_TRY(st, check_target("metrics", settings->metrics), done);
-    }
-    if (settings->checkpoint != NULL) {
-        SL_TRY(st, sl_folder_make(settings->checkpoint), done);
-    }
-done:
-    return st;
+    const struct sl_settings *s = t->settings;
+    const bool links = sl_settings_trains_links(s);
+    const uint64_t n = t->shards.n_vertices;
+    const uint64_t outputs = t->shards.n_outputs;
+    const struct sl_claims_file files[] = {
+        {"save", s->save, HEADER_BYTES + sl_model_trained_bytes(&t->model)},
+        {"predict", s->predict, HEADER_BYTES + sizeof(float) * (links ? t->pairs.n : n * outputs)},
+        {"embed", s->embed, HEADER_BYTES + sizeof(float) * n * (links ? outputs : s->hidden)},
+    };
+    return sl_claims_check_room(files, sizeof files / sizeof *files);
 }
 
 enum sl_status sl_outputs_settle(struct sl_session *t)

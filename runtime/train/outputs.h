@@ -8,16 +8,15 @@
 
 #include "runtime/train/session.h"
 
-/* Before any work: check the folders of the --save, --predict, --embed and --metrics files (existing, writable),
- * and make the --checkpoint folder. SL_EIO. */
-enum sl_status sl_outputs_check(const struct sl_settings *settings);
-
 /* Read --pairs into the session, if given. The dataset is there. SL_EFILE, SL_EIO, SL_ENOMEM. */
 enum sl_status sl_outputs_read_pairs(struct sl_session *session);
 
 /* At the end of training: set the model to the model of the best evaluation. Without an evaluation the model does
  * not change; several replicas are averaged. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_outputs_settle(struct sl_session *session);
+
+/* Before training: check that the disks have room for --save, --predict and --embed. Only rank 0. SL_EIO. */
+enum sl_status sl_outputs_check_room(const struct sl_session *session);
 
 /* Write --save, --predict and --embed, after sl_outputs_settle. Collective: rank 0 writes, and receives rows from
  * all ranks a window at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */

@@ -23,6 +23,7 @@
 #include "runtime/report/trace.h"
 #include "runtime/starling.h"
 #include "runtime/store/shards.h"
+#include "runtime/train/claims.h"
 #include "runtime/train/memory_need.h"
 
 /* Progress of a run; stored in checkpoints. */
@@ -75,7 +76,9 @@ struct sl_session {
     struct sl_schedule schedule;
     struct sl_trace trace;
     bool run_ready;
+    struct sl_claims claims;        /* on the outputs */
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
+    bool made_folder;               /* of --checkpoint */
     /* Estimated peak memory in bytes. At rank 0: of the largest rank. */
     uint64_t memory_bytes;
     struct sl_memory_run estimate;

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# Outputs are checked before the first step: names, two outputs in one file, two runs with one output. A run that is refused leaves no file
+# and changes none. Pipes, /dev/null and standard output take outputs.
+
+set -u
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+
+generate d --vertices 300 --edges 2000 --features 8 --classes 3
+mkdir work && cd work || exit 99
+run=("$coop_sage" --dataset ../d --cache none --layers 2 --hidden 8 --batch-size 50 --fanout 3,3 --cpus 1 --quiet)
+long=$(printf 'x%.0s' {1..256})
+names=(metrics save predict embed)
+
+# refuse PATTERN COMMAND ...: exit code 1 or 2 and one line that matches.
+refuse()
+{
+    local pattern=$1 status
+    shift
+    timeout 60 "$@" >../stdout 2>../stderr </dev/null
+    status=$?
+    [[ $status -eq 1 || $status -eq 2 ]] && [[ $(wc -l <../stderr) -eq 1 ]] || complain "$*: expected exit code 1 and a line, found $status: $(cat ../stderr)"
+    grep -Eq -- "$pattern" ../stderr || complain "$*: expected '$pattern', found: $(cat ../stderr)"
+}
+
+expect_nothing()
+{
+    [[ -z $(ls -A) ]] || complain "$1: expected no file, found: $(ls -A | cut -c 1-60)"
+    find . -mindepth 1 -delete
+}
+
+# ---- names ----
+
+for name in "${names[@]}"; do
+    refuse "$name.*too long" "${run[@]}" --epochs 100000 "--$name" "$long"
+    expect_nothing "--$name with a long name"
+    "${run[@]}" --epochs 1 "--$name" "${long:1}" 2>../stderr && [[ -s ${long:1} && $(ls -A | wc -l) -eq 1 ]] ||
+        complain "--$name with the longest name: $(cat ../stderr)"
+    rm -f "${long:1}"
+    echo kept >m
+    refuse 'too long' "${run[@]}" --epochs 100000 --metrics m "--$name" "$long"
+    [[ $name == metrics || $(cat m) == kept ]] || complain "a run that was refused changed its metrics"
+    rm -f m
+done
+refuse 'too long' "$starling_data" partition ../d --parts 2 --out "$long"
+refuse 'too long' "$starling_data" convert ../d --to metis --out "$long"
+refuse 'too long' "$starling_data" convert ../d --out "$long"
+refuse 'too long' "$starling_data" generate --out "$long"
+expect_nothing 'starling_data'
+refuse 'nowhere' "${run[@]}" --epochs 1 --dataset ../nowhere --checkpoint kept --metrics m --save s
+expect_nothing 'a run without a dataset'
+
+# ---- one file for two outputs ----
+
+refuse 'which --(save|predict) writes too' "${run[@]}" --save a --predict ./a
+refuse 'which --.* writes too' "${run[@]}" --metrics "$PWD/a" --embed a
+expect_nothing 'two outputs in one file'
+
+# ---- one output for two runs ----
+
+"${run[@]}" --epochs 1000000 --metrics m --metrics-steps --save s --predict p --embed e 2>../first &
+first=$!
+for ((i = 0; i < 1200 && $(cat m 2>../ignored | wc -l) < 50; i++)); do sleep 0.05; done
+files=(m s p e)
+for i in 0 1 2 3; do
+    for j in 0 1 2 3; do
+        refuse "--${names[j]} .*found process $first " "${run[@]}" --epochs 1 "--${names[j]}" "${files[i]}"
+    done
+done
+kill -s TERM $first
+wait $first || complain "the first of two runs: exit code $?, $(cat ../first)"
+[[ $(head -c 18 m) == '{"event":"config",' && $(grep -vc '^{"event":.*}$' m) -eq 0 && $(wc -l <m) -ge 50 ]] || complain "the metrics of the first run: $(grep -v '^{"event":.*}$' m | head -n 3)"
+[[ -s s && -s p && -s e ]] || complain "the first run did not write its files: $(ls)"
+"${run[@]}" --epochs 1 --metrics m --save s --predict p --embed e 2>../stderr || complain "after another run: $(cat ../stderr)"
+rm -f ./*
+
+"${run[@]}" --epochs 1000000 --metrics m --metrics-steps --save s 2>../first &
+first=$!
+for ((i = 0; i < 1200 && $(cat m 2>../ignored | wc -l) < 50; i++)); do sleep 0.05; done
+{ kill -s KILL $first && wait $first; } 2>../ignored
+[[ $(ls -A) == m ]] || complain "a killed run left: $(ls -A)"
+"${run[@]}" --epochs 1 --metrics m --save s 2>../stderr || complain "after a killed run: $(cat ../stderr)"
+rm -f ./*
+
+# ---- other targets ----
+
+"${run[@]}" --epochs 1 --metrics /dev/null --save /dev/null --predict /dev/null --embed /dev/null 2>../stderr || complain "/dev/null: $(cat ../stderr)"
+for name in "${names[@]}"; do
+    "${run[@]}" --epochs 1 "--$name" file 2>../stderr
+    "${run[@]}" --epochs 1 "--$name" /dev/stdout 2>../stderr | cat >piped
+    "${run[@]}" --epochs 1 "--$name" /dev/stdout 2>../stderr >stdout
+    mkfifo pipe && { cat pipe >from_pipe & } && "${run[@]}" --epochs 1 "--$name" pipe 2>../stderr
+    wait
+    for other in piped stdout from_pipe; do
+        if [[ $name == metrics ]]; then
+            cmp -s <(figures file) <(figures $other) || complain "--metrics: $other differs: $(head -c 200 $other)"
+        else
+            cmp -s file $other || complain "--$name: $other differs"
+        fi
+    done
+    rm -f ./*
+done
+# Lines of the run and metrics in one file: none is lost.
+"${run[@]:0:${#run[@]}-1}" --epochs 2 --metrics /dev/stdout >both 2>../stderr
+[[ $(grep -c '^{"event":.*}$' both) -eq 4 && $(grep -c '^epoch .*/2' both) -eq 2 && $(grep -c '^dataset' both) -eq 1 ]] || complain "lines and metrics in one file: $(cat both)"
+
+exit $failed
