@@ -99,6 +99,23 @@ bool sl_raw_has_edges(const char *path)
     return sl_npy_find(path, array_names[SL_RAW_EDGES], N_NAMES, &name) != SL_OK || name != NULL;
 }
 
+/* Refuse a table that has another array, too, of its names behind `name`. */
+static enum sl_status refuse_second(const char *path, enum sl_raw_file table, const char *name)
+{
+    const char *const *names = array_names[table];
+    const char *other = NULL;
+    int i = 0;
+    while (names[i] != name) {
+        i++;
+    }
+    enum sl_status st = sl_npy_find(path, names + i + 1, N_NAMES - i - 1, &other);
+    if (st == SL_OK && other != NULL) {
+        st = sl_fail(SL_EFILE, "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path,
+                     name, other);
+    }
+    return st;
+}
+
 enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files)
 {
     const char *name = NULL;
@@ -108,6 +125,9 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
     }
     if (st == SL_OK && name != NULL) {
         files->arrays[table] = name;
+        st = refuse_second(path, table, name);
+    }
+    if (st == SL_OK && name != NULL) {
         st = sl_strdup(path, &files->paths[table]);
     }
     return st;
@@ -116,10 +136,13 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
 enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
 {
     static const char *const arrays[] = {"edge_reltype", "edge_type", "edge_attr", "edge_feat"};
-    const char *name;
-    enum sl_status st = sl_npy_find(path, arrays, 4, &name);
-    if (st == SL_OK && name != NULL) {
-        sl_raw_note_unused(files, "%.280s: %s", path, name);
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 4 && st == SL_OK; i++) {
+        const char *name;
+        st = sl_npy_find(path, &arrays[i], 1, &name);
+        if (st == SL_OK && name != NULL) {
+            sl_raw_note_unused(files, "%.280s: array '%s'", path, name);
+        }
     }
     return st;
 }
@@ -129,20 +152,26 @@ static bool is_binary(const char *path)
     return ends_in(path, ".npy") || ends_in(path, ".npz") || ends_in(path, ".safetensors");
 }
 
-/* Find the name of each table's array. A file of one array needs the name only for messages. */
-static enum sl_status name_arrays(struct sl_raw_files *files)
+/* The name of a table's array. A file of one array needs the name only for messages. */
+static enum sl_status name_array(const char *path, enum sl_raw_file table, const char **out)
 {
     static const char *const usual[SL_RAW_N_FILES] = {
         [SL_RAW_NODE_COUNT] = "count",   [SL_RAW_EDGE_COUNT] = "count",  [SL_RAW_EDGES] = "edge",
         [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
         [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
     };
+    enum sl_status st = sl_npy_find(path, array_names[table], N_NAMES, out);
+    *out = sl_text_or(*out, usual[table]);
+    return st;
+}
+
+static enum sl_status name_arrays(struct sl_raw_files *files)
+{
     enum sl_status st = SL_OK;
     for (int i = 0; i < SL_RAW_N_FILES && st == SL_OK; i++) {
         const char *path = files->paths[i];
         if (path != NULL && is_binary(path) && files->arrays[i] == NULL) {
-            st = sl_npy_find(path, array_names[i], N_NAMES, &files->arrays[i]);
-            files->arrays[i] = sl_text_or(files->arrays[i], usual[i]);
+            st = name_array(path, (enum sl_raw_file)i, &files->arrays[i]);
         }
     }
     return st;
@@ -152,7 +181,19 @@ static enum sl_status name_arrays(struct sl_raw_files *files)
 static enum sl_status take_inside(enum sl_raw_file table, struct sl_raw_files *files)
 {
     const char *binary = files->paths[SL_RAW_BINARY];
-    return binary != NULL ? sl_raw_take_array(binary, table, files) : SL_OK;
+    const char *path = files->paths[table];
+    const char *inside = NULL;
+    enum sl_status st = SL_OK;
+    if (binary != NULL && path != NULL) {
+        st = sl_npy_find(binary, array_names[table], N_NAMES, &inside);
+    } else if (binary != NULL) {
+        st = sl_raw_take_array(binary, table, files);
+    }
+    if (st == SL_OK && inside != NULL) {
+        st = sl_fail(SL_EFILE, "%.300s: the table is there twice, also as array %s of %.300s; expected one of them",
+                     path, inside, binary);
+    }
+    return st;
 }
 
 /* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
@@ -173,9 +214,7 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
     return SL_OK;
 }
 
-/* The table STEM with any of its endings. *out stays NULL if there is none. SL_EFILE: there is none, and it is
- * `needed`. */
-static enum sl_status find_table(const char *folder, const char *stem, bool needed, char **out)
+enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
     enum sl_status st = sl_raw_find_file(folder, stem, 4, endings, out);
@@ -266,13 +305,13 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
-        st = find_table(folder, stem, needed, &files->paths[SL_RAW_TRAIN + i]);
+        st = sl_raw_find_table(folder, stem, needed, &files->paths[SL_RAW_TRAIN + i]);
     }
     for (int i = 0; i < 2 && st == SL_OK && links; i++) {
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split,
                  sl_links_name((enum sl_link_list)(SL_LINKS_VALID_NEGATIVE + i)));
-        st = find_table(folder, stem, false, &files->paths[SL_RAW_VALID_NEGATIVE + i]);
+        st = sl_raw_find_table(folder, stem, false, &files->paths[SL_RAW_VALID_NEGATIVE + i]);
     }
     return st;
 }
@@ -310,7 +349,7 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
     if (given) {
         st = find_one(folder, &wanted, 1, out);
     } else {
-        st = find_table(folder, "raw/node-feat", false, out);
+        st = sl_raw_find_table(folder, "raw/node-feat", false, out);
     }
     if (st == SL_OK && !given) {
         st = take_inside(SL_RAW_FEATURES, files);
@@ -353,10 +392,8 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
 {
     static const char *const binary[] = {"raw/data.npz"};
     enum sl_status st;
-    SL_TRY(st, find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
-    if (files->paths[SL_RAW_EDGES] == NULL) {
-        SL_TRY(st, find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]), done);
-    }
+    SL_TRY(st, sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
+    SL_TRY(st, find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]), done);
     bool needed = files->need != SL_RAW_FOR_LINKS;
     if (needed && files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
         char inside[300];
@@ -366,19 +403,20 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
             folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "");
         goto done;
     }
-    SL_TRY(st, find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
-    SL_TRY(st, find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
+    SL_TRY(st, sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
+    SL_TRY(st, sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
     SL_TRY(st, take_inside(SL_RAW_EDGES, files), done);
     SL_TRY(st, take_inside(SL_RAW_WEIGHTS, files), done);
     SL_TRY(st, take_inside(SL_RAW_NODE_COUNT, files), done);
-    st = find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
+    st = sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 done:
     return st;
 }
 
 static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
 {
-    return find_table(folder, "raw/node-label", files->need == SL_RAW_FOR_TRAINING, &files->paths[SL_RAW_LABELS]);
+    return sl_raw_find_table(folder, "raw/node-label", files->need == SL_RAW_FOR_TRAINING,
+                             &files->paths[SL_RAW_LABELS]);
 }
 
 static bool is_edge_table(const char *name)
@@ -393,27 +431,29 @@ static bool is_edge_table(const char *name)
     return false;
 }
 
-/* True if the file `name` of the folder raw holds the weights. */
-static bool is_read(const struct sl_raw_files *files, const char *name)
+void sl_raw_note_edge_tables(const char *folder, const char *used, bool typed, struct sl_raw_files *files)
 {
-    const char *path = files->paths[SL_RAW_WEIGHTS];
-    return path != NULL && strcmp(strrchr(path, '/') + 1, name) == 0;
-}
-
-/* Note a table of the edges without a reader. */
-static enum sl_status note_unused(const char *folder, struct sl_raw_files *files)
-{
-    const char *binary = files->paths[SL_RAW_BINARY];
-    char raw[4096];
+    const char *name = used != NULL ? strrchr(used, '/') + 1 : "";
+    DIR *dir = opendir(folder);
     struct dirent *entry;
-    DIR *dir = (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw ? opendir(raw) : NULL;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (is_edge_table(entry->d_name) && !is_read(files, entry->d_name)) {
-            sl_raw_note_unused(files, "%.280s/raw/%.100s", folder, entry->d_name);
+        bool is_number = typed && strncmp(entry->d_name, "edge_reltype", strlen("edge_reltype")) == 0;
+        if (is_edge_table(entry->d_name) && strcmp(entry->d_name, name) != 0 && !is_number) {
+            sl_raw_note_unused(files, "%.280s/%.100s", folder, entry->d_name);
         }
     }
     if (dir != NULL) {
         closedir(dir);
+    }
+}
+
+/* Note the tables of the edges without a reader. */
+static enum sl_status note_unused(const char *folder, struct sl_raw_files *files)
+{
+    const char *binary = files->paths[SL_RAW_BINARY];
+    char raw[4096];
+    if ((size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw) {
+        sl_raw_note_edge_tables(raw, files->paths[SL_RAW_WEIGHTS], false, files);
     }
     return binary != NULL ? sl_raw_note_arrays(binary, files) : SL_OK;
 }
@@ -513,6 +553,89 @@ enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
                        raw->features.n_rows);
     }
     return check_lists(raw, where);
+}
+
+/* ---- Tables, text or arrays -------------------------------------------------------------------------------------- */
+
+enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *out)
+{
+    const char *name;
+    struct sl_npy array;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_count_lines(path, out);
+    }
+    SL_TRY(st, name_array(path, table, &name), done);
+    if (table != SL_RAW_EDGES) {
+        return sl_npy_count_rows(path, name, out);
+    }
+    SL_TRY(st, sl_npy_read(path, name, &array), done);
+    *out = array.n_items / 2;
+    sl_npy_free(&array);
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+                                 sl_vertex **to_out)
+{
+    const char *name;
+    uint64_t n;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_edges(path, n_vertices, n_edges, from_out, to_out);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_EDGES, &name), done);
+    SL_TRY(st, sl_npy_read_edges(path, name, &n_vertices, &n, from_out, to_out), done);
+    if (n != n_edges) { /* another process has written the file just now */
+        st = sl_fail(SL_EFILE, "%s: expected %llu edges, found %llu", path, (unsigned long long)n_edges,
+                     (unsigned long long)n);
+        sl_free(*from_out);
+        sl_free(*to_out);
+        *from_out = *to_out = NULL;
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
+{
+    const char *name;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_features(path, n_rows, out);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_FEATURES, &name), done);
+    st = sl_npy_read_features(path, name, n_rows, out);
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names)
+{
+    const char *name;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_targets(path, n_rows, choice, out, names);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_LABELS, &name), done);
+    st = sl_npy_read_targets(path, name, n_rows, choice, out, names);
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
+{
+    const char *name;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_ids(path, n_vertices, out);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_TRAIN, &name), done);
+    st = sl_npy_read_ids(path, name, n_vertices, out);
+done:
+    return st;
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */

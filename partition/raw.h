@@ -95,6 +95,25 @@ static inline bool sl_raw_reads_no_split(const char *split)
 enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
                                 char **out);
 
+/* The table STEM in a folder: .csv.gz, .csv, .npy or .npz; sl_free. *out: NULL if there is none. SL_EFILE: there is
+ * none, and it is `needed`; or as sl_raw_find_file. SL_ENOMEM. */
+enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out);
+
+/* The number of rows or edges in a table, text or array. SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *out);
+
+/* Read a table, text or array (partition/csv.h, partition/npy.h). */
+enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+                                 sl_vertex **to_out);
+enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out);
+enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names);
+enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
+
+/* Note the tables of the edges in a folder, but for `used` (a path or NULL). The folder of a relation (`typed`) may have
+ * the number of the relation. */
+void sl_raw_note_edge_tables(const char *folder, const char *used, bool typed, struct sl_raw_files *files);
+
 /* Note a table or column that is not read. */
 void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -29,6 +29,16 @@ __attribute__((unused)) static size_t make_npy(unsigned char *out, int version, 
     return start + length + bytes;
 }
 
+/* Put a .npy file. Returns its path. */
+__attribute__((unused)) static const char *put_npy_array(const char *name, const char *dtype, const char *shape,
+                                                         const void *items, size_t bytes)
+{
+    char dictionary[118];
+    unsigned char file[1024];
+    snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
+    return put_bytes(name, file, make_npy(file, 1, dictionary, items, bytes));
+}
+
 static void put_number(unsigned char **p, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++) {

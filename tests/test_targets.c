@@ -4,7 +4,7 @@
  * Targets from files, arrays and the cache (partition/targets.h), and sessions that learn label sets and numbers:
  * with empty sets, to the bit after a resume, and written by --predict.
  */
-#include "tests/data_fixture.h"
+#include "tests/npy_fixture.h"
 
 #include <math.h>
 
@@ -148,25 +148,12 @@ static void test_names(void **state)
     }
 }
 
-static const char *put_array(const char *name, const char *dtype, const char *shape, const void *items, size_t bytes)
-{
-    char header[118];
-    static char file[512];
-    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
-    memset(header + n, ' ', sizeof header - (size_t)n);
-    header[117] = '\n';
-    memcpy(file, "\x93NUMPY\1\0\x76\0", 10);
-    memcpy(file + 10, header, 118);
-    memcpy(file + 128, items, bytes);
-    return put_bytes(name, file, 128 + bytes);
-}
-
 static void test_names_in_arrays(void **state)
 {
     struct sl_targets t;
     char *names = NULL;
     (void)state;
-    const char *path = put_array("s.npy", "|S3", "(4, 1)", "oak\0\0\0ash\0\0\0", 12);
+    const char *path = put_npy_array("s.npy", "|S3", "(4, 1)", "oak\0\0\0ash\0\0\0", 12);
     assert_survives_no_memory(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t, &names));
     assert_string_equal(names, "ash\noak\n");
     assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0, -1}), 16);
@@ -178,7 +165,7 @@ static void test_names_in_arrays(void **state)
     for (int swapped = 0; swapped < 2; swapped++) {
         const char *items = swapped ? "\0\0\0b\0\1\xf6\0\0\0\0\xe9\0\0\0\0" : "b\0\0\0\0\xf6\1\0\xe9\0\0\0\0\0\0\0";
         names = NULL;
-        path = put_array("u.npy", swapped ? ">U2" : "<U2", "(2,)", items, 16);
+        path = put_npy_array("u.npy", swapped ? ">U2" : "<U2", "(2,)", items, 16);
         assert_ok(sl_npy_read_targets(path, "y", 2, SL_TARGETS_CLASSES, &t, &names));
         assert_string_equal(names, "b\xf0\x9f\x98\x80\n\xc3\xa9\n");
         assert_memory_equal(t.classes, ((const int32_t[]){0, 1}), 8);
@@ -190,20 +177,20 @@ static void test_names_in_arrays(void **state)
                    "y: found text, expected");
     assert_refused(sl_npy_read_targets(path, "y", 3, SL_TARGETS_ANY, &t, &names), SL_EFILE,
                    "y: expected the shape (3,)");
-    path = put_array("f.npy", "|S3", "(2,)", "0.5a\0\0", 6);
+    path = put_npy_array("f.npy", "|S3", "(2,)", "0.5a\0\0", 6);
     assert_refused(sl_npy_read_targets(path, "y", 2, SL_TARGETS_ANY, &t, &names), SL_EFILE,
                    "y: found fractions beside");
-    path = put_array("l.npy", "|S3", "(1,)", "a\nb", 3);
+    path = put_npy_array("l.npy", "|S3", "(1,)", "a\nb", 3);
     assert_refused(sl_npy_read_targets(path, "y", 1, SL_TARGETS_ANY, &t, &names), SL_EFILE, "without ends of lines");
-    path = put_array("o.npy", "|O", "(1,)", "a\nb", 3);
+    path = put_npy_array("o.npy", "|O", "(1,)", "a\nb", 3);
     assert_refused(sl_npy_read_targets(path, "y", 1, SL_TARGETS_ANY, &t, &names), SL_EFILE, "make numbers or text");
     struct sl_features features;
-    path = put_array("x.npy", "|S1", "(1, 1)", "a", 1);
+    path = put_npy_array("x.npy", "|S1", "(1, 1)", "a", 1);
     assert_refused(sl_npy_read_features(path, "x", 1, &features), SL_EFILE, "x: found text, expected numbers");
     /* Whole floats are classes, and that is said. */
     static const double floats[] = {1, NAN, 0, -100};
     sl_on_notice(note);
-    path = put_array("d.npy", "<f8", "(4,)", floats, sizeof floats);
+    path = put_npy_array("d.npy", "<f8", "(4,)", floats, sizeof floats);
     assert_ok(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t, &names));
     assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0, -1}), 16);
     assert_non_null(strstr(notice, "d.npy: labels are floats without fractions: taken as 2 classes"));

@@ -169,7 +169,12 @@ refused "^coop_sage: --relation-fanout: found relation 'rev_cites'" "${fanouts[@
 refused "^coop_sage: --relation-fanout: found 'each' with --sampler full" "${fanouts[@]}" --sampler full --relation-fanout each
 refused "^coop_sage: --relation-fanout: found -1 with --replace" "${fanouts[@]}" --replace --relation-fanout cites:4,-1
 spoil no-edges relations/paper___in___venue/edge ''
-refused 'paper___in___venue/edge.csv: the relation has no edges; expected one or more' --dataset ./no-edges
+"$coop_sage" --dataset ./no-edges --cache none --epochs 1 --quiet --model rgcn --batch-size 12 >stdout 2>stderr ||
+    complain "a relation without edges: $(cat stderr)"
+spoil fraction num-node-dict 'author,paper,venue\n30,60.7,5\n'
+refused "num-node-dict.csv:2: type 'paper': expected a number of vertices below 4294967295, found '60.7'" --dataset ./fraction
+spoil hexadecimal num-node-dict 'author,paper,venue\n30,0x3c,5\n'
+refused "type 'paper': expected a number of vertices below 4294967295, found '0x3c'" --dataset ./hexadecimal
 spoil wrong-type relations/author___writes___paper/edge '3,4\n30,4\n'
 refused "author___writes___paper/edge.csv:2: expected an id of type 'author', below 30, found 30" --dataset ./wrong-type
 spoil no-vertices num-node-dict 'author,paper,venue\n30,60,0\n'
@@ -181,7 +186,7 @@ refused "triplet-type-list.csv:2: found type 'book', expected a type of raw/num-
 spoil two triplet-type-list 'author,writes\n'
 refused 'triplet-type-list.csv:1: expected a source type, a name and a destination type' --dataset ./two
 spoil missing triplet-type-list 'author,reads,paper\n'
-refused 'expected a file raw/relations/author___reads___paper/edge.csv.gz \(or .csv\), found none' --dataset ./missing
+refused 'expected a file raw/relations/author___reads___paper/edge.csv.gz \(or .csv, .npy\), found none' --dataset ./missing
 cp -r small many && seq 65536 | sed 's/.*/author,r&,paper/' >many/raw/triplet-type-list.csv && rm many/raw/triplet-type-list.csv.gz || exit 99
 refused 'triplet-type-list.csv:65536: .*65535' --dataset ./many
 generate plain --vertices 100 --edges 400 --features 4 --classes 3

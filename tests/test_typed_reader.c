@@ -3,7 +3,7 @@
  *
  * The reader of typed datasets (partition/readers/typed.c): ids, relations, columns of features, and the binary copy.
  * tests/test_typed.sh has the messages. */
-#include "tests/data_fixture.h"
+#include "tests/npy_fixture.h"
 
 #include "partition/load.h"
 
@@ -101,6 +101,112 @@ static void copies(void **state)
         assert_true((d.mapping != NULL) == (i == 1));
         expect_dataset(&d);
         sl_dataset_free(&d);
+    }
+}
+
+/* Small tables may end in blank lines, and have blanks around cells. */
+static void reads_blanks(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    put_text("small/raw/num-node-dict.csv", " item, user ,shop\r\n2 , 3.0,1\r\n\r\n \n");
+    put_text("small/raw/triplet-type-list.csv", "user, buys,item\n shop,sells,item \n\n\n");
+    put_text("small/raw/nodetype-has-feat.csv", "item, user\nTrue ,False\n\n");
+    put_text("small/split/any/item/train.csv", "1\n\n");
+    struct sl_dataset_options options = options_of("none");
+    assert_ok(sl_dataset_load(&options, &d));
+    expect_dataset(&d);
+    assert_string_equal(d.relations, "user,buys,item\nshop,sells,item\n");
+    sl_dataset_free(&d);
+    put_text("small/raw/num-node-dict.csv", "item,user,shop\n2,,1\n");
+    options = options_of("none");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "type 'user': expected a number of vertices below");
+}
+
+static char notices[1024];
+
+static void note(enum sl_notice kind, const char *line)
+{
+    if (kind == SL_NOTICE_WARNING) {
+        snprintf(notices + strlen(notices), sizeof notices - strlen(notices), "%s\n", line);
+    }
+}
+
+/* All tables but the small ones may be arrays. A table that is there twice is refused, and others are named. */
+static void reads_arrays(void **state)
+{
+    (void)state;
+    static const int32_t buys[] = {2, 0, 1, 0, 0, 1}; /* (2, 3) */
+    static const float features[] = {0.5f, 0, 2, 3};
+    static const uint8_t labels[] = {1, 0};
+    static const uint8_t train[] = {0, 1};
+    struct sl_dataset_options options;
+    struct sl_dataset d;
+    static const char *const tables[] = {"raw/relations/user___buys___item/edge", "raw/node-feat/item/node-feat",
+                                         "raw/node-label/item/node-label", "split/any/item/train"};
+    for (int twice = 0; twice < 2; twice++) {
+        put_npy_array("small/raw/relations/user___buys___item/edge.npy", "<i4", "(2, 3)", buys, sizeof buys);
+        put_npy_array("small/raw/node-feat/item/node-feat.npy", "<f4", "(2, 2)", features, sizeof features);
+        put_npy_array("small/raw/node-label/item/node-label.npy", "|u1", "(2,)", labels, sizeof labels);
+        put_npy_array("small/split/any/item/train.npy", "|b1", "(2,)", train, sizeof train);
+        for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+            char name[128];
+            char words[256];
+            snprintf(name, sizeof name, "small/%s.csv", tables[i]);
+            if (twice == 1) {
+                put_text(name, "1\n");
+                snprintf(words, sizeof words, "%s.csv: the table is there twice, also as", tables[i]);
+                options = options_of("none");
+                assert_refused(sl_dataset_load(&options, &d), SL_EFILE, words);
+            }
+            remove(in_folder(name));
+        }
+        options = options_of("none");
+        notices[0] = '\0';
+        sl_on_notice(note);
+        assert_survives_no_memory(sl_dataset_load(&options, &d));
+        sl_on_notice(NULL);
+        assert_string_equal(notices, "");
+        expect_dataset(&d);
+        sl_dataset_free(&d);
+    }
+    put_text("small/raw/relations/user___buys___item/edge_feat.csv", "1\n");
+    put_text("small/raw/relations/user___buys___item/edge_reltype.csv", "0\n");
+    put_text("small/raw/node-feat/items/node-feat.csv", "1\n");
+    options = options_of("none");
+    sl_on_notice(note);
+    assert_ok(sl_dataset_load(&options, &d));
+    sl_on_notice(NULL);
+    sl_dataset_free(&d);
+    assert_non_null(strstr(notices, "user___buys___item/edge_feat.csv: is not used"));
+    assert_non_null(strstr(notices, "node-feat/items: is not used"));
+    assert_null(strstr(notices, "edge_reltype"));
+}
+
+/* A relation may have no edges: its number stays. Labels may be names. */
+static void reads_an_empty_relation(void **state)
+{
+    (void)state;
+    char cache[4096];
+    snprintf(cache, sizeof cache, "%s", in_folder("copies"));
+    for (int npy = 0; npy < 2; npy++) {
+        put_text("small/raw/node-label/item/node-label.csv", "tea\ncake\n");
+        put_text("small/raw/relations/user___buys___item/edge.csv", "");
+        if (npy == 1) {
+            remove(in_folder("small/raw/relations/user___buys___item/edge.csv"));
+            put_npy_array("small/raw/relations/user___buys___item/edge.npy", "<i8", "(2, 0)", "", 0);
+        }
+        for (int cached = 0; cached < 2; cached++) {
+            const struct sl_dataset_options options = options_of(cache);
+            struct sl_dataset d;
+            assert_ok(sl_dataset_load(&options, &d));
+            assert_int_equal(d.graph.n_relations, 4);
+            assert_int_equal(d.graph.n_edges, 4);
+            assert_memory_equal(sl_graph_weights(&d.graph), ((const float[]){1, 1, 3, 3}), 4 * sizeof(float));
+            assert_string_equal(d.class_names, "cake\ntea\n");
+            assert_int_equal(d.targets.classes[0], 1);
+            sl_dataset_free(&d);
+        }
     }
 }
 
@@ -218,6 +324,9 @@ static int remove_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(reads, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_blanks, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_arrays, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_an_empty_relation, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(copies, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(reads_links, put_all, remove_all),

@@ -11,7 +11,7 @@
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
  *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
  *
- * Each file may be a `.csv` file. Vertices of a type have consecutive ids, types in the order of num-node-dict.
+ * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy, .npz). Vertices of a type have consecutive ids, types in the order of num-node-dict.
  * Relation r is line r of triplet-type-list. The relation's edges have the number r, their reverses R + r.
  *
  * For --objective link the split lists triples: split/NAME/train.csv.gz, valid.csv.gz and test.csv.gz, perhaps
@@ -20,14 +20,14 @@
  * Features. If all types have features of one width, types share the columns. Else each type with features has columns
  * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has, in
  * the rows of these columns, a projection for each type and a trained vector for each vertex without features. */
-#include <errno.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/csv.h"
 #include "partition/lines.h"
 #include "partition/made_features.h"
+#include "partition/number.h"
 #include "partition/read_links.h"
 #include "partition/reader.h"
 #include "support/file.h"
@@ -78,10 +78,24 @@ static enum sl_status read_table(const char *path, uint64_t most, struct table *
     *out = (struct table){.path = path, .most = most};
     SL_TRY(st, sl_alloc_zero(most + 1, sizeof *out->line, "lines of a table", &out->line), fail);
     SL_TRY(st, sl_lines_read(path, most, take_lines, out, &out->n), fail);
+    while (out->n > 0 && out->line[out->n - 1][strspn(out->line[out->n - 1], " \t")] == '\0') {
+        out->n--; /* a blank line at the end */
+    }
     return SL_OK;
 fail:
     free_table(out);
     return st;
+}
+
+/* The next cell of a line, without blanks around it. *rest is NULL after the last. */
+static char *next_cell(char **rest)
+{
+    char *cell = strsep(rest, ",");
+    cell += strspn(cell, " \t");
+    for (size_t n = strlen(cell); n > 0 && (cell[n - 1] == ' ' || cell[n - 1] == '\t'); n--) {
+        cell[n - 1] = '\0';
+    }
+    return cell;
 }
 
 /* ---- The types and relations ------------------------------------------------------------------------------------- */
@@ -119,7 +133,7 @@ static void free_typed(struct typed *typed)
     *typed = (struct typed){0};
 }
 
-/* STEM.csv.gz or STEM.csv in a folder. *out: NULL if there is none. SL_ENOMEM. */
+/* The small table STEM.csv.gz or STEM.csv in a folder. *out: NULL if there is none. Errors as sl_raw_find_file. */
 static enum sl_status find_table(const char *folder, const char *stem, char **out)
 {
     static const char *const endings[] = {".csv.gz", ".csv"};
@@ -149,21 +163,20 @@ static bool type_of(const struct typed *typed, const char *name, uint32_t *out)
 /* Add a type, from its name and the text of its number of vertices. */
 static enum sl_status add_type(const char *path, const char *name, const char *count, struct typed *typed)
 {
-    char *end;
+    const char *end = count + strlen(count);
     uint32_t other;
-    errno = 0;
-    const double n = strtod(count, &end);
-    if (end == count || *end != '\0' || !(n >= 0 && n < SL_NONE)) {
+    uint64_t n = 0;
+    if (sl_number_whole(count, end, &n) != end || n >= SL_NONE) {
         return sl_fail(SL_EFILE, "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name,
                        SL_NONE, count);
     }
-    if (n < 1) {
+    if (n == 0) {
         return sl_fail(SL_EFILE, "%s:2: type '%s' has no vertices; expected one or more", path, name);
     }
     if (name[0] == '\0' || strchr(name, '/') != NULL || strlen(name) >= MAX_NAME || type_of(typed, name, &other)) {
         return sl_fail(SL_EFILE, "%s:1: found '%.60s', expected distinct names of types, without '/'", path, name);
     }
-    if (typed->n_types == MAX_TYPES || (uint64_t)typed->n_vertices + (uint64_t)n >= SL_NONE) {
+    if (typed->n_types == MAX_TYPES || typed->n_vertices + n >= SL_NONE) {
         return sl_fail(SL_EFILE, "%s: expected at most %d types and %u vertices", path, MAX_TYPES, SL_NONE - 1);
     }
     struct type *type = &typed->types[typed->n_types++];
@@ -189,8 +202,8 @@ static enum sl_status read_types(const char *path, struct typed *typed)
     char *names = table.line[0];
     char *counts = table.line[1];
     while (names != NULL && counts != NULL) {
-        const char *name = strsep(&names, ",");
-        SL_TRY(st, add_type(path, name, strsep(&counts, ","), typed), done);
+        const char *name = next_cell(&names);
+        SL_TRY(st, add_type(path, name, next_cell(&counts), typed), done);
     }
     if (names != NULL || counts != NULL) {
         st = sl_fail(SL_EFILE, "%s: expected as many numbers as types, found %s", path,
@@ -209,7 +222,10 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
     const char *field[3];
     char stem[3 * MAX_NAME + 64];
     for (int i = 0; i < 3; i++) {
-        field[i] = rest == NULL ? "" : strsep(&rest, ",");
+        field[i] = "";
+        if (rest != NULL) {
+            field[i] = next_cell(&rest);
+        }
     }
     if (rest != NULL || field[2][0] == '\0') {
         return sl_fail(SL_EFILE, "%s:%u: expected a source type, a name and a destination type, separated by commas",
@@ -227,7 +243,7 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
                        r + 1, field[1]);
     }
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
-    return need_table(folder, stem, &relation->edges);
+    return sl_raw_find_table(folder, stem, true, &relation->edges);
 }
 
 static enum sl_status read_relations(const char *folder, const char *path, struct typed *typed)
@@ -257,9 +273,9 @@ static enum sl_status find_columns(const char *folder, struct type *type)
     char stem[2 * MAX_NAME];
     enum sl_status st;
     snprintf(stem, sizeof stem, "raw/node-feat/%s/node-feat", type->name);
-    SL_TRY(st, find_table(folder, stem, &type->features), done);
+    SL_TRY(st, sl_raw_find_table(folder, stem, false, &type->features), done);
     snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", type->name);
-    st = find_table(folder, stem, &type->labels);
+    st = sl_raw_find_table(folder, stem, false, &type->labels);
 done:
     return st;
 }
@@ -272,8 +288,9 @@ static enum sl_status check_mark(const char *path, const char *name, const char 
         return sl_fail(SL_EFILE, "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
     }
     if (wanted && !found) {
-        return sl_fail(SL_EFILE, "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv), found none",
-                       path, name, table, name, table);
+        return sl_fail(SL_EFILE,
+                       "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv, .npy), found none", path,
+                       name, table, name, table);
     }
     if (!wanted && found) {
         return sl_fail(SL_EFILE, "%s: type '%s' has False, expected no file, found one in raw/%s/%s", path, name, table,
@@ -296,8 +313,8 @@ static enum sl_status check_marks(const char *folder, const char *stem, const ch
     char *values = marks.line[1];
     while (st == SL_OK && names != NULL && values != NULL) {
         uint32_t t;
-        const char *name = strsep(&names, ",");
-        const char *value = strsep(&values, ",");
+        const char *name = next_cell(&names);
+        const char *value = next_cell(&values);
         if (!type_of(typed, name, &t)) {
             st = sl_fail(SL_EFILE, "%s:1: found type '%.60s', expected a type of raw/num-node-dict", path, name);
         } else {
@@ -404,6 +421,42 @@ done:
     return st;
 }
 
+/* Note the entries of a folder that are no types. */
+static void note_other_types(const char *folder, const char *table, const struct typed *typed,
+                             struct sl_raw_files *files)
+{
+    char path[4096];
+    uint32_t type;
+    struct dirent *entry;
+    DIR *dir = (size_t)snprintf(path, sizeof path, "%s/raw/%s", folder, table) < sizeof path ? opendir(path) : NULL;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.' && !type_of(typed, entry->d_name, &type)) {
+            sl_raw_note_unused(files, "%.280s/%.100s", path, entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+/* Note tables of the relations and types that are not read. */
+static enum sl_status note_unused(const char *folder, const struct typed *typed, struct sl_raw_files *files)
+{
+    enum sl_status st = SL_OK;
+    note_other_types(folder, "node-feat", typed, files);
+    note_other_types(folder, "node-label", typed, files);
+    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
+        const char *edges = typed->relations[r].edges;
+        char *own;
+        st = sl_format(&own, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
+        if (st == SL_OK) {
+            sl_raw_note_edge_tables(own, NULL, true, files);
+            sl_free(own);
+        }
+    }
+    return st;
+}
+
 /* Find the lists of triples. Negatives may be missing. */
 static enum sl_status find_links(const char *folder, struct sl_raw_files *files)
 {
@@ -438,7 +491,7 @@ static enum sl_status find_split(const struct sl_request *request, const struct 
         char stem[3 * MAX_NAME];
         snprintf(stem, sizeof stem, "split/%s/%s/%s", files->split, target->name, names[i]);
         char **path = &files->paths[SL_RAW_TRAIN + i];
-        st = needed ? need_table(request->path, stem, path) : find_table(request->path, stem, path);
+        st = sl_raw_find_table(request->path, stem, needed, path);
     }
     return st;
 }
@@ -466,11 +519,13 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         SL_TRY(st, find_target(request->path, &typed, &target), fail);
     }
     if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {
-        st = sl_fail(SL_EFILE, "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv), found none",
+        st = sl_fail(SL_EFILE,
+                     "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv, .npy), found none",
                      request->path);
         goto fail;
     }
     SL_TRY(st, note_tables(&typed, &found), fail);
+    SL_TRY(st, note_unused(request->path, &typed, &found), fail);
     SL_TRY(st, find_split(request, target, &found), fail);
     free_typed(&typed);
     *out = found;
@@ -489,15 +544,9 @@ static enum sl_status count_edges(const struct typed *typed, uint64_t *first)
     first[0] = 0;
     for (uint32_t r = 0; r < typed->n_relations; r++) {
         uint64_t n;
-        enum sl_status st = sl_csv_count_lines(typed->relations[r].edges, &n);
+        enum sl_status st = sl_raw_count(typed->relations[r].edges, SL_RAW_EDGES, &n);
         if (st != SL_OK) {
             return st;
-        }
-        if (n == 0) {
-            return sl_fail(SL_EFILE,
-                           "%s: the relation has no edges; expected one or more, or no line for it in "
-                           "raw/triplet-type-list",
-                           typed->relations[r].edges);
         }
         first[r + 1] = first[r] + n;
     }
@@ -527,7 +576,7 @@ static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t
     sl_vertex *to = NULL;
     float *relations = raw->weights.data;
     enum sl_status st;
-    SL_TRY(st, sl_csv_read_edges(relation->edges, typed->n_vertices, n, &from, &to), done);
+    SL_TRY(st, sl_raw_read_edges(relation->edges, typed->n_vertices, n, &from, &to), done);
     SL_TRY(st, place_ends(relation->edges, source, n, from, raw->from + first), done);
     SL_TRY(st, place_ends(relation->edges, destination, n, to, raw->to + first), done);
     for (uint64_t i = 0; i < n; i++) {
@@ -642,7 +691,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
     if (target == NULL) {
         return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
     }
-    SL_TRY(st, sl_csv_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names), done);
+    SL_TRY(st, sl_raw_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names), done);
     const size_t row = (size_t)own.width * SL_TARGET_BYTES;
     st = sl_alloc((size_t)typed->n_vertices * own.width, SL_TARGET_BYTES, "targets", &data);
     if (st == SL_OK) {
@@ -663,7 +712,7 @@ static enum sl_status read_ids(const char *path, const struct type *target, stru
     if (path == NULL || target == NULL) {
         return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
-    SL_TRY(st, sl_csv_read_ids(path, target->n, out), done);
+    SL_TRY(st, sl_raw_read_ids(path, target->n, out), done);
     for (uint32_t i = 0; i < out->n; i++) {
         out->ids[i] += target->first;
     }
@@ -774,7 +823,7 @@ static enum sl_status read_features(const char *where, const struct typed *typed
     for (uint32_t t = 0; t < typed->n_types; t++) {
         const struct type *type = &typed->types[t];
         if (type->features != NULL) {
-            SL_TRY(st, sl_csv_read_features(type->features, type->n, &parts.table[t]), done);
+            SL_TRY(st, sl_raw_read_features(type->features, type->n, &parts.table[t]), done);
         }
     }
     SL_TRY(st, place_columns(where, typed, &parts), done);
@@ -834,7 +883,11 @@ static enum sl_status name_relations(const struct sl_raw_files *files, char **ou
     }
     st = sl_alloc_zero(n_bytes, 1, "names of relations", out);
     for (uint64_t r = 0, at = 0; st == SL_OK && r < table.n; r++) {
-        at += (uint64_t)snprintf(*out + at, n_bytes - at, "%s\n", table.line[r]);
+        char *rest = table.line[r];
+        while (rest != NULL) {
+            const char *cell = next_cell(&rest);
+            at += (uint64_t)snprintf(*out + at, n_bytes - at, "%s%c", cell, rest != NULL ? ',' : '\n');
+        }
     }
     free_table(&table);
     return st;
