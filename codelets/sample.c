@@ -564,7 +564,7 @@ SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const
     }
 }
 
-/* Drop the excluded edges and mark the sources of the others anew. Returns the number of edges left. */
+/* Drop the excluded edges, or make them self loops, and mark the sources anew. Returns the number of edges left. */
 SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_rows, const sl_vertex *frontier,
                                  uint64_t *words, const struct sl_sample_block *block)
 {
@@ -577,14 +577,15 @@ SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_r
     for (uint32_t d = 0; d < n_rows; d++) {
         const uint32_t end = block->edge_offsets[d + 1];
         for (uint32_t e = begin; e < end; e++) {
-            if (sl_is_excluded(&part->excluded, edges[e], frontier[d])) {
+            const bool gone = sl_is_excluded(&part->excluded, edges[e], frontier[d]);
+            if (gone && part->excluded.loops == 0) {
                 continue;
             }
             if (block->edge_weights != NULL) {
                 block->edge_weights[n] = block->edge_weights[e];
             }
-            edges[n++] = edges[e];
-            mark(words, edges[e]);
+            edges[n] = gone ? frontier[d] : edges[e];
+            mark(words, edges[n++]);
         }
         begin = end;
         block->edge_offsets[d + 1] = n;
@@ -770,6 +771,7 @@ struct sample_args {
     bool writes_weights; /* into the block */
     uint32_t fanouts;    /* index of its buffer; 0: none */
     uint32_t excluded;   /* the same */
+    bool loops;
 };
 
 /* ---- implementations ---- */
@@ -837,6 +839,7 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
         part.fanouts = sl_buffer_data(buffers[args->fanouts]);
     }
     part.excluded = sl_excluded_in(buffers, args->excluded);
+    part.excluded.loops = args->loops;
     return part;
 }
 
@@ -845,7 +848,7 @@ struct sl_excluded sl_excluded_in(void *buffers[], uint32_t index)
     if (index == 0) {
         return (struct sl_excluded){0};
     }
-    return (struct sl_excluded){sl_buffer_data(buffers[index]), sl_buffer_columns(buffers[index]) - 1};
+    return (struct sl_excluded){.table = sl_buffer_data(buffers[index]), .mask = sl_buffer_columns(buffers[index]) - 1};
 }
 
 struct sl_sample_block sl_block_in(void *buffers[])
@@ -1055,5 +1058,6 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     }
     args.fanouts = sl_task_add_optional(&task, FANOUTS, part->fanouts, STARPU_R);
     args.excluded = sl_task_add_optional(&task, EXCLUDED, part->excluded, STARPU_R);
+    args.loops = part->loops;
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

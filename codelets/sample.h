@@ -25,7 +25,9 @@
  * and replaced have another seed for each relation. r_t of labor is the same for all relations, so relations share
  * their picks, too. A graph with one relation draws the edges of a plain graph.
  *
- * Edges may be excluded (struct sl_excluded). They are dropped after the draw, so the others are drawn as ever.
+ * Edges may be excluded (struct sl_excluded), after the draw, so the others are drawn as ever. The block of a mean, or
+ * of attention, drops them. Sums with vertex factors (codelets/aggregate.h) divide by the number of drawn edges. In
+ * their blocks a self loop of the destination takes the place of an excluded edge: it counts, and has weight 0.
  *
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
  * edges are therefore the same for every partition, group size and order.
@@ -238,6 +240,7 @@ SL_EXTERN_C struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uin
 struct sl_excluded {
     const uint64_t *table; /* NULL: no edge is excluded */
     uint32_t mask;         /* number of entries - 1 */
+    uint32_t loops;        /* not 0: a self loop takes the place of each edge, else they are dropped */
 };
 
 static inline SL_HOST_DEVICE uint64_t sl_edge_key(sl_vertex source, sl_vertex destination)
@@ -273,7 +276,7 @@ struct sl_sample_part {
     uint32_t part;                /* index of the sampled part */
     const float *weights;         /* of the edges, as `sources`. NULL: none */
     const uint32_t *fanouts;      /* [R], >= 1, by relation; weights are relations. NULL: the rule's, over all */
-    struct sl_excluded excluded;  /* edges that are dropped after the draw */
+    struct sl_excluded excluded;  /* after the draw */
 };
 
 /* Working memory of one PE and ring slot. W = ceil(N / 64). words and touched are zero before and after each call.
@@ -393,6 +396,7 @@ struct sl_part_handles {
     starpu_data_handle_t fanouts;     /* uint32 [R], by relation, of the hop. NULL: the rule's, over all relations */
     starpu_data_handle_t excluded;    /* uint64: the table of a struct sl_excluded. NULL: none */
     uint32_t n_parts, part;
+    bool loops; /* of the struct sl_excluded; not used by importance */
 };
 
 /* The frontier of one PE in a ring slot. */

@@ -497,8 +497,8 @@ static __global__ void mark_edges(uint32_t n_rows, uint32_t n_edges, const uint3
     }
 }
 
-/* Replace drawn positions, or whole lists, by ids. Flags the edges that are not excluded; one more entry, for the
- * total. */
+/* Replace drawn positions, or whole lists, by ids, and excluded edges by self loops if loops are wanted. Flags the
+ * edges that stay; one more entry, for the total. */
 static __global__ void flag_kept(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
                                  const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges,
                                  uint32_t *flags_out)
@@ -510,7 +510,9 @@ static __global__ void flag_kept(struct sl_sample_part part, bool placed, uint32
             struct neighbours from = neighbours_of(part, frontier[d]);
             bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
             edges[e] = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
-            flags_out[e] = !sl_is_excluded(&part.excluded, edges[e], frontier[d]);
+            const bool gone = sl_is_excluded(&part.excluded, edges[e], frontier[d]);
+            flags_out[e] = !gone || part.excluded.loops != 0;
+            edges[e] = gone ? frontier[d] : edges[e];
         }
     }
 }

@@ -829,7 +829,7 @@ static void test_excluded(void **state)
         }
         table[entry] = key;
     }
-    hop.excluded = (struct sl_excluded){table, 63};
+    hop.excluded = (struct sl_excluded){.table = table, .mask = 63};
     hop_draw(&hop, shape.step);
     struct known_edge *left = list_edges(&hop, &n_left);
     assert_int_equal(n_left, n_all - 10);

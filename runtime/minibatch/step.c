@@ -138,6 +138,7 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         part.fanouts = sl_step_fanouts(s, hop);
         part.excluded = slot->excluded;
+        part.loops = !sl_step_normalises(s, hop);
         st = sl_sample_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].block[hop]);
     }
     return st;

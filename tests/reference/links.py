@@ -5,9 +5,10 @@
 double. Needs torch and numpy; the tests do not. The random numbers of a step are drawn here once more, by Philox
 4x32-10 as support/random.h has it.
 
-The model is sage with two layers and all in-neighbours. A step leaves out its links and their reverses. Links are pairs
-with the decoders dot, distmult (with one relation) and mlp, or triples with distmult and mlp. The in-edges of triples
-are of all relations; a step leaves out all edges between its ends."""
+Models have two layers and all in-neighbours. A step leaves out its links and their reverses: a mean is over the edges
+that are left; in sums of gin and gcn these edges keep their weights, which are of the whole graph. Links are pairs
+with the decoders dot, distmult (with one relation) and mlp, or triples with distmult and mlp, and sage. The in-edges of
+triples are of all relations; a step leaves out all edges between its ends."""
 import json
 import os
 
@@ -62,7 +63,26 @@ def in_edges(links, some):
     return torch.tensor(kept + [(v, u) for u, v in kept]).T
 
 
-def outputs(p, x, edges):
+def outputs_of_sums(p, x, edges, degree):
+    """gin, or gcn if it has two arrays a layer. degree: in-edges of the whole graph."""
+    is_gin = "0.4" in p
+    f = torch.ones(N) if is_gin else (degree + 1) ** -0.5
+
+    def layer(i, h):
+        q = [p[f"{i}.{k}"] for k in range(5 if is_gin else 2)]
+        s = f[:, None] ** 2 * h + torch.zeros_like(h).index_add(0, edges[1], (f[edges[0]] * f[edges[1]])[:, None]
+                                                               * h[edges[0]])
+        if not is_gin:
+            return s @ q[0] + q[1]
+        return ((s + q[0] * h) @ q[1] + q[2]).relu() @ q[3] + q[4]
+
+    return layer(1, layer(0, x).relu())
+
+
+def outputs(p, x, edges, degree):
+    if "0.0" in p:
+        return outputs_of_sums(p, x, edges, degree)
+
     def mean(h):
         n = torch.zeros(N).index_add(0, edges[1], torch.ones(edges.shape[1]))
         return torch.zeros(N, h.shape[1]).index_add(0, edges[1], h[edges[0]]) / n.clamp(min=1)[:, None]
@@ -82,7 +102,8 @@ def decode(decoder, p, product, relations):
 
 
 def loss_of(p, x, links, epoch, some, kind, decoder):
-    z = outputs(p, x, in_edges(links, some))
+    degree = torch.bincount(in_edges(links, [])[1], minlength=N)
+    z = outputs(p, x, in_edges(links, some), degree)
     pairs = torch.tensor([pairs_of(links, epoch, i) for i in some])
     relations = torch.tensor([links[i][1] if len(links[i]) == 3 else 0 for i in some])
     s = decode(decoder, p, z[pairs[..., 0]] * z[pairs[..., 1]], relations)
@@ -97,14 +118,15 @@ def run(x, links, kind, decoder, shared, own):
     """The losses of an epoch's steps and of one more, and the gradients of the first."""
     p = {k: torch.tensor(v, requires_grad=True) for k, v in {**shared, **own}.items()}
     per_epoch = -(-len(links) // BATCH)
-    case = {"loss": kind, "decoder": decoder, "triples": len(links[0]) == 3, "losses": [],
+    case = {"model": "sage" if "0.0" not in own else "gin" if "0.4" in own else "gcn", "loss": kind, "decoder": decoder, "triples": len(links[0]) == 3, "losses": [],
             "parameters": {k: v.tolist() for k, v in own.items()}}
     for step in range(per_epoch + 1):
         epoch, i = divmod(step, per_epoch)
         loss = loss_of(p, x, links, epoch, order(epoch, len(links))[i * BATCH:(i + 1) * BATCH], kind, decoder)
         case["losses"].append(loss.item())
         if step == 0:
-            case["gradients"] = dict(zip(p, (g.tolist() for g in torch.autograd.grad(loss, list(p.values())))))
+            used = {k: v for k, v in p.items() if case["model"] == "sage" or k not in shared}
+            case["gradients"] = dict(zip(used, (g.tolist() for g in torch.autograd.grad(loss, list(used.values())))))
     return case
 
 
@@ -123,11 +145,15 @@ each = {"decoder.0": rng.normal(size=(RELATIONS, H)) * 0.5}
 triples = [[u, int(rng.integers(RELATIONS)), v] for u, v in links[:40]]
 triples += [[v, int(rng.integers(RELATIONS)), u] for u, v in links[:6]]  # other relations between the same ends
 triples += [[u, (r + 1) % RELATIONS, v] for u, r, v in triples[:6]]
+gin = {f"{i}.{k}": rng.normal(size=shape) * 0.3 for i in range(2)
+       for k, shape in enumerate((1, (H if i else F, H), H, (H, H), H))}
+gcn = {f"{i}.{k}": rng.normal(size=shape) * 0.5 for i in range(2) for k, shape in enumerate(((H if i else F, H), H))}
 content = {"vertices": N, "links": links, "triples": triples, "relations": RELATIONS, "features": x.tolist(),
            "hidden": H, "batch": BATCH, "negatives": NEGATIVES, "seed": SEED,
            "parameters": {k: v.tolist() for k, v in shared.items()}, "torch": torch.__version__, "cases": {}}
 for name, some, kind, decoder, own in (
-        ("binary", links, "binary", "dot", {}), ("softmax", links, "softmax", "dot", {}),
+        ("binary", links, "binary", "dot", {}), ("gin", links, "binary", "dot", gin),
+        ("gcn", links, "binary", "dot", gcn), ("softmax", links, "softmax", "dot", {}),
         ("distmult", links, "softmax", "distmult", one), ("mlp", links, "binary", "mlp", mlp),
         ("mlp softmax", links, "softmax", "mlp", mlp), ("triples", triples, "binary", "distmult", each),
         ("triples softmax", triples, "softmax", "distmult", each), ("triples mlp", triples, "softmax", "mlp", mlp)):
