@@ -811,18 +811,42 @@ static void test_resume_refused_by_order(void **state)
     }
 }
 
-/* Without a validation set the last weights are the best, and scores that are not numbers survive a checkpoint. */
+static uint32_t n_told;
+
+static void count_undefined(enum sl_notice kind, const char *line)
+{
+    n_told += kind == SL_NOTICE_WARNING && strstr(line, "valid acc is not defined, as the validation set is empty: no "
+                                                        "epoch is the best") != NULL;
+}
+
+/* Without a validation set no epoch is the best. This is said once; patience ends; the last weights are kept, and
+ * scores that are not numbers survive a checkpoint. */
 static void test_blind(void **state)
 {
     (void)state;
+    sl_on_notice(count_undefined);
+    n_told = 0;
     forget();
     assert_ok(train("dataset=blind epochs=2 checkpoint=%kept"));
     assert_true(json_is_null(field(nth("epoch", 1), "valid_acc")));
     assert_true(json_is_null(field(nth("epoch", 1), "valid_auc")));
     assert_true(real(nth("epoch", 1), "test_auc") >= 0);
-    assert_int_equal(real(nth("summary", 0), "best_epoch"), 2);
-    assert_ok(train("dataset=blind epochs=3 checkpoint=%kept resume=yes"));
-    assert_int_equal(real(nth("summary", 1), "best_epoch"), 3);
+    assert_int_equal(n_told, 1);
+    assert_true(json_is_null(field(nth("summary", 0), "best_epoch")));
+    assert_true(json_is_null(field(nth("summary", 0), "best_valid_acc")));
+    assert_true(real(nth("summary", 0), "test_acc_at_best") == real(nth("epoch", 1), "test_acc"));
+    assert_ok(train("dataset=blind epochs=2 checkpoint=%kept resume=yes"));
+    assert_true(json_is_null(field(nth("summary", 1), "best_epoch")));
+    assert_true(real(nth("summary", 1), "test_acc_at_best") == real(nth("epoch", 1), "test_acc"));
+    assert_ok(train("dataset=blind epochs=9 patience=4 checkpoint=%kept resume=yes save=%a.safetensors"));
+    assert_int_equal(count_events("epoch"), 4); /* the first two counted, too */
+    assert_true(json_is_null(field(nth("summary", 2), "best_epoch")));
+    double test = real(nth("summary", 2), "test_acc_at_best");
+    assert_true(test == real(nth("epoch", 3), "test_acc"));
+    assert_ok(train("dataset=blind epochs=0 load=%a.safetensors"));
+    assert_true(real(nth("epoch", 4), "test_acc") == test);
+    assert_true(json_is_null(field(nth("summary", 3), "best_epoch")));
+    sl_on_notice(NULL);
 }
 
 /* ---- what is saved ---- */

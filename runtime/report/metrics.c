@@ -408,7 +408,8 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
         {"event", text("summary")},
     };
     const struct member rest[] = {
-        {"best_epoch", s->evaluated ? whole(s->best_epoch) : json_null()},
+        {"best_epoch",
+         s->evaluated && !isnan(s->best.score[s->best.best_by].valid) ? whole(s->best_epoch) : json_null()},
         {"seconds", real(s->seconds)},
         {"peak_rss_bytes", whole(s->peak_rss_bytes)},
     };

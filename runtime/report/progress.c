@@ -217,10 +217,14 @@ static void print_best(FILE *stream, const struct sl_metrics_summary *summary)
 {
     char valid[16];
     char test[16];
+    char epoch[16] = "-";
     const struct sl_score *best = &summary->best.score[summary->best.best_by];
+    if (!isnan(best->valid)) {
+        snprintf(epoch, sizeof epoch, "%u", summary->best_epoch);
+    }
     print_score(best, best->valid, valid, sizeof valid);
     print_score(best, best->test, test, sizeof test);
-    fprintf(stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch, valid + strspn(valid, " "),
+    fprintf(stream, "best epoch %s  valid %s  test %s  time %.3f s\n", epoch, valid + strspn(valid, " "),
             test + strspn(test, " "), summary->seconds);
     fprintf(stream, "%-*s  valid      test\n", SL_LINE_INDENT, "score");
     for (uint32_t i = 0; i < summary->best.n; i++) {

@@ -199,8 +199,27 @@ done:
     return st;
 }
 
-/* Score all vertices. Among equal validation scores the earliest counts as best, and nan is worse than any
- * number. If the validation set is empty, the last evaluation counts as best. */
+/* Say once that the score which selects is not a number. */
+static void tell_undefined(struct sl_session *t, uint32_t epoch, const struct sl_score *score)
+{
+    if (t->told_undefined || t->settings->epochs == 0) {
+        return;
+    }
+    t->told_undefined = true;
+    sl_progress_clear(&t->reports.progress);
+    if (t->state.best_epoch > 0) {
+        sl_notify(SL_NOTICE_WARNING, "valid %s is not defined in epoch %u: epoch %llu stays the best", score->name,
+                  epoch, (unsigned long long)t->state.best_epoch);
+    } else {
+        sl_notify(SL_NOTICE_WARNING,
+                  "valid %s is not defined%s: no epoch is the best, and the last evaluation's model is kept; --best-by "
+                  "takes another score",
+                  score->name, t->shards.n_valid == 0 ? ", as the validation set is empty" : "");
+    }
+}
+
+/* Score all vertices. Among equal validation scores the earliest counts as best. An epoch without a score is not the
+ * best; before there is a best epoch, the last evaluation's scores and weights are kept. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
     struct sl_inference wanted = {0};
@@ -217,16 +236,19 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
-    bool first = t->best == NULL;
-    bool blind = first || isnan(t->state.best.score[out->scores.best_by].valid);
-    if (blind || sl_scores_better(&out->scores, &t->state.best)) {
-        out->best = true;
-        t->state.best = out->scores;
+    const struct sl_score *score = &out->scores.score[out->scores.best_by];
+    bool blind = t->best == NULL || isnan(t->state.best.score[out->scores.best_by].valid);
+    out->best = !isnan(score->valid) && (blind || sl_scores_better(&out->scores, &t->state.best));
+    t->state.n_worse = out->best ? 0 : t->state.n_worse + 1;
+    if (isnan(score->valid)) {
+        tell_undefined(t, epoch, score);
+    }
+    if (out->best) {
         t->state.best_epoch = epoch;
-        t->state.n_worse = 0;
+    }
+    if (out->best || blind) {
+        t->state.best = out->scores;
         SL_TRY(st, keep_best(t), done);
-    } else {
-        t->state.n_worse++;
     }
 done:
     return st;

@@ -28,12 +28,12 @@
 
 /* Progress of a run; stored in checkpoints. */
 struct sl_progress_state {
-    uint64_t step;       /* the next step, counted over the whole run */
-    uint64_t best_epoch; /* 0: no evaluation yet */
-    struct sl_scores best;
-    uint64_t n_worse;     /* evaluations since best_epoch */
-    double seconds;       /* training time of the completed epochs */
-    double epoch_seconds; /* training time of the current epoch up to `step` */
+    uint64_t step;         /* the next step, counted over the whole run */
+    uint64_t best_epoch;   /* 0: none yet */
+    struct sl_scores best; /* of the best epoch; if there is none, of the last evaluation */
+    uint64_t n_worse;      /* evaluations since best_epoch */
+    double seconds;        /* training time of the completed epochs */
+    double epoch_seconds;  /* training time of the current epoch up to `step` */
 };
 
 /* Where training reports to. */
@@ -101,8 +101,10 @@ struct sl_session {
     struct sl_waits waited;
     /* steps of the current epoch whose loss has been reported */
     uint32_t n_reported;
-    /* weights of the best evaluation; NULL before the first evaluation */
+    /* weights of the evaluation of state.best; NULL before the first evaluation */
     sl_real *best;
+    /* a score that selects was not defined, and a warning said so */
+    bool told_undefined;
     struct sl_reports reports;
     bool rests;       /* the workers sleep */
     bool begun;       /* sl_session_train was called */

@@ -81,7 +81,7 @@ done:
     return st;
 }
 
-/* The scores of the best epoch. Without an evaluation: none. */
+/* The scores of state.best. Without an evaluation: none. */
 static void add_scores(struct labels *labels, const struct sl_scores *best)
 {
     for (uint32_t i = 0; i < best->n; i++) {
@@ -382,7 +382,7 @@ static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &state->step), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "worse", &state->n_worse), done);
-    if (state->best_epoch > 0) {
+    if (sl_tensors_find(checkpoint, "best") != NULL) {
         SL_TRY(st, load_scores(t, checkpoint), done);
     }
     SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
