@@ -2,17 +2,23 @@
  * Copyright (c) 2026 the Starling authors
  *
  * sl_signals_install (runtime/starling.h): the first signal is a wish, the second the end. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pseudo terminals */
+#endif
 #include "runtime/starling.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -111,15 +117,81 @@ static void earlier_handlers_come_back(void **state)
 static void an_ignored_signal_stays_ignored(void **state)
 {
     (void)state;
-    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     assert_int_equal(sl_signals_install(), SL_OK);
-    raise(SIGINT);
+    raise(SIGHUP);
     assert_int_equal(sl_signals_seen(), 0);
     raise(SIGTERM);
-    raise(SIGINT); /* not the second signal that ends all */
+    raise(SIGHUP); /* not the second signal that ends all */
     assert_int_equal(sl_signals_seen(), SIGTERM);
     sl_signals_restore();
-    signal(SIGINT, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
+}
+
+/* A pseudo terminal in a session of its own: whatever is written into *master_out is typed there. */
+static bool open_terminal(int *master_out)
+{
+    const char *name = NULL;
+    int terminal = -1;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0) {
+        name = ptsname(master);
+    }
+    if (name != NULL && setsid() >= 0) {
+        terminal = open(name, O_RDWR); /* becomes the session's */
+    }
+    *master_out = master;
+    return terminal >= 0;
+}
+
+/* In a process that a script put into the background: SIGINT of kill is taken, SIGINT of the terminal is not. */
+static int in_background(void)
+{
+    int master;
+    signal(SIGINT, SIG_IGN);
+    if (sl_signals_install() != SL_OK) {
+        return 3;
+    }
+    if (open_terminal(&master)) {
+        const struct timespec moment = {.tv_nsec = 50000000};
+        if (write(master, "\3", 1) != 1) {
+            return 4;
+        }
+        nanosleep(&moment, NULL); /* a signal that comes later than this is overlooked, not mistaken */
+        if (sl_signals_seen() != 0) {
+            return 5;
+        }
+    }
+    kill(getpid(), SIGINT);
+    if (sl_signals_seen() != SIGINT) {
+        return 6;
+    }
+    sl_signals_restore();
+    raise(SIGINT); /* ignored again */
+    if (sl_signals_install() != SL_OK) {
+        return 7;
+    }
+    kill(getpid(), SIGTERM);
+    kill(getpid(), SIGINT);
+    return 8; /* the second one must have ended us */
+}
+
+static void a_background_program_takes_sigint(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        _exit(in_background());
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFSIGNALED(status)) {
+        fail_msg("exit status %d", WEXITSTATUS(status));
+    }
+    assert_int_equal(WTERMSIG(status), SIGINT);
 }
 
 static void installing_twice_is_refused(void **state)
@@ -137,6 +209,7 @@ int main(void)
         cmocka_unit_test_teardown(the_second_signal_ends, tear_down),
         cmocka_unit_test_teardown(earlier_handlers_come_back, tear_down),
         cmocka_unit_test_teardown(an_ignored_signal_stays_ignored, tear_down),
+        cmocka_unit_test_teardown(a_background_program_takes_sigint, tear_down),
         cmocka_unit_test_teardown(installing_twice_is_refused, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,9 @@ static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP
 
 static struct sigaction before[N_SIGNALS];
 static bool caught[N_SIGNALS]; /* our handler has replaced before[i] */
+/* A shell without job control starts background programs with SIGINT ignored, so that Ctrl-C of the terminal reaches
+ * the foreground only. A SIGINT that a process sends is for this program. */
+static bool no_terminal;
 static bool installed;
 static atomic_int seen; /* lock-free, hence safe in a handler */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
@@ -44,15 +47,23 @@ static bool is_repeated(int number)
 
 /* Note the signal, and restore default actions, so that the next signal ends the process. A repeated signal does not.
  * Only async-signal-safe calls. */
-static void note(int number)
+static void note(int number, siginfo_t *info, void *unused)
 {
     int saved = errno;
     struct sigaction end_at_once = {.sa_handler = SIG_DFL};
-    atomic_store(&seen, number);
+    (void)unused;
+    if (number == SIGINT && no_terminal && info->si_code == SI_KERNEL) {
+        return;
+    }
+    bool second = atomic_exchange(&seen, number) != 0 && number == SIGINT;
     for (int i = 0; i < N_SIGNALS; i++) {
-        if (caught[i] && !(signals[i] == number && is_repeated(number))) {
+        bool goes_on = signals[i] == number ? is_repeated(number) : signals[i] == SIGINT && no_terminal;
+        if (caught[i] && !goes_on) {
             sigaction(signals[i], &end_at_once, NULL);
         }
+    }
+    if (second) {
+        raise(number); /* when this handler has returned */
     }
     errno = saved;
 }
@@ -62,17 +73,19 @@ static enum sl_status refused(int number)
     return sl_fail(SL_EIO, "cannot catch signal %d: %s", number, strerror(errno));
 }
 
-/* Install our handler for signal i, unless the signal is ignored. */
+/* Install our handler for signal i, unless another signal than SIGINT is ignored. */
 static enum sl_status catch_signal(int i)
 {
-    struct sigaction ours = {.sa_handler = note, .sa_flags = SA_RESTART};
+    struct sigaction ours = {.sa_sigaction = note, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigfillset(&ours.sa_mask);
     if (sigaction(signals[i], NULL, &before[i]) != 0) {
         return refused(signals[i]);
     }
-    if ((before[i].sa_flags & SA_SIGINFO) == 0 && before[i].sa_handler == SIG_IGN) {
+    bool ignored = (before[i].sa_flags & SA_SIGINFO) == 0 && before[i].sa_handler == SIG_IGN;
+    if (ignored && signals[i] != SIGINT) {
         return SL_OK;
     }
+    no_terminal = no_terminal || ignored;
     caught[i] = true;
     if (sigaction(signals[i], &ours, NULL) != 0) {
         caught[i] = false;
@@ -113,5 +126,6 @@ void sl_signals_restore(void)
         }
     }
     installed = false;
+    no_terminal = false;
     atomic_store(&seen, 0);
 }
