@@ -147,7 +147,7 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
     quiet = is_set(settings, "quiet");
     if (st != SL_OK) {
-        code = complain(program, st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
+        code = complain(program, st == SL_EIO || st == SL_EFILE ? EXIT_FAILED : EXIT_USAGE);
     } else if (runs && sl_process_join(settings) != SL_OK) {
         code = complain(program, EXIT_USAGE);
     } else if (runs) {

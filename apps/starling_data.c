@@ -25,6 +25,7 @@
 #include "partition/statistics.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/messages.h"
+#include "runtime/plan/parse.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
 #include "runtime/starling.h"

@@ -38,9 +38,9 @@ static enum sl_status check_numbers(struct sl_arrays *a)
     if (a->n_classes == 0 && a->labels != NULL && a->class_names != NULL) {
         a->n_classes = (uint32_t)sl_min_u64(sl_text_count_lines(a->class_names), INT32_MAX);
     }
-    if (a->n_vertices == 0 || a->n_features == 0 || (a->n_train == 0 && !has_links(a))) {
-        return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features, %u training vertices; expected some of each",
-                       a->n_vertices, a->n_features, a->n_train);
+    if (a->n_vertices == 0 || a->n_features == 0) {
+        return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features; expected some of each", a->n_vertices,
+                       a->n_features);
     }
     if (a->n_train > 0 && has_links(a)) {
         return sl_fail(SL_EINVAL, "arrays: found %u training vertices and links; expected one of them", a->n_train);
@@ -50,7 +50,7 @@ static enum sl_status check_numbers(struct sl_arrays *a)
 
 static enum sl_status check_present(const struct sl_arrays *a)
 {
-    if ((a->offsets == NULL) == (a->destinations == NULL) && (a->n_edges > 0 || !has_links(a))) {
+    if ((a->offsets == NULL) == (a->destinations == NULL) && (a->n_edges > 0 || a->offsets != NULL)) {
         return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
                        a->offsets == NULL ? "none" : "both");
     }
@@ -62,8 +62,7 @@ static enum sl_status check_present(const struct sl_arrays *a)
         {"features", a->features == NULL && a->feature_offsets == NULL},
         {"feature_columns", a->feature_offsets != NULL && a->feature_columns == NULL},
         {"feature_values", a->feature_offsets != NULL && a->feature_values == NULL},
-        {"labels", a->labels == NULL && a->targets == NULL && !has_links(a)},
-        {"train", a->train == NULL && (a->n_train > 0 || !has_links(a))},
+        {"train", a->n_train > 0 && a->train == NULL},
         {"valid", a->n_valid > 0 && a->valid == NULL},
         {"test", a->n_test > 0 && a->test == NULL},
     };
@@ -562,7 +561,7 @@ static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets 
         from = a->targets;
     }
     if (from == NULL) {
-        return sl_targets_make_unknown(a->n_vertices, out); /* links alone */
+        return sl_targets_make_unknown(a->n_vertices, out);
     }
     enum sl_status st = sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data);
     if (st != SL_OK) {
@@ -595,6 +594,8 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     enum sl_status st;
     snprintf(out->name, sizeof out->name, "%s", sl_text_or(a->name, "arrays"));
     snprintf(out->split, sizeof out->split, "arrays");
+    out->directed = a->directed;
+    out->serial = sl_dataset_serial();
     SL_TRY(st, check_numbers(a), done);
     SL_TRY(st, check_present(a), done);
     SL_TRY(st, check_values(a), done);

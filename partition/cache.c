@@ -17,7 +17,7 @@
 #include "support/parallel.h"
 #include "support/safetensors.h"
 
-#define VERSION 8 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION 9 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -42,6 +42,8 @@ enum section {
     SECTION_WEIGHTS,
     SECTION_CLASS_NAMES,
     SECTION_VERTEX_NAMES,
+    SECTION_MEAN,
+    SECTION_SCALE,
     N_SECTIONS
 };
 
@@ -61,6 +63,8 @@ static const char *const section_names[N_SECTIONS] = {
     [SECTION_WEIGHTS] = "edge_weight",
     [SECTION_CLASS_NAMES] = "class_names",
     [SECTION_VERTEX_NAMES] = "vertex_names",
+    [SECTION_MEAN] = "x.mean",
+    [SECTION_SCALE] = "x.inverse_deviation",
 };
 
 /* The content of the tensor FACTS, byte for byte (no padding). */
@@ -282,6 +286,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     }
     add_names(draft, SECTION_CLASS_NAMES, dataset->class_names);
     add_names(draft, SECTION_VERTEX_NAMES, dataset->vertex_names);
+    add(draft, SECTION_MEAN, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.mean);
+    add(draft, SECTION_SCALE, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.scale);
 }
 
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
@@ -590,6 +596,19 @@ static bool read_names(const struct reading *file, enum section which, uint64_t 
            sl_text_count_lines(names) == n;
 }
 
+/* Statistics of the columns, copied; empty: none. */
+static bool read_scaling(const struct reading *file, uint32_t n, struct sl_scaling *out)
+{
+    const uint64_t *sums = file->facts.checksum;
+    if (sums[SECTION_MEAN] == 0 && sums[SECTION_SCALE] == 0) {
+        return true;
+    }
+    const double *mean = section(file, SECTION_MEAN, SL_DTYPE_F64, n);
+    const double *scale = section(file, SECTION_SCALE, SL_DTYPE_F64, n);
+    const struct sl_scaling found = {n, (double *)(uintptr_t)mean, (double *)(uintptr_t)scale};
+    return mean != NULL && scale != NULL && sl_scaling_copy(&found, out) == SL_OK;
+}
+
 static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out)
 {
     struct reading file = {.low_memory = low_memory};
@@ -605,7 +624,8 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
     if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) ||
         !read_targets(&file, &read.targets) || !read_lists(&file, &read) ||
         !read_names(&file, SECTION_CLASS_NAMES, sl_targets_outputs(&read.targets), &read.class_names) ||
-        !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names)) {
+        !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names) ||
+        !read_scaling(&file, read.features.n_columns, &read.scaling)) {
         sl_tensors_free(&file.tensors);
         return false;
     }

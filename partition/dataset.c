@@ -4,6 +4,7 @@
  * The memory of a loaded dataset: arrays of its own, or a map of the cache file. */
 #include "partition/dataset.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,37 @@ enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned cha
         }
     }
     return SL_OK;
+}
+
+static enum sl_status copy_text(const char *text, char **out)
+{
+    return text != NULL ? sl_strdup(text, out) : SL_OK;
+}
+
+enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl_dataset *out)
+{
+    enum sl_status st;
+    *out = (struct sl_dataset){.synthetic = dataset->synthetic,
+                               .directed = dataset->directed,
+                               .normalized = dataset->normalized,
+                               .feature_seed = dataset->feature_seed,
+                               .serial = dataset->serial};
+    memcpy(out->name, dataset->name, sizeof out->name);
+    memcpy(out->split, dataset->split, sizeof out->split);
+    SL_TRY(st, sl_scaling_copy(&dataset->scaling, &out->scaling), fail);
+    SL_TRY(st, copy_text(dataset->feature_words, &out->feature_words), fail);
+    SL_TRY(st, copy_text(dataset->relations, &out->relations), fail);
+    SL_TRY(st, copy_text(dataset->class_names, &out->class_names), fail);
+    return SL_OK;
+fail:
+    sl_dataset_free(out);
+    return st;
+}
+
+uint64_t sl_dataset_serial(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add(&last, 1) + 1;
 }
 
 void sl_dataset_drop_pages(const struct sl_dataset *dataset)
@@ -130,6 +162,8 @@ void sl_dataset_free(struct sl_dataset *dataset)
     if (!dataset->lent) {
         sl_free(dataset->relations);
         sl_free(dataset->ends);
+        sl_free(dataset->feature_words);
+        sl_scaling_free(&dataset->scaling);
     }
     *dataset = (struct sl_dataset){0};
 }

@@ -50,8 +50,14 @@ struct sl_dataset {
     char *vertex_names;
     /* The heads and tails of the relations above, or of a typed graph without names. NULL: all vertices */
     struct sl_link_ends *ends;
-    bool directed; /* the graph has no added reverses */
-    void *mapping; /* private: the memory map of the arrays, or NULL */
+    /* How the tables were made: what a model's file must say (runtime/plan/model_file.h). */
+    bool directed;                /* no reverse edges were added */
+    enum sl_normalize normalized; /* of the features */
+    struct sl_scaling scaling;    /* COLUMN: the statistics used */
+    char *feature_words;          /* --features: a file or a word of partition/made_features.h. NULL: the usual file */
+    uint64_t feature_seed;        /* of random features */
+    uint64_t serial;              /* differs between the datasets of a process; 0: none */
+    void *mapping;                /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;
     bool lent;                      /* private: the arrays are another dataset's */
     bool own_lists, own_graph;      /* private: the split, the graph are not; nor are they in the map */
@@ -60,6 +66,13 @@ struct sl_dataset {
     uint64_t hash[SL_N_DATA_PARTS]; /* private */
     bool low_memory;                /* private: keep little of the map in memory (partition/load.h) */
 };
+
+/* Copy all but the tables: names, and how the tables were made. sl_dataset_free releases *out. SL_ENOMEM: *out is
+ * empty. */
+enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl_dataset *out);
+
+/* A number that no other dataset of this process has. Thread safe. */
+uint64_t sl_dataset_serial(void);
 
 /* Whether the split lists links; the number of links or vertices that an epoch trains on. */
 static inline bool sl_dataset_has_links(const struct sl_dataset *dataset)

@@ -5,6 +5,7 @@
 #include "partition/features.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "support/convert.h"
 #include "support/memory.h"
@@ -153,6 +154,15 @@ static enum sl_status make_own(struct sl_features *features)
             sl_features_free(features);
             *features = own;
         }
+    } else if (features->offsets != NULL && features->hold != SL_HOLD_OWNED) {
+        const uint64_t n = features->offsets[features->n_rows];
+        st = sl_features_start_csr(features->n_rows, features->n_columns, n, &own);
+        if (st == SL_OK) {
+            memcpy(own.offsets, features->offsets, ((size_t)features->n_rows + 1) * sizeof *own.offsets);
+            memcpy(own.columns, features->columns, n * sizeof *own.columns);
+            memcpy(own.values, features->values, n * sizeof *own.values);
+            *features = own;
+        }
     }
     return st;
 }
@@ -184,12 +194,18 @@ static void normalize_range(void *context, uint64_t begin, uint64_t end)
     }
 }
 
+/* A table and the statistics of its columns. */
+struct scaled {
+    struct sl_features *features;
+    struct sl_scaling *scaling;
+};
+
 /* Sums in double, row after row: the same bits with any number of threads. */
-static void normalize_columns(void *context, uint64_t begin, uint64_t end)
+static void measure_columns(void *context, uint64_t begin, uint64_t end)
 {
-    struct sl_features *features = context;
-    const uint64_t n_rows = features->n_rows, n_columns = features->n_columns;
-    float *x = features->dense.data;
+    const struct scaled *scaled = context;
+    const uint64_t n_rows = scaled->features->n_rows, n_columns = scaled->features->n_columns;
+    const float *x = scaled->features->dense.data;
     double mean[COLUMN_GRAIN] = {0}, squares[COLUMN_GRAIN] = {0};
     for (uint64_t r = 0; r < n_rows; r++) {
         for (uint64_t c = begin; c < end; c++) {
@@ -207,29 +223,99 @@ static void normalize_columns(void *context, uint64_t begin, uint64_t end)
     }
     for (uint64_t c = begin; c < end; c++) {
         double deviation = sqrt(squares[c - begin] / (double)n_rows);
-        double scale = deviation > 0 ? 1 / deviation : 1;
+        scaled->scaling->mean[c] = mean[c - begin];
+        scaled->scaling->scale[c] = deviation > 0 ? 1 / deviation : 1;
+    }
+}
+
+static void scale_columns(void *context, uint64_t begin, uint64_t end)
+{
+    const struct scaled *scaled = context;
+    const uint64_t n_rows = scaled->features->n_rows, n_columns = scaled->features->n_columns;
+    const double *mean = scaled->scaling->mean, *scale = scaled->scaling->scale;
+    float *x = scaled->features->dense.data;
+    for (uint64_t c = begin; c < end; c++) {
         for (uint64_t r = 0; r < n_rows; r++) {
             float *value = &x[r * n_columns + c];
-            *value = (float)((*value - mean[c - begin]) * scale);
+            *value = (float)((*value - mean[c]) * scale[c]);
         }
     }
 }
 
-enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize)
+static enum sl_status start_scaling(uint32_t n, struct sl_scaling *out)
 {
+    struct sl_scaling made = {.n = n};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *made.mean, "statistics of features", &made.mean), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *made.scale, "statistics of features", &made.scale), fail);
+    *out = made;
+    return SL_OK;
+fail:
+    sl_scaling_free(&made);
+    return st;
+}
+
+enum sl_status sl_scaling_copy(const struct sl_scaling *scaling, struct sl_scaling *out)
+{
+    *out = (struct sl_scaling){0};
+    if (scaling->n == 0) {
+        return SL_OK;
+    }
+    enum sl_status st = start_scaling(scaling->n, out);
+    if (st == SL_OK) {
+        memcpy(out->mean, scaling->mean, scaling->n * sizeof *out->mean);
+        memcpy(out->scale, scaling->scale, scaling->n * sizeof *out->scale);
+    }
+    return st;
+}
+
+bool sl_scaling_equal(const struct sl_scaling *a, const struct sl_scaling *b)
+{
+    return a->n == b->n && (a->n == 0 || (memcmp(a->mean, b->mean, a->n * sizeof *a->mean) == 0 &&
+                                          memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0));
+}
+
+void sl_scaling_free(struct sl_scaling *scaling)
+{
+    sl_free(scaling->mean);
+    sl_free(scaling->scale);
+    *scaling = (struct sl_scaling){0};
+}
+
+enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize,
+                                     struct sl_scaling *scaling)
+{
+    struct scaled scaled = {features, scaling};
+    const bool by_column = normalize == SL_NORMALIZE_COLUMN;
+    const bool measures = by_column && scaling->n == 0;
     enum sl_status st;
     if (normalize == SL_NORMALIZE_NONE) {
         return SL_OK;
     }
-    SL_TRY(st, make_own(features), done);
-    if (normalize == SL_NORMALIZE_ROW) {
+    if (by_column && !measures && scaling->n != features->n_columns) {
+        return sl_fail(SL_EINVAL, "features: found %u columns, expected the %u whose statistics the model has",
+                       features->n_columns, scaling->n);
+    }
+    if (measures) {
+        SL_TRY(st, start_scaling(features->n_columns, scaling), done);
+    }
+    SL_TRY(st, make_own(features), undo);
+    if (!by_column) {
         sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
-        goto done;
+        return SL_OK;
     }
     if (features->offsets != NULL) {
-        SL_TRY(st, make_dense(features), done);
+        SL_TRY(st, make_dense(features), undo);
     }
-    sl_parallel_for(features->n_columns, COLUMN_GRAIN, normalize_columns, features);
+    if (measures) {
+        sl_parallel_for(features->n_columns, COLUMN_GRAIN, measure_columns, &scaled);
+    }
+    sl_parallel_for(features->n_columns, COLUMN_GRAIN, scale_columns, &scaled);
+    return SL_OK;
+undo:
+    if (measures) {
+        sl_scaling_free(scaling);
+    }
 done:
     return st;
 }

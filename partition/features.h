@@ -56,12 +56,26 @@ static inline enum sl_dtype sl_features_dtype(const struct sl_features *features
 
 enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW, SL_NORMALIZE_COLUMN };
 
+/* Statistics of columns: an entry x of column c becomes (x - mean[c]) * scale[c]. n 0: none. */
+struct sl_scaling {
+    uint32_t n; /* columns */
+    double *mean, *scale;
+};
+
+/* Copy statistics; sl_scaling_free releases them. SL_ENOMEM: *out is empty. */
+enum sl_status sl_scaling_copy(const struct sl_scaling *scaling, struct sl_scaling *out);
+bool sl_scaling_equal(const struct sl_scaling *a, const struct sl_scaling *b);
+void sl_scaling_free(struct sl_scaling *scaling);
+
 /* ROW: divide each row by its sum if the sum is above 1. PyTorch Geometric's NormalizeFeatures does the same with
  * features that are not negative. A row of both signs may have a sum near zero; a division would let its values
  * explode. COLUMN: subtract each column's mean, and divide by its standard deviation over all rows, unless it is 0
- * (as scikit-learn's StandardScaler). CSR becomes dense. A borrowed or narrow dense table is replaced by an owned
- * table of float32. The arrays of CSR must be owned. SL_ENOMEM: the table is unchanged. */
-enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize);
+ * (as scikit-learn's StandardScaler). CSR becomes dense. A borrowed or narrow table is replaced by an owned table of
+ * float32.
+ * *scaling, with COLUMN: empty, it takes the statistics of this table. Else it has those of another table, which are
+ * used. SL_EINVAL: they have another number of columns. SL_ENOMEM: the table is unchanged. */
+enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize,
+                                     struct sl_scaling *scaling);
 
 /* Find the largest magnitudes. SL_ENOMEM. */
 enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out);

@@ -236,10 +236,21 @@ static uint64_t sum_file(uint64_t state, uint64_t kind, const char *path)
     return sum_path(sl_checksum(state, numbers, sizeof numbers), path);
 }
 
+/* Add statistics of another dataset, if any. */
+static uint64_t sum_scaling(uint64_t sum, const struct sl_dataset_options *options)
+{
+    const struct sl_scaling *scaling = options->scaling;
+    if (scaling == NULL || scaling->n == 0 || options->normalize != SL_NORMALIZE_COLUMN) {
+        return sum;
+    }
+    sum = sl_checksum(sum, scaling->mean, scaling->n * sizeof *scaling->mean);
+    return sl_checksum(sum, scaling->scale, scaling->n * sizeof *scaling->scale);
+}
+
 static void identify_files(const struct sl_dataset_options *options, struct origin *origin)
 {
     const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
-    uint64_t sum = sl_checksum(1, numbers, sizeof numbers);
+    uint64_t sum = sum_scaling(sl_checksum(1, numbers, sizeof numbers), options);
     uint64_t state = 0;
     sum = sum_text(sum_path(sum, origin->path), origin->files.split);
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
@@ -276,7 +287,7 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
                                 r->n_test,
                                 r->sparse,
                                 r->seed};
-    uint64_t sum = sl_checksum(2, numbers, sizeof numbers);
+    uint64_t sum = sum_scaling(sl_checksum(2, numbers, sizeof numbers), options);
     sum = sl_checksum(sum, &r->homophily, sizeof r->homophily);
     sum = sum_text(sum_text(sum, r->name), r->split);
     if (r->n_types > 0) {
@@ -645,10 +656,11 @@ static enum sl_status build_graph(const struct sl_raw *raw, bool reverse, struct
 }
 
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
-                               struct sl_dataset *out)
+                               const struct sl_scaling *scaling, struct sl_dataset *out)
 {
     *out = (struct sl_dataset){0};
     struct sl_feature_range range;
+    struct sl_scaling used = {0};
     enum sl_status st;
     const bool typed = raw->n_relations > 0 && (raw->links.n_relations == 0 || raw->links.own_ids);
     if (normalize == SL_NORMALIZE_COLUMN && typed) {
@@ -657,7 +669,12 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
                        "features of its own",
                        name);
     }
-    SL_TRY(st, sl_features_normalize(&raw->features, normalize), done);
+    if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {
+        SL_TRY(st, sl_scaling_copy(scaling, &used), done);
+    }
+    if (raw->features.n_rows > 0) {
+        SL_TRY(st, sl_features_normalize(&raw->features, normalize, &used), done);
+    }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
     SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
@@ -674,8 +691,13 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->class_names = raw->class_names;
     out->vertex_names = raw->vertex_names;
     *raw = (struct sl_raw){0};
+    out->directed = directed;
+    out->normalized = normalize;
+    out->scaling = used;
+    used = (struct sl_scaling){0};
     out->range = range;
 done:
+    sl_scaling_free(&used);
     return st;
 }
 
@@ -700,8 +722,13 @@ static enum sl_status make_features(const struct sl_dataset_options *options, co
     enum sl_status st;
     SL_TRY(st, sl_made_features_make(made, &dataset->graph, options->feature_seed, &features), done);
     SL_TRY(st, sl_features_settle(&features), fail);
-    SL_TRY(st, sl_features_normalize(&features, options->normalize), fail);
+    sl_scaling_free(&dataset->scaling);
+    if (options->scaling != NULL) {
+        SL_TRY(st, sl_scaling_copy(options->scaling, &dataset->scaling), fail);
+    }
+    SL_TRY(st, sl_features_normalize(&features, options->normalize, &dataset->scaling), fail);
     SL_TRY(st, sl_features_measure(&features, &dataset->range), fail);
+    dataset->normalized = options->normalize;
     sl_features_free(&dataset->features);
     dataset->features = features;
     return SL_OK;
@@ -779,9 +806,11 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
         sl_raw_free(&raw);
         return st;
     }
-    st = sl_dataset_make(origin->name, &raw, options->directed, options->normalize, out);
+    const bool made = origin->made.kind != SL_MADE_NOT;
+    st = sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
+                         options->scaling, out);
     sl_raw_free(&raw);
-    if (st == SL_OK && origin->made.kind != SL_MADE_NOT) {
+    if (st == SL_OK && made) {
         st = make_features(options, &origin->made, out);
     }
     if (st != SL_OK) {
@@ -801,10 +830,18 @@ static bool read_cache(const char *file, bool low_memory, uint64_t key, struct s
     return sl_cache_read_dataset(file, key, out);
 }
 
-/* The names and ends of the relations. On failure *out is emptied. */
-static enum sl_status describe_relations(const struct origin *origin, struct sl_dataset *out)
+/* Note what the cache file does not say. On failure *out is emptied. */
+static enum sl_status describe(const struct sl_dataset_options *options, const struct origin *origin,
+                               struct sl_dataset *out)
 {
     enum sl_status st = SL_OK;
+    out->directed = options->directed;
+    out->normalized = options->normalize;
+    out->feature_seed = options->feature_seed;
+    out->serial = sl_dataset_serial();
+    if (options->features != NULL && options->features[0] != '\0') {
+        SL_TRY(st, sl_strdup(options->features, &out->feature_words), done);
+    }
     if (origin->reader != NULL && origin->reader->describe_relations != NULL) {
         st = origin->reader->describe_relations(&origin->files, &out->relations, &out->ends);
     } else if (origin->reader == NULL && origin->recipe.n_types > 0) {
@@ -813,6 +850,7 @@ static enum sl_status describe_relations(const struct origin *origin, struct sl_
             sl_recipe_ends(&origin->recipe, out->ends);
         }
     }
+done:
     if (st != SL_OK) {
         sl_dataset_free(out);
     }
@@ -847,9 +885,8 @@ static enum sl_status load_origin(const struct sl_dataset_options *options, cons
         goto done;
     }
 describe:
-    out->directed = options->directed;
     out->counts_edges = origin->made.kind == SL_MADE_DEGREE;
-    st = describe_relations(origin, out);
+    st = describe(options, origin, out);
 done:
     sl_free(file);
     return st;

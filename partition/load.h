@@ -32,6 +32,7 @@ struct sl_dataset_options {
     enum sl_raw_need need; /* the tables that may be missing */
     bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;
+    const struct sl_scaling *scaling; /* COLUMN: statistics of another dataset. NULL or empty: of this dataset */
     enum sl_target_choice targets;
     uint64_t seed; /* for the generator */
     /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
@@ -49,10 +50,11 @@ struct sl_dataset_options {
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
 /* Make a dataset of raw tables. The dataset takes over the tables, and *raw is left empty. `directed` false: add the
- * reverse of every edge. SL_EINVAL: an edge has an id out of range; SL_NORMALIZE_COLUMN of a typed graph. SL_ENOMEM.
+ * reverse of every edge. scaling: as in the options. SL_EINVAL: an edge has an id out of range; SL_NORMALIZE_COLUMN of
+ * a typed graph. SL_ENOMEM.
  * On failure *out is empty, and *raw still owns its tables, whose features may be normalized. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
-                               struct sl_dataset *out);
+                               const struct sl_scaling *scaling, struct sl_dataset *out);
 
 /* The name of a file, in the cache folder, for data derived from a dataset. The stem "metis-4-seed-1" gives
  * FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL if the options say

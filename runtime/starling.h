@@ -140,7 +140,7 @@ struct sl_session;
  * dataset: NULL to load the dataset named by the settings, from files, the cache or a generator. Otherwise a dataset
  * made of arrays (partition/arrays.h). It is borrowed during this call only: afterwards the program may free the
  * dataset and its arrays. With arrays, the options that select a dataset must keep their defaults. They are dataset,
- * data-path, split, features, directed and normalize-features. Other values are refused, also from the environment. If
+ * data-path, split, features and directed. Other values are refused, also from the environment. If
  * the arrays list links, objective auto becomes link. METIS's partition is cached by the contents of the graph, in the
  * folder of option cache. Without that option, graphs of 16384 vertices or more are cached in ~/.cache/starling.
  * Metrics, models and checkpoints then carry the name of the arrays. --resume requires a checkpoint of the same data.
@@ -283,11 +283,18 @@ SL_API bool sl_session_traced(const struct sl_session *session);
 
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
  * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the outputs of the last layer: scores of
- * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer.
+ * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer; with
+ * the objective link, the outputs.
  * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
  * training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
                                           float *embeddings);
+
+/* Scores of pairs, by the objective link: scores[i] of pairs->from[i] -> pairs->to[i], ids of the dataset. relations:
+ * if links have relations, else NULL. SL_EINVAL: another objective, or a vertex or relation is out of range. Otherwise
+ * as sl_session_evaluate. */
+SL_API enum sl_status sl_session_score_links(struct sl_session *session, const struct sl_array_links *pairs,
+                                             float *scores);
 
 /* Name and shape of one array of the model. */
 struct sl_weight {
@@ -310,6 +317,91 @@ SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, 
  * SL_ESTARPU. */
 SL_API enum sl_status sl_session_set_weights(struct sl_session *session, uint32_t n, const struct sl_weight *weights,
                                              const float *const *values);
+
+/* ---- a trained model: load it, ask it, delete it ----
+ *
+ *   struct sl_trained *model;
+ *   sl_model_load("model.safetensors", &model);
+ *   sl_model_predict(model, dataset, n_vertices, NULL, logits);
+ *   sl_model_delete(model);
+ *
+ * The file of --save says all that changes an output: options, objective, normalization and its statistics, names. So
+ * the calls need a dataset and nothing else. It is of arrays (sl_dataset_new) or of files (sl_dataset_open, with the
+ * options of data alone). Labels and a split may be missing. Features are normalized as in training, with the
+ * statistics of training. Relations are matched by name.
+ *
+ * The first call with a dataset opens a session for it, which stays open: later calls with the same model and dataset
+ * open nothing again. A call with another one, sl_session_open, and sl_model_delete close it. So does
+ * sl_model_rest, which gives its memory and StarPU back. Until then the dataset's arrays must not change, unless a new
+ * dataset is made of them; the dataset itself may be deleted. While the program's own session is open, the calls fail:
+ * SL_EINVAL.
+ *
+ * All calls: SL_ENOTSUP: a run of several processes. SL_EINVAL: the dataset does not fit the model; the message names
+ * the features, relations or classes, as found and expected. SL_ENOMEM, SL_ESTARPU, the status of a failed task. Arrays
+ * are written on success only. */
+
+struct sl_trained;
+
+/* Read a model's file, or a checkpoint. Older files, and those of other programs, do not say all: a notice says what
+ * (sl_on_notice). SL_EFILE: not such a file, or damaged. SL_EIO, SL_ENOMEM. On failure *out is NULL. */
+SL_API enum sl_status sl_model_load(const char *path, struct sl_trained **out);
+
+/* Make a model of a session's: before training its initial weights, later the trained ones. The session stays. SL_EIO,
+ * and as sl_session_weight. On failure *out is NULL. */
+SL_API enum sl_status sl_session_model(struct sl_session *session, struct sl_trained **out);
+
+/* Write the model's file, as --save does. SL_EIO, SL_ENOMEM. */
+SL_API enum sl_status sl_model_save(const struct sl_trained *model, const char *path);
+
+/* Free the model, and close the session that its calls left open. */
+SL_API void sl_model_delete(struct sl_trained *model);
+
+/* Close the session that a call of any model left open. */
+SL_API void sl_model_rest(void);
+
+/* Texts are the model's: valid until sl_model_delete. NULL or 0: the file does not say. */
+struct sl_model_facts {
+    size_t size;
+    const char *model;     /* "sage" */
+    const char *objective; /* "class", "labels", "regression" or "link" */
+    const char *dataset;   /* the name of the training data */
+    uint32_t version;      /* of the file's format; 0: an older file, or one of another program */
+    uint32_t n_features;   /* columns of the features */
+    uint32_t n_outputs;    /* classes, labels or numbers; of links: columns of the embeddings */
+    uint32_t n_embeddings; /* columns of the embeddings; 0: one layer, no embeddings */
+    /* A line each, in order: classes (or label columns), and relations as SOURCE,NAME,DESTINATION. */
+    const char *class_names, *relation_names;
+};
+
+/* SL_EINVAL: out->size is 0. */
+SL_API enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model_facts *out);
+
+/* Set an option of the answers before the first call: cpus, gpus, pes, precision, cache and others that change no model.
+ * SL_EINVAL: the option contradicts the file, or has no such value. SL_ENOMEM. */
+SL_API enum sl_status sl_model_set(struct sl_trained *model, const char *name, const char *value);
+
+/* The value of an option, as sl_settings_get. */
+SL_API enum sl_status sl_model_get(const struct sl_trained *model, const char *name, char *text, size_t bytes);
+
+/* Scores of n vertices: n x n_outputs, row-major, row i of vertices[i]. They are the outputs of the last layer: before
+ * softmax or sigmoid, or numbers. vertices NULL: n is the dataset's number of vertices, in the order of its ids.
+ * SL_EINVAL also: the model is of links; a vertex is out of range. */
+SL_API enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
+                                       const uint32_t *vertices, float *logits);
+
+/* The same for embeddings, n x n_embeddings: the last hidden layer; of a model of links, its outputs, as --embed.
+ * SL_EINVAL also: the model has one layer. */
+SL_API enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
+                                     const uint32_t *vertices, float *embeddings);
+
+/* Scores over the dataset's validation and test vertices or links. Without labels or a split they are NaN. */
+SL_API enum sl_status sl_model_evaluate(struct sl_trained *model, const struct sl_dataset *dataset,
+                                        struct sl_scores *scores);
+
+/* Scores of pairs, by a model of links: scores[i] of from[i] -> to[i]. relations: those of the dataset, if it is typed,
+ * else NULL. SL_EINVAL also: the model is not of links; a vertex or a relation is out of range. */
+SL_API enum sl_status sl_model_score_links(struct sl_trained *model, const struct sl_dataset *dataset,
+                                           const struct sl_array_links *pairs, float *scores);
 
 /* ---- several processes: mpirun -np 4 coop_sage .. ----
  *

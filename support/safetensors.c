@@ -572,6 +572,16 @@ enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out)
     return st;
 }
 
+void sl_tensors_drop(struct sl_tensors *tensors)
+{
+    sl_free(tensors->bytes);
+    tensors->bytes = NULL;
+    sl_file_unmap(&tensors->map);
+    for (uint32_t i = 0; i < tensors->n; i++) {
+        tensors->tensors[i].data = NULL;
+    }
+}
+
 void sl_tensors_free(struct sl_tensors *tensors)
 {
     if (tensors != NULL) {

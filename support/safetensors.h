@@ -97,6 +97,9 @@ const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *ke
  * then unchanged. */
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out);
 
+/* Release the file's bytes or map. Names, shapes and metadata stay; the tensors have no data then. */
+void sl_tensors_drop(struct sl_tensors *tensors);
+
 /* Release all memory and the map, and empty the struct. An empty struct is allowed. */
 void sl_tensors_free(struct sl_tensors *tensors);
 

@@ -1166,8 +1166,7 @@ static void open_refused(const char *options, const struct sl_dataset *dataset, 
 /* What says what to load is refused where it is there already. */
 static void options_of_files_are_refused(void **state)
 {
-    static const char *const given[] = {"dataset=cora",   "data-path=/data", "split=one",
-                                        "features=x.npy", "directed",        "normalize-features=row"};
+    static const char *const given[] = {"dataset=cora", "data-path=/data", "split=one", "features=x.npy", "directed"};
     struct sl_dataset *dataset = crowds();
     struct seen seen = nothing();
     (void)state;

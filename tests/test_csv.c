@@ -349,7 +349,7 @@ static void normalizes_rows(void **state)
     (void)state;
     struct sl_features features;
     assert_ok(sl_csv_read_features(put_text("d", "1,3\n0,0\n2,-2\n-1,-1\n0.25,0.5\n1.01,-1\n3,-1\n"), 7, &features));
-    sl_features_normalize(&features, SL_NORMALIZE_ROW);
+    sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0});
     const float expected[] = {0.25f, 0.75f, 0, 0, 2, -2, -1, -1, 0.25f, 0.5f, 1.01f, -1, 1.5f, -0.5f};
     assert_memory_equal(features.dense.data, expected, sizeof expected);
     sl_features_free(&features);
@@ -357,7 +357,7 @@ static void normalizes_rows(void **state)
                                                  "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,4\n"),
                                    2, &features));
     assert_non_null(features.offsets);
-    sl_features_normalize(&features, SL_NORMALIZE_ROW);
+    sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0});
     assert_true(value(&features, 1, 1) == 0.2f && value(&features, 1, 20) == 0.8f);
     sl_features_free(&features);
 }

@@ -75,8 +75,8 @@ static void agrees(void **state)
             } else {
                 assert_int_equal(narrow.dense.dtype, dtypes[d]);
             }
-            assert_ok(sl_features_normalize(&narrow, SL_NORMALIZE_ROW));
-            assert_ok(sl_features_normalize(&wide, SL_NORMALIZE_ROW));
+            assert_ok(sl_features_normalize(&narrow, SL_NORMALIZE_ROW, &(struct sl_scaling){0}));
+            assert_ok(sl_features_normalize(&wide, SL_NORMALIZE_ROW, &(struct sl_scaling){0}));
             if (every == 20) {
                 assert_same_csr(&narrow, &wide);
             } else {
@@ -99,7 +99,7 @@ static void borrowed(void **state)
     struct sl_features features = {.n_rows = ROWS, .n_columns = 2};
     features.dense = sl_column_take(SL_DTYPE_F32, ROWS, 2, table);
     features.dense.hold = SL_HOLD_BORROWED;
-    assert_survives_no_memory(sl_features_normalize(&features, SL_NORMALIZE_ROW));
+    assert_survives_no_memory(sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0}));
     assert_true(sl_features_floats(&features) != table && features.dense.hold == SL_HOLD_OWNED);
     assert_memory_equal(table, before, sizeof table);
     assert_true(fabsf(sl_features_floats(&features)[2] - 0.4f) < 1e-6f);
@@ -109,7 +109,8 @@ static void borrowed(void **state)
 /* Mean 0 and deviation 1 in each column but a constant one, dense or CSR, the same bits with any number of threads. */
 static void columns(void **state)
 {
-    struct sl_features dense, csr, narrow;
+    struct sl_features dense, csr, narrow, again;
+    struct sl_scaling by_csr = {0}, by_dense = {0};
     (void)state;
     make(SL_DTYPE_I8, 20, &narrow, &dense);
     sl_features_free(&narrow);
@@ -121,9 +122,18 @@ static void columns(void **state)
     assert_ok(sl_features_settle(&csr));
     assert_non_null(csr.offsets);
     sl_parallel_limit(1);
-    assert_survives_no_memory(sl_features_normalize(&csr, SL_NORMALIZE_COLUMN));
+    assert_survives_no_memory(sl_features_normalize(&csr, SL_NORMALIZE_COLUMN, &by_csr));
     sl_parallel_limit(0);
-    assert_ok(sl_features_normalize(&dense, SL_NORMALIZE_COLUMN));
+    again = (struct sl_features){.n_rows = ROWS / 2, .n_columns = COLUMNS}; /* a part of the rows */
+    again.dense = sl_column_take(SL_DTYPE_F32, ROWS / 2, COLUMNS, dense.dense.data);
+    again.dense.data = copy_of(dense.dense.data, sl_column_bytes(&again.dense));
+    assert_ok(sl_features_normalize(&dense, SL_NORMALIZE_COLUMN, &by_dense));
+    assert_true(by_dense.n == COLUMNS && sl_scaling_equal(&by_csr, &by_dense));
+    assert_ok(sl_features_normalize(&again, SL_NORMALIZE_COLUMN, &by_dense)); /* with the statistics of all rows */
+    assert_memory_equal(again.dense.data, dense.dense.data, sl_column_bytes(&again.dense));
+    again.n_columns--;
+    assert_int_equal(sl_features_normalize(&again, SL_NORMALIZE_COLUMN, &by_dense), SL_EINVAL);
+    sl_features_free(&again);
     assert_memory_equal(csr.dense.data, dense.dense.data, sl_column_bytes(&dense.dense));
     const float *x = dense.dense.data;
     int n_constant = 0;
@@ -141,6 +151,8 @@ static void columns(void **state)
     assert_true(x[1] == 0);
     sl_features_free(&dense);
     sl_features_free(&csr);
+    sl_scaling_free(&by_csr);
+    sl_scaling_free(&by_dense);
 }
 
 /* The first entry that is not finite, by any thread. */

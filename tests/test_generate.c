@@ -108,7 +108,7 @@ static void keeps_the_recipe(void **state)
         assert_int_equal(raw.valid.n, 300);
         assert_int_equal(raw.test.n, 600);
         assert_edges_differ(&raw);
-        assert_ok(sl_dataset_make("tiny", &raw, false, SL_NORMALIZE_NONE, &d));
+        assert_ok(sl_dataset_make("tiny", &raw, false, SL_NORMALIZE_NONE, NULL, &d));
         assert_null(raw.targets.data);
         assert_ok(sl_statistics_count(&d, &s));
         if (fabs(s.homophily - recipe.homophily) > 0.06) {
@@ -335,7 +335,7 @@ static void typed_folders_read_back(void **state)
         const struct sl_dataset_options options = {.dataset = written, .cache = "none"};
         assert_ok(sl_generate(&recipe, &raw));
         assert_ok(sl_recipe_write(&recipe, &raw, written));
-        assert_ok(sl_dataset_make("typed", &raw, false, SL_NORMALIZE_NONE, &d));
+        assert_ok(sl_dataset_make("typed", &raw, false, SL_NORMALIZE_NONE, NULL, &d));
         assert_ok(sl_dataset_load(&options, &back));
         assert_int_equal(d.features.dense.data != NULL, i);
         assert_int_equal(back.graph.n_relations, 8);

@@ -30,7 +30,7 @@ static void generate(uint32_t n_vertices, bool directed, struct sl_dataset *out)
                                .seed = 7};
     struct sl_raw raw;
     assert_ok(sl_generate(&recipe, &raw));
-    assert_ok(sl_dataset_make("tiny", &raw, directed, SL_NORMALIZE_NONE, out));
+    assert_ok(sl_dataset_make("tiny", &raw, directed, SL_NORMALIZE_NONE, NULL, out));
 }
 
 /* What partition.h promises of any partition, whose vertices are in an order of their own within a piece, or the

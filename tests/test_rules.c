@@ -50,7 +50,7 @@ static void the_rules_agree_with_each_other(void **state)
             assert_true(same);
             assert_true(!o->written || (o->kind == SL_OPTION_STRING && o->change == SL_CHANGE_FREELY));
             assert_true(o->spread != SL_SPREAD_PATH || o->kind == SL_OPTION_STRING);
-            assert_true(!o->of_model || (o->change == SL_CHANGE_NEVER && o->spread == SL_SPREAD_EQUAL));
+            assert_true(!o->of_model || o->of_data || (o->change == SL_CHANGE_NEVER && o->spread == SL_SPREAD_EQUAL));
             assert_true(!o->leads || o->change == SL_CHANGE_NEVER);
         }
         assert_ptr_equal(sl_option_in_order(table, table->n_options), NULL);

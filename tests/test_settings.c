@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * runtime/plan/settings.h: defaults as documented, and what options mean together. */
+#include "runtime/plan/parse.h"
 #include "runtime/plan/settings.h"
 
 #include <setjmp.h>
@@ -314,6 +315,7 @@ static void outputs_are_checked(void **state)
     assert_int_equal(sl_settings_parse(s, 1, argv, stdout, &run), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "--save FILE"));
     set(s, "save", "model");
+    set(s, "load", ""); /* its file would be read */
     assert_int_equal(sl_settings_parse(s, 1, argv, stdout, &run), SL_OK);
     assert_true(run);
 }

@@ -15,10 +15,10 @@
 #include "partition/number.h"
 #include "partition/partition.h"
 #include "partition/random_split.h"
+#include "runtime/plan/model_file.h"
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"
-#include "support/nearest.h"
 #include "tasks/task.h"
 
 /* The choices below are written in the order of these enums. */
@@ -46,7 +46,6 @@ _Static_assert(SL_DECODER_DOT == 0 && SL_DECODER_DISTMULT == 1 && SL_DECODER_MLP
 _Static_assert(SL_LINK_EXCLUDE_REVERSE == 0 && SL_LINK_EXCLUDE_SELF == 1, "--link-exclude");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 
-#define PREFIX "STARLING_" /* of environment variables */
 #define FANOUT_PER_LAYER 10
 #define LAYERS 3            /* without --layers and --fanout */
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */
@@ -104,15 +103,16 @@ static const struct sl_option options[] = {
      .shown = "the dataset's own", .argument = "FILE|degree|onehot|random:N",
      .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). onehot: the "
              "vertex. random:N: N normal numbers of --seed and the vertex",
-     .change = DATA, .spread = OWN, .of_data = true},
+     .change = DATA, .spread = OWN, .of_data = true, .of_model = true},
     {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
      .help = "Keep the edges of the file. By default the reverse of each edge is added",
-     .of_data = true},
+     .of_data = true, .of_model = true},
     {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
      .choices = "none,row,column", .initial = "none",
      .help = "Scale features. row: divide each vertex's features by their sum, if it is above 1 (as PyG's "
-             "NormalizeFeatures). column: subtract each column's mean and divide by its standard deviation",
-     .of_data = true},
+             "NormalizeFeatures). column: subtract each column's mean and divide by its standard deviation. A model "
+             "keeps the means and deviations of its training",
+     .of_model = true},
     {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
      .help = "Folder for the binary copies of datasets and partitions. none: keep no copies",
@@ -213,11 +213,12 @@ static const struct sl_option options[] = {
              "and epochs, and the factors of products. bf16: half the bytes, and at least twice the rate on "
              "processors and GPUs that multiply bf16. Sums are added up in float. Weights and sums of "
              "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits",
-     .of_shape = true, .common = true, .brief = "Element type of rows; weights stay float",
+     .of_shape = true, .kept = true, .common = true, .brief = "Element type of rows; weights stay float",
      .synonyms = "float32=float,fp32=float,f32=float,bfloat16=bf16", .peers = "dtype,dt,data-type"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
-     .help = "Start from the weights in this safetensors file, written by --save",
-     .change = FREELY, .spread = PATH, .common = true, .brief = "Start from the weights in this safetensors file",
+     .help = "Start from the model in this safetensors file, written by --save. It brings all options that change a "
+             "score, so they need not be given",
+     .change = FREELY, .spread = PATH, .common = true, .brief = "Start from the model in this safetensors file",
      .peers = "load-model,load-weights,pretrained,model-path,load-path"},
 
     {.name = "pes", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(pes), .min = 1, .max = MAX_PES,
@@ -618,6 +619,7 @@ static const struct sl_option_stranger strangers[] = {
 #define N_STRANGERS (sizeof strangers / sizeof *strangers)
 
 #define N_OPTIONS (sizeof options / sizeof *options)
+_Static_assert(N_OPTIONS <= SL_MAX_OPTIONS, "struct sl_settings");
 static struct sl_option options_of[2][N_OPTIONS];
 
 static struct sl_option_table tables[2] = {
@@ -639,7 +641,7 @@ static struct sl_option_table tables[2] = {
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
             "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "
             "failure, and 2 if an option is wrong.",
-        .env_prefix = PREFIX,
+        .env_prefix = SL_ENVIRONMENT_PREFIX,
         .examples = coop_examples,
         .n_examples = N_NOTES(coop_examples),
         .files = coop_files,
@@ -659,7 +661,7 @@ static struct sl_option_table tables[2] = {
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves. A second "
             "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "
             "failure, and 2 if an option is wrong.",
-        .env_prefix = PREFIX,
+        .env_prefix = SL_ENVIRONMENT_PREFIX,
         .examples = pipe_examples,
         .n_examples = N_NOTES(pipe_examples),
         .files = pipe_files,
@@ -714,6 +716,10 @@ void sl_settings_free(struct sl_settings *settings)
 {
     if (settings != NULL) {
         sl_option_free(sl_settings_table_of(settings), settings);
+        if (settings->model_file != NULL) {
+            sl_model_file_free(settings->model_file);
+            sl_free(settings->model_file);
+        }
         memset(settings, 0, sizeof *settings);
     }
 }
@@ -1151,7 +1157,14 @@ void sl_settings_delete(struct sl_settings *settings)
 enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value)
 {
     SL_IN_C_LOCALE;
-    return sl_option_set(sl_settings_table_of(settings), name, value, settings);
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    enum sl_status st = sl_option_set(table, name, value, settings);
+    if (st == SL_OK) {
+        const size_t i = (size_t)(sl_option_find(table, name) - table->options);
+        settings->given[i] = true;
+        settings->adopted[i] = false;
+    }
+    return st;
 }
 
 enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)
@@ -1213,104 +1226,4 @@ enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t ind
 const char *sl_version(void)
 {
     return PACKAGE_VERSION;
-}
-
-extern char **environ;
-
-/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, of the Python package, and
- * of the tests. */
-static const char *const other_variables[] = {"STARLING_DATA",         "STARLING_LOG",    "STARLING_OUT",
-                                              "STARLING_TO",           "STARLING_PARTS",  "STARLING_METHOD",
-                                              "STARLING_DATA_PROGRAM", "STARLING_LIBRARY"};
-
-/* Keep `known` in `near` if it is nearer to `typed` than *distance. Only equal names have distance 0. */
-static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)
-{
-    size_t d = sl_name_distance(typed + strlen(PREFIX), known + strlen(PREFIX));
-    if (strcmp(typed, known) == 0) {
-        d = 0;
-    } else if (d == 0) {
-        d = 1; /* the case of letters counts */
-    }
-    if (d < *distance) {
-        *distance = d;
-        snprintf(near, bytes, "%s", known);
-    }
-}
-
-/* The variable of the option that `name`, a variable, names in other programs: STARLING_EPOCHS for STARLING_NUM_EPOCHS.
- * False: none. */
-static bool find_peer_variable(const struct sl_option_table *table, const char *name, char *out, size_t bytes)
-{
-    char usual[96];
-    snprintf(usual, sizeof usual, "%s", name + strlen(PREFIX));
-    for (char *c = usual; *c != '\0'; c++) {
-        *c = *c == '_' ? '-' : (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-    }
-    const struct sl_option *option = sl_option_find_peer(table, usual);
-    if (option != NULL) {
-        sl_option_variable(table, option, out, bytes);
-    }
-    return option != NULL;
-}
-
-/* `entry`: NAME=VALUE of the environment. */
-static void check_variable(const char *entry)
-{
-    const struct sl_option_table *const both[] = {sl_settings_table(SL_SCHEDULE_MINIBATCH),
-                                                  sl_settings_table(SL_SCHEDULE_PIPE)};
-    char name[96];
-    char known[96];
-    char near[96] = "";
-    size_t distance = SIZE_MAX;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
-    for (size_t t = 0; t < sizeof both / sizeof *both; t++) {
-        for (size_t i = 0; i < both[t]->n_options; i++) {
-            sl_option_variable(both[t], &both[t]->options[i], known, sizeof known);
-            compare(name, known, near, sizeof near, &distance);
-        }
-    }
-    for (size_t i = 0; i < sizeof other_variables / sizeof *other_variables; i++) {
-        compare(name, other_variables[i], near, sizeof near, &distance);
-    }
-    for (size_t t = 0; t < sizeof both / sizeof *both && distance > 0; t++) {
-        if (find_peer_variable(both[t], name, near, sizeof near)) {
-            break;
-        }
-    }
-    if (distance > 0) {
-        sl_notify(SL_NOTICE_WARNING, "%s is set, but no program of Starling reads it%s%s%s", name,
-                  near[0] != '\0' ? "; did you mean " : "", near, near[0] != '\0' ? "?" : "");
-    }
-}
-
-void sl_settings_check_environment(void)
-{
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
-        const char *equals = strchr(*entry, '=');
-        if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0 && equals != NULL && equals[1] != '\0') {
-            check_variable(*entry);
-        }
-    }
-}
-
-enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run)
-{
-    SL_IN_C_LOCALE;
-    const struct sl_option_table *table = sl_settings_table_of(settings);
-    struct sl_option_parse parse;
-    enum sl_status st;
-    SL_TRY(st, sl_option_parse(table, argc, argv, settings, &parse), done);
-    sl_free(parse.sources);
-    *run = parse.action == SL_OPTION_RUN;
-    if (*run && settings->save_names != SL_NAMES_DGL &&
-        settings->save == NULL) { /* a program may want weights by name */
-        return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
-    }
-    if (*run) {
-        sl_settings_check_environment();
-    }
-    st = *run ? sl_settings_check(settings) : sl_option_print(table, parse.action, PACKAGE_VERSION, stream);
-done:
-    return st;
 }

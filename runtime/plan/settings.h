@@ -63,10 +63,18 @@ enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
 enum sl_guard_switch { SL_GUARD_ON, SL_GUARD_OFF };
 enum sl_chunk_order { SL_CHUNK_ORDER_SHUFFLE, SL_CHUNK_ORDER_FIXED };
 
+#define SL_ENVIRONMENT_PREFIX "STARLING_"
+#define SL_MAX_OPTIONS 128
+struct sl_model_file; /* runtime/plan/model_file.h */
+
 /* The settings own their strings (sl_settings_free). NULL: not given. */
 struct sl_settings {
     /* enum sl_schedule_name: which program's options these are. Not an option itself. */
     int schedule;
+    /* By position in the option table: set by the user; taken from the model's file (runtime/plan/adopt.h). */
+    bool given[SL_MAX_OPTIONS], adopted[SL_MAX_OPTIONS];
+    /* The file of `load`, owned; NULL: not read yet. */
+    struct sl_model_file *model_file;
     /* data */
     char *dataset; /* "arxiv" */
     char *data_path;
@@ -181,9 +189,6 @@ const struct sl_option_table *sl_settings_table_of(const struct sl_settings *set
 
 /* The path of an option of output (struct sl_option, written); NULL: another option, or not given. */
 const char *sl_settings_path(const struct sl_settings *settings, const struct sl_option *option);
-
-/* Give notice of each environment variable STARLING_NAME that no program of Starling reads, with the nearest name. */
-void sl_settings_check_environment(void);
 
 /* Fill in the defaults of coop_sage or of pipe_gnn. SL_ENOMEM. */
 enum sl_status sl_settings_init(struct sl_settings *settings);

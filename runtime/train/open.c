@@ -20,7 +20,9 @@
 #include "runtime/model/kinds.h"
 #include "runtime/model/sums.h"
 #include "runtime/pipe/boundary.h"
+#include "runtime/plan/adopt.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/kept.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/ranks.h"
 #include "runtime/train/schedules.h"
@@ -57,6 +59,13 @@ static enum sl_raw_need need_of(const struct sl_settings *s)
     return s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE;
 }
 
+/* Random features of a model have the model's seed. */
+static uint64_t feature_seed(const struct sl_settings *s)
+{
+    const struct sl_model_file *file = s->model_file;
+    return file != NULL && sl_model_file_text(file, SL_KEY_SEED) != NULL ? file->feature_seed : s->seed;
+}
+
 /* A split left open is the split that the run in the checkpoint began with. */
 static struct sl_dataset_options dataset_options(const struct sl_settings *s, const char *usual_split)
 {
@@ -66,11 +75,12 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .split_seed = s->seed,
                                        .usual_split = usual_split[0] != '\0' ? usual_split : NULL,
                                        .features = s->features,
-                                       .feature_seed = s->seed,
+                                       .feature_seed = feature_seed(s),
                                        .cache = s->cache,
                                        .need = need_of(s),
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
+                                       .scaling = s->model_file != NULL ? &s->model_file->scaling : NULL,
                                        .targets = target_choice(s),
                                        .seed = DATASET_SEED,
                                        .low_memory = sl_n_ranks() > 1};
@@ -92,7 +102,7 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         const struct sl_option *option = &table->options[i];
         char now[256];
         bool unset;
-        if (!option->of_data || strcmp(option->name, "cache") == 0 ||
+        if (!option->of_data || settings->adopted[i] || strcmp(option->name, "cache") == 0 ||
             (strcmp(option->name, "split") == 0 && draws_split(settings, ""))) {
             continue;
         }
@@ -112,20 +122,6 @@ done:
     return st;
 }
 
-/* A graph may lack targets, or have fewer outputs than the model in --load. */
-static enum sl_status widen_targets(const struct sl_settings *s, struct sl_dataset *dataset)
-{
-    uint32_t n;
-    if (sl_settings_trains_links(s)) {
-        return SL_OK;
-    }
-    enum sl_status st = sl_outputs_count(s, &n);
-    if (st == SL_OK) {
-        sl_targets_widen(&dataset->targets, n);
-    }
-    return st;
-}
-
 /* Without the limit the reader would fill the memory until the system kills the process. */
 static enum sl_status load_dataset(const struct sl_settings *s, const char *usual_split, struct sl_dataset *out)
 {
@@ -133,9 +129,19 @@ static enum sl_status load_dataset(const struct sl_settings *s, const char *usua
     sl_memory_limit(sl_limits_memory());
     enum sl_status st = sl_dataset_load(&options, out);
     sl_memory_limit(UINT64_MAX);
-    if (st == SL_OK) {
-        st = widen_targets(s, out);
+    return st;
+}
+
+/* Take the options of --load and check all. Files that do not say the number of outputs have arrays that show it. */
+static enum sl_status check_settings(struct sl_settings *s)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_settings_adopt(s), done);
+    SL_TRY(st, sl_settings_check(s), done);
+    if (s->model_file != NULL && s->model_file->n_outputs == 0 && !sl_settings_trains_links(s)) {
+        s->model_file->n_outputs = sl_model_outputs_in(s, &s->model_file->tensors);
     }
+done:
     return st;
 }
 
@@ -145,9 +151,12 @@ enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset *
     struct sl_dataset *dataset;
     enum sl_status st;
     *out = NULL;
-    SL_TRY(st, sl_settings_check(settings), done);
+    SL_TRY(st, check_settings(settings), done);
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
     SL_TRY(st, load_dataset(settings, "", dataset), undo);
+    if (settings->model_file != NULL && !sl_settings_trains_links(settings)) {
+        sl_targets_widen(&dataset->targets, settings->model_file->n_outputs);
+    }
     *out = dataset;
     return SL_OK;
 undo:
@@ -236,14 +245,16 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     } else if (drawn) {
         SL_TRY(st, draw_split(t, given, &t->loaded), done);
     }
+    t->given = given != NULL;
+    SL_TRY(st, sl_adapt(t->settings, given == NULL || drawn ? &t->loaded : given, &t->adapted), done);
+    t->dataset = &t->adapted.dataset;
+    SL_TRY(st, sl_dataset_copy_facts(t->dataset, &t->facts), done);
     bool labelled = !sl_settings_trains_links(t->settings);
-    if (given == NULL && labelled && sl_targets_outputs(&t->loaded.targets) == 0) {
+    if (labelled && sl_targets_outputs(&t->dataset->targets) == 0) {
         st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
-                     t->loaded.name);
+                     t->dataset->name);
         goto done;
     }
-    t->dataset = given == NULL || drawn ? &t->loaded : given;
-    t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
@@ -599,6 +610,7 @@ static enum sl_status open_shards(struct sl_session *t)
     }
     t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* from here on its data are in the shards */
+    sl_adapted_free(&t->adapted);
     sl_dataset_free(&t->loaded);
     sl_pool_purge();
     SL_TRY(st, place_parts(t), done);
@@ -726,11 +738,12 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     *out = NULL;
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a session", &t), done);
     t->settings = settings;
+    sl_kept_close();
     SL_TRY(st, check_alone(), done);
     if (settings->objective == SL_OBJECTIVE_AUTO && dataset != NULL && has_links(settings, dataset)) {
         settings->objective = SL_OBJECTIVE_LINK;
     }
-    SL_TRY(st, sl_settings_check(settings), done);
+    SL_TRY(st, check_settings(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
@@ -796,6 +809,8 @@ void sl_session_close(struct sl_session *t)
         sl_run_free(&t->run);
     }
     sl_partition_free(&t->partition);
+    sl_adapted_free(&t->adapted);
+    sl_dataset_free(&t->facts);
     sl_dataset_free(&t->loaded);
     sl_free(t->waits);
     sl_free(t->best);

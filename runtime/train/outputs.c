@@ -13,84 +13,26 @@
 #include "runtime/machine/watchdog.h"
 #include "runtime/model/kinds.h"
 #include "runtime/objective/chosen.h"
+#include "runtime/plan/model_file.h"
 #include "runtime/train/claims.h"
+#include "runtime/train/labels.h"
 #include "runtime/train/state.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
 
-/* A file's metadata has the options `of_model` as option.NAME, as checkpoints have. */
-#define KEY_BYTES 48
-#define MAX_MODEL_OPTIONS 32
-#define OBJECTIVE_KEY "objective" /* the objective that --objective auto chose, or the given one */
-
-/* Compare the options in the file's metadata. A file of another program has none: then only its tensors are
- * checked. */
-static enum sl_status match_options(const struct sl_settings *settings, const struct sl_tensors *file)
-{
-    const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
-        const struct sl_option *option = &table->options[i];
-        char key[KEY_BYTES];
-        char *now = NULL;
-        snprintf(key, sizeof key, "option.%s", option->name);
-        const char *then = sl_tensors_metadata(file, key);
-        if (then == NULL || !option->of_model) {
-            continue;
-        }
-        st = sl_option_text(option, settings, &now);
-        if (st == SL_OK && strcmp(now, then) != 0) {
-            st =
-                sl_fail(SL_EFILE, "--%s: found '%.100s', expected '%.100s', with which the model in %.300s was trained",
-                        option->name, now, then, file->path);
-        }
-        sl_free(now);
-    }
-    return st;
-}
-
-/* Without targets no output is compared with anything, and any objective fits. */
-static enum sl_status match_objective(const struct sl_objective *objective, const struct sl_tensors *file)
-{
-    const char *then = sl_tensors_metadata(file, OBJECTIVE_KEY);
-    if (then == NULL || objective->unknown || strcmp(objective->kind->name, then) == 0) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EFILE, "--objective: found '%s', expected '%.40s', with which the model in %.300s was trained",
-                   objective->kind->name, then, file->path);
-}
-
-enum sl_status sl_outputs_count(const struct sl_settings *settings, uint32_t *out)
-{
-    struct sl_tensors tensors;
-    *out = 0;
-    if (settings->load == NULL) {
-        return SL_OK;
-    }
-    enum sl_status st = sl_safetensors_read(settings->load, &tensors);
-    if (st == SL_OK) {
-        *out = sl_model_outputs_in(settings, &tensors);
-        sl_tensors_free(&tensors);
-    }
-    return st;
-}
-
 enum sl_status sl_outputs_load_model(struct sl_session *t)
 {
-    struct sl_tensors tensors;
-    enum sl_status st = sl_safetensors_read(t->settings->load, &tensors);
-    if (st != SL_OK) {
-        return st;
-    }
-    SL_TRY(st, match_options(t->settings, &tensors), done);
-    SL_TRY(st, match_objective(&t->objective, &tensors), done);
+    struct sl_model_file *file = t->settings->model_file;
+    enum sl_status st;
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
-    st = sl_model_set_tensors(&t->model, false, &tensors);
+    st = sl_model_set_tensors(&t->model, false, &file->tensors);
     sl_model_release(&t->model);
+    if (!file->stays) {
+        sl_model_file_drop(file);
+    }
 done:
-    sl_tensors_free(&tensors);
     return st;
 }
 
@@ -125,60 +67,23 @@ done:
     return st;
 }
 
-/* The metadata of a model's file. */
-struct model_labels {
-    struct sl_metadata entry[5 + MAX_MODEL_OPTIONS];
-    uint32_t n;
-    char key[MAX_MODEL_OPTIONS][KEY_BYTES];
-    char *value[MAX_MODEL_OPTIONS];
-    uint32_t n_options;
-};
-
-static void add_label(struct model_labels *labels, const char *key, const char *value)
+static enum sl_status make_labels(const struct sl_session *t, struct sl_labels *out)
 {
-    labels->entry[labels->n++] = (struct sl_metadata){key, value};
-}
-
-/* On failure, free_labels releases what was made. */
-static enum sl_status make_labels(const struct sl_session *t, struct model_labels *out)
-{
-    const struct sl_option_table *table = sl_settings_table_of(t->settings);
-    enum sl_status st = SL_OK;
-    *out = (struct model_labels){0};
-    add_label(out, "format", "pt");
-    add_label(out, "dataset", t->name);
-    add_label(out, "model", sl_model_kind(t->settings->model)->name);
-    if (!t->objective.unknown) {
-        add_label(out, OBJECTIVE_KEY, t->objective.kind->name);
-    }
+    enum sl_status st;
+    SL_TRY(st, sl_labels_add(out, "format", "pt"), done);
+    SL_TRY(st, sl_labels_add(out, "dataset", t->name), done);
     if (t->synthetic) {
-        add_label(out, "synthetic", "yes");
+        SL_TRY(st, sl_labels_add(out, "synthetic", "yes"), done);
     }
-    for (size_t i = 0; i < table->n_options; i++) {
-        const struct sl_option *option = &table->options[i];
-        uint32_t k = out->n_options;
-        if (option->of_model && k < MAX_MODEL_OPTIONS) {
-            SL_TRY(st, sl_option_text(option, t->settings, &out->value[k]), done);
-            snprintf(out->key[k], sizeof out->key[k], "option.%s", option->name);
-            add_label(out, out->key[k], out->value[k]);
-            out->n_options++;
-        }
-    }
+    st = sl_labels_add_model(out, t, true);
 done:
     return st;
 }
 
-static void free_labels(struct model_labels *labels)
-{
-    for (uint32_t i = 0; i < labels->n_options; i++) {
-        sl_free(labels->value[i]);
-    }
-}
-
-static enum sl_status save_model(struct sl_session *t)
+enum sl_status sl_outputs_put_model(struct sl_session *t, struct sl_writer *writer)
 {
     struct sl_tensor *tensors = NULL;
-    struct model_labels labels;
+    struct sl_labels labels = {0};
     uint32_t n = 0;
     enum sl_status st;
     SL_TRY(st, make_labels(t, &labels), done);
@@ -189,11 +94,25 @@ static enum sl_status save_model(struct sl_session *t)
     if (st != SL_OK) {
         goto done;
     }
-    st = sl_safetensors_write(t->settings->save, tensors, n, labels.entry, labels.n);
+    st = sl_safetensors_put(writer, tensors, n, labels.entry, labels.n);
 done:
-    free_labels(&labels);
+    sl_labels_free(&labels);
     sl_model_tensors_free(tensors, n);
     sl_free(tensors);
+    return st;
+}
+
+static enum sl_status save_model(struct sl_session *t)
+{
+    struct sl_writer writer;
+    enum sl_status st;
+    SL_TRY(st, sl_writer_open(t->settings->save, &writer), done);
+    SL_TRY(st, sl_outputs_put_model(t, &writer), undo);
+    SL_TRY(st, sl_writer_sync(&writer), undo);
+    return sl_writer_close(&writer);
+undo:
+    sl_writer_abort(&writer);
+done:
     return st;
 }
 

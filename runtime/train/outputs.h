@@ -22,11 +22,10 @@ enum sl_status sl_outputs_check_room(const struct sl_session *session);
  * all ranks a window at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */
 enum sl_status sl_outputs_write(struct sl_session *session);
 
-/* The outputs of the model in --load; 0: no --load, or they cannot be told. SL_EFILE, SL_EIO,
- * SL_ENOMEM. */
-enum sl_status sl_outputs_count(const struct sl_settings *settings, uint32_t *out);
+/* Write the model with its description to an open file, after sl_outputs_settle. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_put_model(struct sl_session *session, struct sl_writer *writer);
 
-/* Load --load into the model. SL_EFILE, SL_EIO. */
+/* Load the arrays of --load, which the settings have read, into the model. SL_EFILE. */
 enum sl_status sl_outputs_load_model(struct sl_session *session);
 
 #endif

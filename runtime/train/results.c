@@ -6,6 +6,7 @@
 
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
+#include "runtime/model/kinds.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
@@ -13,6 +14,12 @@
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
+
+/* The last hidden layer, or of a model of links its outputs. */
+static bool has_embeddings(const struct sl_settings *s)
+{
+    return s->layers > 1 || sl_settings_trains_links(s);
+}
 
 enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 {
@@ -26,7 +33,7 @@ enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_si
                                    .n_pes = t->settings->pes,
                                    .n_parts = t->plan.n_parts,
                                    .n_per_epoch = t->plan.n_per_epoch,
-                                   .n_hidden = t->settings->layers > 1 ? t->settings->hidden : 0,
+                                   .n_hidden = has_embeddings(t->settings) ? t->settings->hidden : 0,
                                    .memory_bytes = t->memory_bytes};
     all.n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
     if (size == 0) {
@@ -36,8 +43,7 @@ enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_si
     return SL_OK;
 }
 
-/* While several replicas are trained, the model is their average. */
-static enum sl_status current_model(struct sl_session *t)
+enum sl_status sl_session_current_model(struct sl_session *t)
 {
     if (!t->settled) {
         return sl_state_average(t);
@@ -75,28 +81,32 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_inference wanted = {0};
     struct sl_scores found;
+    const bool links = sl_settings_trains_links(t->settings); /* their embeddings are the outputs */
     bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_session_sizes(t, &sizes), done);
-    if (logits != NULL) {
+    if (logits != NULL || (embeddings != NULL && links)) {
         SL_TRY(st,
                sl_alloc((size_t)sizes.n_vertices * sizes.n_outputs, sizeof *wanted.scores, "logits", &wanted.scores),
                done);
     }
-    if (embeddings != NULL && sizes.n_hidden > 0) {
+    if (embeddings != NULL && sizes.n_hidden > 0 && !links) {
         SL_TRY(st,
                sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden),
                done);
     }
     sl_pool_trim();
-    SL_TRY(st, current_model(t), done);
+    SL_TRY(st, sl_session_current_model(t), done);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
     sl_pool_trim();
     starpu_task_wait_for_all();
     sl_run_log_reset(&t->run); /* evaluation time does not count for an epoch */
-    if (wanted.scores != NULL) {
+    if (logits != NULL) {
         copy_rows(t, wanted.scores, sizes.n_outputs, logits);
+    }
+    if (embeddings != NULL && links) {
+        copy_rows(t, wanted.scores, sizes.n_outputs, embeddings);
     }
     if (wanted.hidden != NULL) {
         copy_rows(t, wanted.hidden, sizes.n_hidden, embeddings);
@@ -107,6 +117,95 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
 done:
     sl_free(wanted.scores);
     sl_free(wanted.hidden);
+    if (rested) {
+        sl_session_rest(t);
+    }
+    return st;
+}
+
+/* ---- scores of pairs ---- */
+
+#define TILE 1024 /* pairs that are scored at a time */
+
+static enum sl_status check_pairs(const struct sl_session *t, const struct sl_array_links *pairs)
+{
+    const uint32_t n_vertices = t->shards.n_vertices;
+    const uint32_t n_relations = t->shards.n_link_relations;
+    if (pairs->n > 0 && (pairs->from == NULL || pairs->to == NULL)) {
+        return sl_fail(SL_EINVAL, "pairs: %s is NULL; expected an array", pairs->from == NULL ? "from" : "to");
+    }
+    if (pairs->n > 0 && (pairs->relations != NULL) != (n_relations > 0)) {
+        return sl_fail(SL_EINVAL, "pairs: found them with%s relations; expected as the links of the model, with%s",
+                       pairs->relations != NULL ? "" : "out", n_relations > 0 ? "" : "out");
+    }
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        const bool is_from = pairs->from[i] >= n_vertices;
+        if (is_from || pairs->to[i] >= n_vertices) {
+            return sl_fail(SL_EINVAL, "pairs: %s[%u] is %u; expected an id below %u", is_from ? "from" : "to", i,
+                           is_from ? pairs->from[i] : pairs->to[i], n_vertices);
+        }
+        if (n_relations > 0 && pairs->relations[i] >= n_relations) {
+            return sl_fail(SL_EINVAL, "pairs: relations[%u] is %u; expected a relation below %u", i,
+                           pairs->relations[i], n_relations);
+        }
+    }
+    return SL_OK;
+}
+
+/* vectors: of all vertices, by new id. The model is acquired. */
+static enum sl_status score_pairs(const struct sl_session *t, const struct sl_array_links *pairs,
+                                  const sl_real *vectors, float *out)
+{
+    const struct sl_decoder decoder = sl_model_decoder(&t->model);
+    const sl_vertex *new_ids = t->partition.new_ids;
+    const size_t width = t->shards.n_outputs;
+    const sl_real *from[TILE];
+    const sl_real *to[TILE];
+    uint32_t relations[TILE];
+    double scores[TILE];
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < pairs->n; i += TILE) {
+        const uint32_t n = sl_min_u32(TILE, pairs->n - i);
+        for (uint32_t k = 0; k < n; k++) {
+            from[k] = vectors + new_ids[pairs->from[i + k]] * width;
+            to[k] = vectors + new_ids[pairs->to[i + k]] * width;
+            relations[k] = pairs->relations != NULL ? pairs->relations[i + k] : 0;
+        }
+        SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
+        for (uint32_t k = 0; k < n; k++) {
+            out[i + k] = (float)scores[k];
+        }
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_array_links *pairs, float *scores)
+{
+    SL_IN_C_LOCALE;
+    struct sl_inference wanted = {0};
+    struct sl_scores found;
+    bool rested = sl_session_wake(t);
+    enum sl_status st;
+    SL_TRY(st, check_alone(), done);
+    if (!sl_settings_trains_links(t->settings)) {
+        st = sl_fail(SL_EINVAL, "pairs: found the objective %s, expected link", t->objective.kind->name);
+        goto done;
+    }
+    SL_TRY(st, check_pairs(t, pairs), done);
+    SL_TRY(
+        st,
+        sl_alloc((size_t)t->shards.n_vertices * t->shards.n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores),
+        done);
+    SL_TRY(st, sl_session_current_model(t), done);
+    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
+    starpu_task_wait_for_all();
+    sl_run_log_reset(&t->run);
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    st = score_pairs(t, pairs, wanted.scores, scores);
+    sl_model_release(&t->model);
+done:
+    sl_free(wanted.scores);
     if (rested) {
         sl_session_rest(t);
     }
@@ -140,7 +239,7 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
-    SL_TRY(st, current_model(t), done);
+    SL_TRY(st, sl_session_current_model(t), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);

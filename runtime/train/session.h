@@ -23,6 +23,7 @@
 #include "runtime/report/trace.h"
 #include "runtime/starling.h"
 #include "runtime/store/shards.h"
+#include "runtime/train/adapt.h"
 #include "runtime/train/claims.h"
 #include "runtime/train/memory_need.h"
 
@@ -50,8 +51,12 @@ struct sl_session {
     struct sl_machine machine;
     /* the dataset, if loaded by the session */
     struct sl_dataset loaded;
-    /* `loaded` or the caller's dataset; NULL once its data are in shards */
+    /* `loaded` or the caller's dataset, in the terms of the model of --load */
+    struct sl_adapted adapted;
+    /* of `adapted`; NULL once its data are in shards */
     const struct sl_dataset *dataset;
+    /* its facts, without tables */
+    struct sl_dataset facts;
     /* of the dataset */
     char name[64], split[64];
     bool synthetic;
@@ -115,6 +120,9 @@ struct sl_session {
 /* The losses of an epoch's steps, and their handles. No task uses them. SL_ENOMEM. */
 enum sl_status sl_session_open_losses(struct sl_session *session);
 void sl_session_close_losses(struct sl_session *session);
+
+/* Set the model to what the program sees: while several replicas are trained, their average. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_session_current_model(struct sl_session *session);
 
 /* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
  * sl_session_rest waits for all tasks first, and without GPUs it returns free compute buffers to the system. The

@@ -10,6 +10,7 @@
 
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/labels.h"
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/text.h"
@@ -197,13 +198,28 @@ done:
     return st;
 }
 
+/* Append entries; their strings stay where they are. */
+static enum sl_status append(const struct sl_labels *more, struct labels *labels)
+{
+    enum sl_status st =
+        sl_realloc(&labels->entry, labels->n + more->n, sizeof *labels->entry, "a checkpoint's metadata");
+    if (st == SL_OK) {
+        memcpy(labels->entry + labels->n, more->entry, more->n * sizeof *more->entry);
+        labels->n += more->n;
+    }
+    return st;
+}
+
 static enum sl_status save(struct sl_session *t)
 {
     struct sl_tensor *tensors = NULL;
     struct labels labels = {0};
+    struct sl_labels model = {0};
     uint32_t n_model = 0;
     enum sl_status st;
     SL_TRY(st, make_labels(t, &labels), done);
+    SL_TRY(st, sl_labels_add_model(&model, t, false), done);
+    SL_TRY(st, append(&model, &labels), done);
     SL_TRY(st,
            sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + SL_SCHEDULE_TENSORS, sizeof *tensors,
                     "a checkpoint's tensors", &tensors),
@@ -220,6 +236,7 @@ done:
     sl_model_tensors_free(tensors, n_model);
     sl_free(tensors);
     free_labels(t, &labels);
+    sl_labels_free(&model);
     return st;
 }
 

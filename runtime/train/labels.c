@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Metadata of models. */
+#include "runtime/train/labels.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/model/kinds.h"
+#include "runtime/plan/model_file.h"
+#include "support/decimal.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+
+#define NUMBER_BYTES 32
+
+enum sl_status sl_labels_add(struct sl_labels *labels, const char *key, const char *value)
+{
+    char *texts[2] = {NULL, NULL};
+    enum sl_status st;
+    if (labels->n == labels->capacity) {
+        const uint32_t capacity = 2 * labels->capacity + 32;
+        SL_TRY(st, sl_realloc(&labels->entry, capacity, sizeof *labels->entry, "metadata of a model"), fail);
+        labels->capacity = capacity;
+    }
+    SL_TRY(st, sl_strdup(key, &texts[0]), fail);
+    SL_TRY(st, sl_strdup(value, &texts[1]), fail);
+    labels->entry[labels->n++] = (struct sl_metadata){texts[0], texts[1]};
+    return SL_OK;
+fail:
+    sl_free(texts[0]);
+    return st;
+}
+
+void sl_labels_free(struct sl_labels *labels)
+{
+    for (uint32_t i = 0; i < labels->n; i++) {
+        sl_free((char *)(uintptr_t)labels->entry[i].key);
+        sl_free((char *)(uintptr_t)labels->entry[i].value);
+    }
+    sl_free(labels->entry);
+    *labels = (struct sl_labels){0};
+}
+
+static enum sl_status add_whole(struct sl_labels *labels, const char *key, uint64_t value)
+{
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return sl_labels_add(labels, key, text);
+}
+
+/* Numbers with all their digits, separated by spaces. */
+static enum sl_status add_numbers(struct sl_labels *labels, const char *key, uint32_t n, const double *numbers)
+{
+    char *text;
+    size_t used = 0;
+    enum sl_status st = sl_alloc((size_t)n + 1, NUMBER_BYTES, "statistics of features", &text);
+    if (st != SL_OK) {
+        return st;
+    }
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        if (i > 0) {
+            text[used++] = ' ';
+        }
+        sl_decimal_write(numbers[i], 17, text + used, NUMBER_BYTES);
+        used += strlen(text + used);
+    }
+    st = sl_labels_add(labels, key, text);
+    sl_free(text);
+    return st;
+}
+
+/* The names of a list; NULL: none. */
+static enum sl_status add_names(struct sl_labels *labels, const char *key, const char *names)
+{
+    return names != NULL ? sl_labels_add(labels, key, names) : SL_OK;
+}
+
+/* Options that are a matter of the dataset have the values with which it was made: arrays say them themselves. *out:
+ * NULL for other options. */
+static enum sl_status text_of_dataset(const struct sl_option *option, const struct sl_dataset *facts, char **out)
+{
+    static const char *const normalize[] = {"none", "row", "column"};
+    *out = NULL;
+    if (strcmp(option->name, "directed") == 0) {
+        return sl_strdup(facts->directed ? "yes" : "no", out);
+    }
+    if (strcmp(option->name, "normalize-features") == 0) {
+        return sl_strdup(normalize[facts->normalized], out);
+    }
+    if (strcmp(option->name, "features") == 0) {
+        return sl_strdup(facts->feature_words != NULL ? facts->feature_words : "", out);
+    }
+    return SL_OK;
+}
+
+static enum sl_status add_options(struct sl_labels *labels, const struct sl_session *t)
+{
+    const struct sl_option_table *table = sl_settings_table_of(t->settings);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        char key[64];
+        char *value = NULL;
+        if (!option->of_model && !option->kept) {
+            continue;
+        }
+        SL_TRY(st, text_of_dataset(option, &t->facts, &value), done);
+        if (value == NULL) {
+            SL_TRY(st, sl_option_text(option, t->settings, &value), done);
+        }
+        snprintf(key, sizeof key, SL_KEY_OPTION "%s", option->name);
+        st = sl_labels_add(labels, key, value);
+        sl_free(value);
+        if (st != SL_OK) {
+            goto done;
+        }
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_labels_add_model(struct sl_labels *labels, const struct sl_session *t, bool with_options)
+{
+    const struct sl_dataset *facts = &t->facts;
+    enum sl_status st;
+    SL_TRY(st, add_whole(labels, SL_KEY_VERSION, SL_MODEL_VERSION), done);
+    SL_TRY(st, sl_labels_add(labels, SL_KEY_PROGRAM, sl_settings_table_of(t->settings)->program), done);
+    SL_TRY(st, sl_labels_add(labels, "model", sl_model_kind(t->settings->model)->name), done);
+    if (!t->objective.unknown || t->settings->objective != SL_OBJECTIVE_AUTO) {
+        SL_TRY(st, sl_labels_add(labels, SL_KEY_OBJECTIVE, t->objective.kind->name), done);
+    }
+    SL_TRY(st, add_whole(labels, SL_KEY_FEATURES, t->shards.n_features), done);
+    SL_TRY(st, add_whole(labels, SL_KEY_OUTPUTS, t->shards.n_outputs), done);
+    SL_TRY(st, add_whole(labels, SL_KEY_RELATION_COUNT, t->partition.graph.n_relations), done);
+    if (facts->feature_words != NULL && strncmp(facts->feature_words, "random:", strlen("random:")) == 0) {
+        SL_TRY(st, add_whole(labels, SL_KEY_SEED, facts->feature_seed), done);
+    }
+    if (facts->scaling.n > 0) {
+        SL_TRY(st, add_numbers(labels, SL_KEY_MEAN, facts->scaling.n, facts->scaling.mean), done);
+        SL_TRY(st, add_numbers(labels, SL_KEY_SCALE, facts->scaling.n, facts->scaling.scale), done);
+    }
+    SL_TRY(st, add_names(labels, SL_KEY_CLASSES, facts->class_names), done);
+    SL_TRY(st, add_names(labels, SL_KEY_RELATIONS, facts->relations), done);
+    if (with_options) {
+        st = add_options(labels, t);
+    }
+done:
+    return st;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The metadata of a model's file and of a checkpoint: all that changes an output (runtime/plan/model_file.h).
+ */
+#ifndef SL_RUNTIME_TRAIN_LABELS_H
+#define SL_RUNTIME_TRAIN_LABELS_H
+
+#include "runtime/train/session.h"
+
+/* Metadata, and storage for their strings. */
+struct sl_labels {
+    struct sl_metadata *entry;
+    uint32_t n, capacity;
+};
+
+/* Add an entry; the strings are copied. SL_ENOMEM. */
+enum sl_status sl_labels_add(struct sl_labels *labels, const char *key, const char *value);
+
+/* Add the description of the session's model. with_options: also the options of the model, which a checkpoint has
+ * already. SL_ENOMEM. */
+enum sl_status sl_labels_add_model(struct sl_labels *labels, const struct sl_session *session, bool with_options);
+
+/* Release all. An empty struct is allowed. */
+void sl_labels_free(struct sl_labels *labels);
+
+#endif

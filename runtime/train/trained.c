@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Answers of trained models (runtime/starling.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/plan/adopt.h"
+#include "runtime/train/kept.h"
+#include "runtime/train/outputs.h"
+#include "runtime/train/session.h"
+#include "support/decimal.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "support/text.h"
+#include "tasks/ranks.h"
+
+struct sl_trained {
+    struct sl_settings *settings; /* with the file */
+    uint64_t serial;              /* differs between models */
+};
+
+/* ---- the session that stays open ---- */
+
+static struct {
+    uint64_t model, dataset; /* serial numbers */
+    struct sl_session *session;
+    struct sl_session_sizes sizes;
+} kept;
+
+void sl_kept_close(void)
+{
+    struct sl_session *session = kept.session;
+    kept.session = NULL;
+    sl_session_close(session);
+}
+
+void sl_model_rest(void)
+{
+    sl_kept_close();
+}
+
+/* The open session for the model and the dataset. */
+static enum sl_status find_session(struct sl_trained *model, const struct sl_dataset *dataset)
+{
+    struct sl_session *session;
+    enum sl_status st;
+    if (kept.session != NULL && kept.model == model->serial && kept.dataset == dataset->serial && dataset->serial > 0) {
+        return SL_OK;
+    }
+    if (sl_process_count() > 1) {
+        return sl_fail(SL_ENOTSUP, "found %u processes of one run, expected one: use coop_sage --load FILE --predict",
+                       sl_process_count());
+    }
+    SL_TRY(st, sl_session_open(model->settings, dataset, &session), done);
+    kept.session = session;
+    kept.model = model->serial;
+    kept.dataset = dataset->serial;
+    kept.sizes = (struct sl_session_sizes){.size = sizeof kept.sizes};
+    st = sl_session_sizes(session, &kept.sizes);
+done:
+    return st;
+}
+
+/* ---- making ---- */
+
+/* Takes the file over, also on failure. */
+static enum sl_status make(struct sl_model_file *file, const char *path, struct sl_trained **out)
+{
+    const char *program = sl_text_or(sl_model_file_text(file, SL_KEY_PROGRAM), "");
+    struct sl_trained *model = NULL;
+    enum sl_status st;
+    *out = NULL;
+    file->stays = true;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *model, "a model", &model), free_file);
+    if (strcmp(program, "pipe_gnn") == 0) {
+        SL_TRY(st, sl_settings_new_pipe(&model->settings), free_file);
+    } else {
+        SL_TRY(st, sl_settings_new(&model->settings), free_file);
+    }
+    SL_TRY(st, sl_settings_adopt_file(model->settings, file), undo);
+    SL_TRY(st, sl_settings_set(model->settings, "load", path), undo);
+    SL_TRY(st, sl_settings_set(model->settings, "epochs", "0"), undo);
+    model->serial = sl_dataset_serial();
+    *out = model;
+    return SL_OK;
+free_file:
+    sl_model_file_free(file);
+    sl_free(file);
+undo:
+    sl_model_delete(model);
+    return st;
+}
+
+enum sl_status sl_model_load(const char *path, struct sl_trained **out)
+{
+    SL_IN_C_LOCALE;
+    struct sl_model_file *file;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *file, "a model's file", &file), done);
+    st = sl_model_file_read(path, file);
+    if (st != SL_OK) {
+        sl_free(file);
+        goto done;
+    }
+    sl_model_file_warn(file);
+    st = make(file, path, out);
+done:
+    return st;
+}
+
+/* The model's file in memory. */
+static enum sl_status write_to_memory(struct sl_session *session, char **bytes, size_t *n)
+{
+    char *text = NULL;
+    struct sl_writer writer = {.stream = open_memstream(&text, n)};
+    enum sl_status st;
+    *bytes = NULL;
+    if (writer.stream == NULL) {
+        return sl_fail(SL_ENOMEM, "no memory for a model's file");
+    }
+    st = sl_outputs_put_model(session, &writer);
+    if (fclose(writer.stream) != 0 && st == SL_OK) {
+        st = sl_fail(SL_ENOMEM, "no memory for a model's file");
+    }
+    if (st == SL_OK) {
+        st = sl_alloc(*n + 1, 1, "a model's file", bytes);
+    }
+    if (st == SL_OK) {
+        memcpy(*bytes, text, *n);
+    }
+    free(text);
+    return st;
+}
+
+enum sl_status sl_session_model(struct sl_session *session, struct sl_trained **out)
+{
+    SL_IN_C_LOCALE;
+    struct sl_tensors tensors = {0};
+    struct sl_model_file *file = NULL;
+    char *bytes = NULL;
+    size_t n = 0;
+    bool rested = sl_session_wake(session);
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_session_current_model(session), done);
+    SL_TRY(st, write_to_memory(session, &bytes, &n), done);
+    SL_TRY(st, sl_safetensors_parse(session->name, bytes, n, &tensors), done);
+    bytes = NULL;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *file, "a model's file", &file), done);
+    SL_TRY(st, sl_model_file_parse(&tensors, file), done);
+    st = make(file, session->name, out);
+    file = NULL;
+done:
+    sl_free(file);
+    sl_free(bytes);
+    sl_tensors_free(&tensors);
+    if (rested) {
+        sl_session_rest(session);
+    }
+    return st;
+}
+
+enum sl_status sl_model_save(const struct sl_trained *model, const char *path)
+{
+    SL_IN_C_LOCALE;
+    const struct sl_tensors *file = &model->settings->model_file->tensors;
+    return sl_safetensors_write(path, file->tensors, file->n, file->metadata, file->n_metadata);
+}
+
+void sl_model_delete(struct sl_trained *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    if (kept.session != NULL && kept.model == model->serial) {
+        sl_kept_close();
+    }
+    sl_settings_delete(model->settings);
+    sl_free(model);
+}
+
+/* ---- description ---- */
+
+static bool is_of_links(const struct sl_trained *model)
+{
+    return sl_settings_trains_links(model->settings);
+}
+
+enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model_facts *out)
+{
+    const struct sl_settings *s = model->settings;
+    const struct sl_model_file *file = s->model_file;
+    const struct sl_model_facts all = {.size = out->size,
+                                       .model = sl_model_file_option(file, "model"),
+                                       .objective = sl_model_file_text(file, SL_KEY_OBJECTIVE),
+                                       .dataset = sl_model_file_text(file, "dataset"),
+                                       .version = file->version,
+                                       .n_features = file->n_features,
+                                       .n_outputs = file->n_outputs,
+                                       .n_embeddings = s->layers != 1 || is_of_links(model) ? s->hidden : 0,
+                                       .class_names = sl_model_file_text(file, SL_KEY_CLASSES),
+                                       .relation_names = sl_model_file_text(file, SL_KEY_RELATIONS)};
+    if (out->size == 0) {
+        return sl_fail(SL_EINVAL, "sl_model_describe: found a size of 0, expected sizeof(struct sl_model_facts)");
+    }
+    memcpy(out, &all, sl_min_u64(out->size, sizeof all));
+    return SL_OK;
+}
+
+enum sl_status sl_model_set(struct sl_trained *model, const char *name, const char *value)
+{
+    SL_IN_C_LOCALE;
+    const char *in_file = sl_model_file_option(model->settings->model_file, name);
+    const struct sl_option *option = sl_option_find(sl_settings_table_of(model->settings), name);
+    const bool fixed = option != NULL && (option->of_model || strcmp(name, "objective") == 0 ||
+                                          strcmp(name, "load") == 0 || strcmp(name, "epochs") == 0);
+    if (fixed && (in_file == NULL || value == NULL || strcmp(in_file, value) != 0)) {
+        return sl_fail(SL_EINVAL, "%s: found '%.100s', expected '%.100s', which the model brings", name,
+                       sl_text_or(value, ""), sl_text_or(in_file, ""));
+    }
+    if (kept.session != NULL && kept.model == model->serial) {
+        sl_kept_close();
+    }
+    return sl_settings_set(model->settings, name, value);
+}
+
+enum sl_status sl_model_get(const struct sl_trained *model, const char *name, char *text, size_t bytes)
+{
+    SL_IN_C_LOCALE;
+    return sl_settings_get(model->settings, name, text, bytes);
+}
+
+/* ---- answers ---- */
+
+static enum sl_status check_vertices(uint32_t n, const uint32_t *vertices)
+{
+    const uint32_t n_all = kept.sizes.n_vertices;
+    if (vertices == NULL && n != n_all) {
+        return sl_fail(SL_EINVAL, "found %u rows, expected %u, one for each vertex of the dataset", n, n_all);
+    }
+    for (uint32_t i = 0; i < n && vertices != NULL; i++) {
+        if (vertices[i] >= n_all) {
+            return sl_fail(SL_EINVAL, "vertices[%u] is %u; expected an id below %u", i, vertices[i], n_all);
+        }
+    }
+    return SL_OK;
+}
+
+/* Rows of outputs or of embeddings. */
+static enum sl_status take_rows(bool embeddings, uint32_t n, const uint32_t *vertices, float *out)
+{
+    const uint32_t width = embeddings ? kept.sizes.n_hidden : kept.sizes.n_outputs;
+    float *all = out;
+    enum sl_status st;
+    SL_TRY(st, check_vertices(n, vertices), done);
+    if (vertices != NULL) {
+        SL_TRY(st, sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *all, "outputs", &all), done);
+    }
+    st = sl_session_evaluate(kept.session, NULL, embeddings ? NULL : all, embeddings ? all : NULL);
+    for (uint32_t i = 0; i < n && vertices != NULL && st == SL_OK; i++) {
+        memcpy(out + (size_t)i * width, all + (size_t)vertices[i] * width, width * sizeof *out);
+    }
+    if (vertices != NULL) {
+        sl_free(all);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
+                                const uint32_t *vertices, float *logits)
+{
+    SL_IN_C_LOCALE;
+    enum sl_status st;
+    if (is_of_links(model)) {
+        return sl_fail(SL_EINVAL, "predict: found a model of links, expected one of vertices; score pairs of vertices, "
+                                  "or take embeddings");
+    }
+    SL_TRY(st, find_session(model, dataset), done);
+    st = take_rows(false, n, vertices, logits);
+done:
+    return st;
+}
+
+enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
+                              const uint32_t *vertices, float *embeddings)
+{
+    SL_IN_C_LOCALE;
+    enum sl_status st;
+    SL_TRY(st, find_session(model, dataset), done);
+    if (kept.sizes.n_hidden == 0) {
+        return sl_fail(SL_EINVAL, "embeddings: found a model of one layer, expected at least 2 layers");
+    }
+    st = take_rows(true, n, vertices, embeddings);
+done:
+    return st;
+}
+
+enum sl_status sl_model_evaluate(struct sl_trained *model, const struct sl_dataset *dataset, struct sl_scores *scores)
+{
+    SL_IN_C_LOCALE;
+    enum sl_status st;
+    SL_TRY(st, find_session(model, dataset), done);
+    st = sl_session_evaluate(kept.session, scores, NULL, NULL);
+done:
+    return st;
+}
+
+enum sl_status sl_model_score_links(struct sl_trained *model, const struct sl_dataset *dataset,
+                                    const struct sl_array_links *pairs, float *scores)
+{
+    SL_IN_C_LOCALE;
+    enum sl_status st;
+    if (!is_of_links(model)) {
+        return sl_fail(SL_EINVAL, "pairs: found a model of vertices, expected one of links (--objective link)");
+    }
+    SL_TRY(st, find_session(model, dataset), done);
+    st = sl_session_score_links(kept.session, pairs, scores);
+done:
+    return st;
+}
