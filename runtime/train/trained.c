@@ -191,6 +191,7 @@ static bool is_of_links(const struct sl_trained *model)
 
 enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model_facts *out)
 {
+    SL_IN_C_LOCALE;
     const struct sl_settings *s = model->settings;
     const struct sl_model_file *file = s->model_file;
     const struct sl_model_facts all = {.size = out->size,
