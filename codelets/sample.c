@@ -521,12 +521,14 @@ SL_INLINE uint32_t list_few(const uint32_t *first, uint32_t n_parts, uint32_t n_
     return n;
 }
 
-/* Replace ids by positions among the sources. Counts the edges of source t in back_offsets[t + 1]. */
+/* Replace ids by positions among the sources. Counts the edges of source t in back_offsets[t + 1]; NULL: does not. */
 SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t *edges, uint32_t *back_offsets)
 {
     for (uint32_t e = 0; e < n_edges; e++) {
         edges[e] = rank_of(marks, edges[e]);
-        back_offsets[edges[e] + 1]++;
+        if (back_offsets != NULL) {
+            back_offsets[edges[e] + 1]++;
+        }
     }
 }
 
@@ -607,9 +609,14 @@ SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, u
     } else {
         n_sources = list_marked(part->first, part->n_parts, marks, block->request);
     }
-    memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
+    if (block->back_offsets != NULL) {
+        memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
+    }
     renumber(n_edges, marks, block->edge_sources, block->back_offsets);
     clear_words(few, n_words, n_sources, sl_list_entries(block->request, part->n_parts), marks->words);
+    if (block->back_offsets == NULL) {
+        return;
+    }
     if (block->edge_weights == NULL) {
         transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, NULL, block->back_offsets,
                   block->back_rows, NULL);

@@ -128,6 +128,56 @@ struct sl_dataset_sizes {
 /* The sizes and names of a dataset, from files or from arrays. SL_EINVAL: out->size is 0. */
 SL_API enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_dataset_sizes *out);
 
+/* ---- rows of a dataset, and neighbourhoods for the training loop of another framework ----
+ *
+ * These functions need no session and no StarPU. Arrays of a dataset may be read from several threads. */
+
+/* Copy the features of n vertices, as float32: out [n x n_features], row-major. Sparse and narrow features are
+ * widened. SL_EINVAL: the graph has no such vertex. */
+SL_API enum sl_status sl_dataset_features(const struct sl_dataset *dataset, uint32_t n, const uint32_t *vertices,
+                                          float *out);
+
+/* Copy the targets of n vertices. Classes: int32 [n], -1 is unknown. Label sets and numbers: float [n x n_outputs],
+ * nan is unknown. SL_EINVAL: the graph has no such vertex. */
+SL_API enum sl_status sl_dataset_targets(const struct sl_dataset *dataset, uint32_t n, const uint32_t *vertices,
+                                         void *out);
+
+enum sl_split_list { SL_SPLIT_TRAIN, SL_SPLIT_VALID, SL_SPLIT_TEST };
+
+/* A list of the split: *n_out ascending ids, borrowed from the dataset. SL_EINVAL: there is no such list. */
+SL_API enum sl_status sl_dataset_split(const struct sl_dataset *dataset, enum sl_split_list list, const uint32_t **out,
+                                       uint32_t *n_out);
+
+struct sl_neighbor_sampler;
+
+/* Vertices and edges around n seeds. Arrays belong to the sampler, and hold until its next call. */
+struct sl_neighborhood {
+    size_t size;
+    uint32_t n_vertices;
+    uint32_t n_hops;
+    uint64_t n_edges;
+    const uint32_t *vertices;               /* n_vertices distinct ids: the seeds, then the vertices of each hop */
+    const uint32_t *sources, *destinations; /* n_edges: positions in `vertices`. Destinations ascend */
+    const float *weights;                   /* n_edges: edge weights; in a typed graph relations; NULL: none */
+    const uint32_t *hop_vertices;           /* n_hops + 1: seeds, then vertices that each hop adds */
+    const uint64_t *hop_edges;              /* n_hops: edges of each hop */
+};
+
+/* Make a sampler. Options read: layers (hops), fanout (input side first: the last entry is for the seeds), sampler,
+ * replace, kappa, layer-dependency, edge-weights, seed. The sampler borrows the dataset. One thread uses a sampler at a
+ * time; several samplers may share a dataset. SL_EINVAL. SL_ENOTSUP: labor-iterations, relation-fanout, or edge-weights
+ * both. SL_ENOMEM. On failure *out is NULL. */
+SL_API enum sl_status sl_sampler_open(struct sl_settings *settings, const struct sl_dataset *dataset,
+                                      struct sl_neighbor_sampler **out);
+SL_API void sl_sampler_close(struct sl_neighbor_sampler *sampler);
+
+/* Draw a neighbourhood. Hop 0 draws in-edges of the seeds, and each later hop those of the vertices that the hop before
+ * it added: a vertex is drawn once, as in PyTorch Geometric. A draw depends on (seed, step, hop, vertex) alone, so equal
+ * calls have equal results. Give each minibatch a step of its own, below 2^48. seeds: n distinct vertices; n may be 0.
+ * SL_EINVAL: a seed is wrong, or there are 2^32 edges or more. SL_ENOMEM. */
+SL_API enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *sampler, uint64_t step, uint32_t n,
+                                      const uint32_t *seeds, struct sl_neighborhood *out);
+
 /* ---- session: from the settings to the last output file ---- */
 
 struct sl_session;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# The Python package in python/, with the library of the build tree: tests/python/test_module.py. Parts that need scipy,
+# The Python package in python/, with the library of the build tree: tests/python/*.py. Parts that need scipy,
 # torch, torch_geometric, networkx, pandas, scikit-learn, mypy, matplotlib or nbconvert are skipped without them.
 
 set -u
@@ -21,5 +21,7 @@ library=$top_builddir/.libs/libstarling.so
 preload_sanitizer "$library"
 export STUB=$top_builddir/python/starling_gnn/_options.pyi
 export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data
-"$python" "$top_srcdir/tests/python/test_module.py" -v 2>&1 || complain "a test of the Python package fails"
+for test in "$top_srcdir"/tests/python/test_*.py; do
+    "$python" "$test" -v 2>&1 || complain "$test: a test of the Python package fails"
+done
 exit $failed

@@ -29,6 +29,7 @@ from ._library import (
     StarlingWarning,
 )
 from ._library import version as __version__
+from ._loader import NeighborLoader
 from ._session import close
 from ._train import Record, Run, evaluate, options, train
 
@@ -38,6 +39,7 @@ __all__ = [
     "Graph",
     "InputOutputError",
     "InvalidArgumentError",
+    "NeighborLoader",
     "NodeClassifier",
     "NotFoundError",
     "NotSupportedError",

@@ -406,18 +406,25 @@ def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
             raise TypeError(
                 f"load() got an unexpected keyword argument '{keyword}'; expected some of {', '.join(sorted(LOAD))}"
             )
-    source = {"dataset": dataset, **options}
-    settings = make_settings(False, {**source, "epochs": 0}, "load")  # labels and split may be missing
-    handle = C.c_void_p()
-    check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
     graph = Graph.__new__(Graph)
     graph._handle = None
-    graph._source = source
+    graph._source = {"dataset": dataset, **options}
     graph.x = graph.y = graph.train = graph.valid = graph.test = graph.types = None
     graph.relations = ()
+    handle = open_dataset(graph)
     try:
         graph._describe(handle)
         graph._names = None
     finally:
         lib.sl_dataset_delete(handle)
     return graph
+
+
+def open_dataset(graph: Graph) -> Any:
+    """The dataset of the library: the graph's own, or read from files anew. The caller deletes the latter."""
+    if graph._handle is not None:
+        return graph._handle
+    settings = make_settings(False, {**(graph._source or {}), "epochs": 0}, "load")  # labels and split may be missing
+    handle = C.c_void_p()
+    check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
+    return handle

@@ -293,6 +293,21 @@ class Report(_Sized):
     ]
 
 
+class Neighborhood(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("n_vertices", C.c_uint32),
+        ("n_hops", C.c_uint32),
+        ("n_edges", C.c_uint64),
+        ("vertices", C.c_void_p),
+        ("sources", C.c_void_p),
+        ("destinations", C.c_void_p),
+        ("weights", C.c_void_p),
+        ("hop_vertices", C.c_void_p),
+        ("hop_edges", C.c_void_p),
+    ]
+
+
 class Weight(C.Structure):
     _fields_ = [("name", C.c_char * 128), ("n_dims", C.c_uint32), ("shape", C.c_uint64 * 3)]
 
@@ -312,6 +327,12 @@ for _name, _result, _arguments in [
     ("dataset_open", C.c_int, [_P, _PP]),
     ("dataset_describe", C.c_int, [_P, C.POINTER(DatasetSizes)]),
     ("dataset_delete", None, [_P]),
+    ("dataset_features", C.c_int, [_P, _U32, _P, _P]),
+    ("dataset_targets", C.c_int, [_P, _U32, _P, _P]),
+    ("dataset_split", C.c_int, [_P, C.c_int, _PP, C.POINTER(_U32)]),
+    ("sampler_open", C.c_int, [_P, _P, _PP]),
+    ("sampler_close", None, [_P]),
+    ("sampler_draw", C.c_int, [_P, C.c_uint64, _U32, _P, C.POINTER(Neighborhood)]),
     ("process_count", _U32, []),
     ("session_open", C.c_int, [_P, _P, _PP]),
     ("session_close", None, [_P]),

@@ -50,31 +50,33 @@ static uint32_t most_edges(const struct sl_steps *s, uint32_t hop)
     return (uint32_t)sl_min_u64(sum, SL_FANOUT_ALL - 1);
 }
 
-struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
+struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint32_t fanout)
 {
     static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
                                                     [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
                                                     [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
-    const uint32_t layer = s->plan->n_layers - 1 - hop;
-    const bool by_relation = s->settings->relation_fanout != NULL;
-    const uint32_t fanout = by_relation ? largest_fanout(s, layer) : s->settings->fanout[layer];
-    enum sl_sample_method method = methods[s->settings->sampler];
+    enum sl_sample_method method = methods[settings->sampler];
     if (fanout == SL_FANOUT_ALL) {
         method = SL_SAMPLE_FULL;
     }
-    if (method == SL_SAMPLE_NEIGHBOR && s->settings->replace) {
+    if (method == SL_SAMPLE_NEIGHBOR && settings->replace) {
         method = SL_SAMPLE_REPLACED;
     }
-    if (method == SL_SAMPLE_NEIGHBOR && s->settings->kappa != 1) {
+    if (method == SL_SAMPLE_NEIGHBOR && settings->kappa != 1) {
         method = SL_SAMPLE_SLOW;
     }
-    if (s->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY) {
+    if (settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY) {
         method = SL_SAMPLE_WEIGHTED; /* also of all in-neighbours: edges of weight 0 are never drawn */
     }
-    return (struct sl_sample_rule){.method = method,
-                                   .fanout = fanout,
-                                   .layer_dependency = s->settings->layer_dependency,
-                                   .kappa = s->settings->kappa};
+    return (struct sl_sample_rule){
+        .method = method, .fanout = fanout, .layer_dependency = settings->layer_dependency, .kappa = settings->kappa};
+}
+
+struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
+{
+    const uint32_t layer = s->plan->n_layers - 1 - hop;
+    const bool by_relation = s->settings->relation_fanout != NULL;
+    return sl_sample_rule_by(s->settings, by_relation ? largest_fanout(s, layer) : s->settings->fanout[layer]);
 }
 
 struct sl_frontier_handles sl_step_frontier(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)

@@ -121,6 +121,9 @@ bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
  * if they are the rows of links' ends. */
 enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i, uint32_t p);
 
+/* The sampling rule of the options, with this fanout. */
+struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint32_t fanout);
+
 /* The sampling rule of a hop. The last entry of --fanout is for hop 0, at the seeds. If seeds are links, hop 0 leads
  * from the links to their ends, and the entry is for hop 1. */
 struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);

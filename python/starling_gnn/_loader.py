@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Minibatches of sampled neighbourhoods for training loops in PyTorch."""
+
+from __future__ import annotations
+
+import ctypes as C
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from . import _arrays
+from ._graph import Graph, open_dataset
+from ._library import Neighborhood, check, lib, make_settings
+from ._numpy import np
+
+# Keywords that the sampler reads beside fanout.
+_OPTIONS = ("sampler", "replace", "kappa", "layer_dependency", "edge_weights")
+_AHEAD = 2  # minibatches that are made while the caller trains
+
+
+class NeighborLoader:
+    """Minibatches as torch_geometric.loader.NeighborLoader yields them, drawn by Starling's samplers.
+
+    Parameters
+    ----------
+    graph : Graph, or torch_geometric.data.Data
+        Data are read by Graph.from_pyg.
+    fanout : list of int
+        In-neighbours of a vertex for each hop, input side first as in train(); -1 is all.
+    num_neighbors : list of int
+        The same, seeds first, as PyTorch Geometric has it. Give one of the two.
+    input_nodes : array of ids or mask (N,)
+        The seeds. None: the training vertices, or all vertices if there are none.
+    batch_size : int
+        Seeds of a minibatch.
+    shuffle : bool
+        A new order of the seeds in each epoch.
+    drop_last : bool
+        Leave out a last minibatch of fewer seeds.
+    seed : int
+        Loaders of equal arguments yield equal minibatches. Each iteration is an epoch, counted from 0.
+    options
+        sampler, replace, kappa, layer_dependency, edge_weights: as in train(). sampler="labor" takes fewer vertices
+        for the same fanout.
+
+    A minibatch is a Data of V vertices and E edges. Its seeds come first:
+
+    ==============  ==================================================================================
+    x               float32 (V, F)
+    y               of all V vertices, as the graph has it: int64 classes (V,), or float32 (V, K)
+    edge_index      int64 (2, E), numbers below V, ordered by destination
+    edge_weight     float32 (E,), if the graph has weights
+    edge_type       int64 (E,), if the graph is typed
+    n_id            int64 (V,), vertices of the graph
+    input_id        int64, the seeds' positions in input_nodes
+    batch_size      the number of seeds
+    num_sampled_nodes, num_sampled_edges
+                    vertices and edges of each hop, for torch_geometric.utils.trim_to_layer
+    ==============  ==================================================================================
+
+    A vertex is drawn once, in the hop after the one that reached it. Two minibatches are made ahead, in a thread.
+
+    >>> loader = sl.NeighborLoader(graph, fanout=[10, 10], batch_size=1024, shuffle=True, sampler="labor")
+    >>> for batch in loader:
+    ...     loss = F.cross_entropy(model(batch.x, batch.edge_index)[: batch.batch_size], batch.y[: batch.batch_size])
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        fanout: Sequence[int] | None = None,
+        *,
+        num_neighbors: Sequence[int] | None = None,
+        input_nodes: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        if (fanout is None) == (num_neighbors is None):
+            raise TypeError("NeighborLoader: expected fanout (input side first) or num_neighbors (seeds first)")
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            raise TypeError(
+                f"NeighborLoader() got an unexpected keyword argument '{unknown[0]}'; expected some of "
+                f"{', '.join(_OPTIONS)}"
+            )
+        if int(batch_size) != batch_size or batch_size < 1:
+            raise ValueError(f"batch_size: found {batch_size!r}, expected a whole number of 1 or more")
+        self.graph = graph if isinstance(graph, Graph) else Graph.from_pyg(graph)
+        self.batch_size = int(batch_size)
+        self.shuffle = bool(shuffle)
+        self.drop_last = bool(drop_last)
+        self.seed = int(seed)
+        self.epoch = 0
+        hops = list(fanout) if fanout is not None else list(num_neighbors or ())[::-1]
+        given = {"layers": len(hops), "fanout": hops, "seed": self.seed, **options}
+        self._sampler = _Sampler(self.graph, make_settings(False, given, "NeighborLoader"))
+        if input_nodes is None:
+            input_nodes = self._sampler.training()
+            if len(input_nodes) == 0:
+                input_nodes = np.arange(self.graph.n_vertices, dtype=np.uint32)
+        self.input_nodes = _arrays.members(input_nodes, "input_nodes", self.graph.n_vertices)
+
+    def __len__(self) -> int:
+        """The number of minibatches of an epoch."""
+        n = len(self.input_nodes)
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def __repr__(self) -> str:
+        return f"NeighborLoader({self.graph.name!r}, {len(self)} minibatches of {self.batch_size} seeds)"
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        order = np.arange(len(self.input_nodes))
+        if self.shuffle:
+            np.random.Generator(np.random.Philox(key=[self.seed % 2**64, epoch])).shuffle(order)
+        return self._batches(order, epoch * len(self))
+
+    def _batches(self, order: Any, first_step: int) -> Iterator[Any]:
+        waiting: list[Future[Any]] = []
+        with ThreadPoolExecutor(1, "starling-loader") as thread:
+            try:
+                for i in range(len(self) + _AHEAD):
+                    if i < len(self):
+                        chosen = order[i * self.batch_size : (i + 1) * self.batch_size]
+                        waiting.append(thread.submit(self._batch, chosen, first_step + i))
+                    if i >= _AHEAD or i >= len(self):
+                        if waiting:
+                            yield waiting.pop(0).result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _batch(self, chosen: Any, step: int) -> Any:
+        import torch
+        from torch_geometric.data import Data  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        arrays = self._sampler.draw(step, self.input_nodes[chosen])
+        data = Data(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        data.input_id = torch.from_numpy(chosen)
+        data.batch_size = len(chosen)
+        for name in ("num_sampled_nodes", "num_sampled_edges"):
+            data[name] = data[name].tolist()
+        return data
+
+
+class _Sampler:
+    """A sampler of the library, and the arrays of its dataset."""
+
+    def __init__(self, graph: Graph, settings: Any) -> None:
+        self._handle = None
+        self._graph = graph
+        self._dataset = open_dataset(graph)
+        self._lock = threading.Lock()
+        handle = C.c_void_p()
+        check(lib.sl_sampler_open(settings.handle, self._dataset, C.byref(handle)))
+        self._handle = handle
+
+    def __del__(self, close: Any = lib.sl_sampler_close, delete: Any = lib.sl_dataset_delete) -> None:
+        if self._handle:
+            close(self._handle)
+        if getattr(self, "_dataset", None) and self._dataset is not self._graph._handle:
+            delete(self._dataset)
+
+    def training(self) -> Any:
+        """The training vertices, uint32."""
+        ids, n = C.c_void_p(), C.c_uint32()
+        check(lib.sl_dataset_split(self._dataset, 0, C.byref(ids), C.byref(n)))
+        return _copy(ids.value, np.uint32, n.value)
+
+    def draw(self, step: int, seeds: Any) -> dict[str, Any]:
+        """The arrays of a minibatch. seeds: uint32, contiguous."""
+        drawn = Neighborhood()
+        with self._lock:
+            check(lib.sl_sampler_draw(self._handle, step, len(seeds), seeds.ctypes.data, C.byref(drawn)))
+            vertices = _copy(drawn.vertices, np.uint32, drawn.n_vertices)
+            edges = np.empty((2, drawn.n_edges), np.int64)
+            edges[0] = _copy(drawn.sources, np.uint32, drawn.n_edges)
+            edges[1] = _copy(drawn.destinations, np.uint32, drawn.n_edges)
+            weights = _copy(drawn.weights, np.float32, drawn.n_edges) if drawn.weights else None
+            sizes = {
+                "num_sampled_nodes": _copy(drawn.hop_vertices, np.uint32, drawn.n_hops + 1),
+                "num_sampled_edges": _copy(drawn.hop_edges, np.uint64, drawn.n_hops),
+            }
+        arrays = {"x": self._features(vertices), "edge_index": edges, "n_id": vertices.astype(np.int64), **sizes}
+        if self._graph.n_outputs > 0:
+            arrays["y"] = self._targets(vertices)
+        if weights is not None and self._graph.has_edge_weights:
+            arrays["edge_weight"] = weights
+        elif weights is not None:
+            arrays["edge_type"] = weights.astype(np.int64)
+        return arrays
+
+    def _features(self, vertices: Any) -> Any:
+        x = np.empty((len(vertices), self._graph.n_features), np.float32)
+        check(lib.sl_dataset_features(self._dataset, len(vertices), vertices.ctypes.data, x.ctypes.data))
+        return x
+
+    def _targets(self, vertices: Any) -> Any:
+        n = len(vertices)
+        classes = self._graph.has_classes
+        y = np.empty(n, np.int32) if classes else np.empty((n, self._graph.n_outputs), np.float32)
+        check(lib.sl_dataset_targets(self._dataset, n, vertices.ctypes.data, y.ctypes.data))
+        return y.astype(np.int64) if classes else y
+
+
+def _copy(address: int | None, dtype: Any, n: int) -> Any:
+    """A copy of n entries of the library's memory."""
+    array = np.empty(n, dtype)
+    if n > 0:
+        C.memmove(array.ctypes.data, address or 0, array.nbytes)
+    return array
