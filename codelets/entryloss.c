@@ -67,9 +67,10 @@ void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, con
     for (uint32_t i = 0; i < n_rows; i++) {
         const float *y = entries->part_targets + (size_t)(entries->ids[i] - entries->first) * n_columns;
         size_t row = (size_t)i * n_columns;
-        loss += lose_row(entries->kind, n_columns, z + row, y, entries->weights, scale, gz_out + row);
+        loss += sl_loss_share(scale *
+                              lose_row(entries->kind, n_columns, z + row, y, entries->weights, scale, gz_out + row));
     }
-    *loss_out = scale * loss;
+    *loss_out = loss;
 }
 
 /* ---- arguments ---- */

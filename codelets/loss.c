@@ -107,12 +107,13 @@ SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z
             continue;
         }
         if (plain) {
-            loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);
+            loss += sl_loss_share(scale * loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row));
         } else {
-            loss += weighed_row(n_classes, z + row, (uint32_t)label, labels, scale, gz_out + row);
+            loss +=
+                sl_loss_share(scale * weighed_row(n_classes, z + row, (uint32_t)label, labels, scale, gz_out + row));
         }
     }
-    *loss_out = scale * loss;
+    *loss_out = loss;
 }
 
 /* ---- arguments ---- */

@@ -6,7 +6,8 @@
  *
  *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))
  *
- * with scale = 1 / m, m the number of seeds of all PEs in this step. Sums are in double, row by row.
+ * with scale = 1 / m, m the number of seeds of all PEs in this step. A row's share of the loss is in double, and a
+ * multiple of 2^-42. So sums below 2^11 are exact: the loss does not depend on how rows are split.
  *
  * With class weights w and smoothing e (Szegedy et al. 2016; PyTorch's definition), and p_ic = -log softmax(z_i)_c:
  *
@@ -15,6 +16,7 @@
 #ifndef SL_CODELETS_LOSS_H
 #define SL_CODELETS_LOSS_H
 
+#include "support/exact.h"
 #include "support/real.h"
 #include "support/status.h"
 #include "tasks/task.h"
@@ -28,6 +30,16 @@ struct sl_labels {
     const float *weights; /* [C]; NULL: all 1 */
     double smoothing;     /* e, below 1 */
 };
+
+/* The scaled loss of a row as a term of exact sums. The double build keeps all digits, for central differences. */
+static inline SL_HOST_DEVICE double sl_loss_share(double scaled)
+{
+#ifdef SL_REAL_DOUBLE
+    return scaled;
+#else
+    return sl_round_to(scaled, 0x1p-42);
+#endif
+}
 
 /* The cross entropy of a row, -log softmax(z)_label, computed in double: for scores. */
 double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label);

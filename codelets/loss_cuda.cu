@@ -88,13 +88,13 @@ static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_r
     }
 }
 
-/* Launched with one block. Each thread adds some rows, then the threads add pairwise. */
+/* Launched with one block. Each thread adds some rows, then the threads add pairwise; exactly (codelets/loss.h). */
 static __global__ void sum_losses(uint32_t n_rows, const double *losses, double scale, double *sum_out)
 {
     __shared__ double sums[SL_THREADS];
     double sum = 0;
     for (uint32_t i = threadIdx.x; i < n_rows; i += SL_THREADS) {
-        sum += losses[i];
+        sum += sl_loss_share(scale * losses[i]);
     }
     sums[threadIdx.x] = sum;
     for (uint32_t half = SL_THREADS / 2; half > 0; half /= 2) {
@@ -104,7 +104,7 @@ static __global__ void sum_losses(uint32_t n_rows, const double *losses, double 
         }
     }
     if (threadIdx.x == 0) {
-        *sum_out = scale * sums[0];
+        *sum_out = sums[0];
     }
 }
 

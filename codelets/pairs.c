@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
+#include "codelets/loss.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/rows.h"
@@ -340,7 +341,8 @@ static double lose_tile(const struct sl_pairs *pairs, uint32_t n, double scale, 
     const uint32_t n_each = pairs->n_negatives + 1;
     double loss = 0;
     for (uint32_t l = 0; l < n; l++, scores += n_each) {
-        loss += pairs->loss == SL_PAIRS_BINARY ? lose_binary(n_each, scores) : lose_softmax(n_each, scores);
+        const double own = pairs->loss == SL_PAIRS_BINARY ? lose_binary(n_each, scores) : lose_softmax(n_each, scores);
+        loss += sl_loss_share(scale * own);
         for (uint32_t j = 0; j < n_each; j++) {
             scores[j] *= scale;
         }
@@ -392,7 +394,7 @@ enum sl_status sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, doub
         spread_links(pairs, i, n, z + i * step, &tile, out->gz + i * step);
     }
     put_gradients(pairs, &tile, out);
-    *out->loss = scale * loss;
+    *out->loss = loss;
 done:
     free_tile(&tile);
     return st;

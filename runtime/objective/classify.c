@@ -9,6 +9,7 @@
 
 #include "codelets/loss.h"
 #include "codelets/score.h"
+#include "support/exact.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
@@ -274,8 +275,11 @@ done:
 
 /* Summed cross entropy of a chunk's validation vertices, and their number. */
 struct chunk_loss {
-    double sum, n;
+    struct sl_exact sum;
+    double n;
 };
+
+#define LOSS_NUMBERS (sizeof(struct chunk_loss) / sizeof(double))
 
 static struct chunk_loss chunk_loss(const struct sl_shards *shards, sl_vertex first, uint32_t n_rows, const sl_real *z)
 {
@@ -284,7 +288,7 @@ static struct chunk_loss chunk_loss(const struct sl_shards *shards, sl_vertex fi
     for (uint32_t i = 0; i < n_rows; i++, z += n_classes) {
         int32_t label = shards->targets.classes[first + i];
         if (shards->set_of[first + i] == SL_SET_VALID && (uint32_t)label < n_classes) {
-            loss.sum += sl_loss_of_row(n_classes, z, (uint32_t)label);
+            sl_exact_add(&loss.sum, sl_loss_of_row(n_classes, z, (uint32_t)label));
             loss.n++;
         }
     }
@@ -306,13 +310,13 @@ done:
     return st;
 }
 
-/* Gather counts and losses at rank 0. Losses stay separate by chunk and are added in the order of chunks, so the sum
- * does not depend on the number of ranks. */
+/* Gather counts and losses at rank 0. Losses stay separate by chunk and are added in the order of chunks, so that even
+ * a sum that is not exact does not depend on the number of ranks. */
 static enum sl_status add_up(const struct sl_outputs *outputs, const struct tally *t, struct sl_scores *out)
 {
     uint32_t n_classes = outputs->shards->n_outputs;
     size_t of_set = (size_t)SL_N_COUNTS * n_classes;
-    size_t n_numbers = t->n_counts + 2 * (size_t)outputs->n_all;
+    size_t n_numbers = t->n_counts + LOSS_NUMBERS * outputs->n_all;
     double *counts;
     struct chunk_loss all = {0};
     enum sl_status st;
@@ -329,12 +333,12 @@ static enum sl_status add_up(const struct sl_outputs *outputs, const struct tall
     }
     SL_TRY(st, sl_ranks_sum((uint32_t)n_numbers, counts), free_counts);
     for (uint32_t c = 0; c < outputs->n_all; c++) {
-        all.sum += loss[c].sum;
+        sl_exact_add_sum(&all.sum, loss[c].sum);
         all.n += loss[c].n;
     }
     struct sl_score *accuracy = sl_scores_find(out, "acc");
     struct sl_score *f1 = sl_scores_find(out, "f1");
-    out->valid_loss = all.n > 0 ? all.sum / all.n : NAN;
+    out->valid_loss = all.n > 0 ? sl_exact_value(all.sum) / all.n : NAN;
     rate(counts + SL_SET_VALID * of_set, n_classes, &accuracy->valid, &f1->valid);
     rate(counts + SL_SET_TEST * of_set, n_classes, &accuracy->test, &f1->test);
 free_counts:

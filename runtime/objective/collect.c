@@ -93,6 +93,22 @@ static size_t take_column(const struct sl_targets *targets, const struct set_row
     return n;
 }
 
+static int compare(double x, double y)
+{
+    if (isnan(x) || isnan(y)) {
+        return (isnan(x) != 0) - (isnan(y) != 0); /* nan is the largest */
+    }
+    return (x > y) - (x < y);
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const struct sl_pair *x = a;
+    const struct sl_pair *y = b;
+    const int by_z = compare((double)x->z, (double)y->z);
+    return by_z != 0 ? by_z : compare((double)x->y, (double)y->y);
+}
+
 enum sl_status sl_outputs_columns(const struct sl_outputs *outputs, uint8_t set,
                                   void (*add)(void *context, struct sl_pair *pairs, size_t n), void *context)
 {
@@ -108,6 +124,9 @@ enum sl_status sl_outputs_columns(const struct sl_outputs *outputs, uint8_t set,
         struct sl_pair *all = NULL;
         size_t n = 0;
         st = sl_pairs_gather(mine, take_column(&outputs->shards->targets, &rows, c, mine), &all, &n);
+        if (st == SL_OK && n > 1) {
+            qsort(all, n, sizeof *all, compare_pairs);
+        }
         if (st == SL_OK) {
             add(context, all, n);
         }
@@ -124,13 +143,6 @@ done:
 }
 
 /* ---- rankings ---- */
-
-static int compare_pairs(const void *a, const void *b)
-{
-    sl_real x = ((const struct sl_pair *)a)->z;
-    sl_real y = ((const struct sl_pair *)b)->z;
-    return (x > y) - (x < y);
-}
 
 /* Sort the pairs. Returns false if a z is nan: it has no rank. */
 static bool order(struct sl_pair *pairs, size_t n)
