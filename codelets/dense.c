@@ -777,7 +777,7 @@ static const struct cuda_products cuda_products[SL_N_DTYPES] = {
 };
 
 /* The stream, with the cuBLAS handle of this worker. */
-static struct sl_dense_cuda here(const struct sl_task_args *head, cudaStream_t stream)
+static struct sl_dense_cuda on_stream(const struct sl_task_args *head, cudaStream_t stream)
 {
     return (struct sl_dense_cuda){stream, starpu_cublas_get_local_handle(), head->run->tf32};
 }
@@ -787,7 +787,7 @@ static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[
     const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
     void *x = buffers[FORWARD_X];
     void *z = buffers[FORWARD_Z];
-    return cuda_products[sl_buffer_dtype(x)].forward(here(&args->head, stream), run.n_rows, sl_buffer_columns(x),
+    return cuda_products[sl_buffer_dtype(x)].forward(on_stream(&args->head, stream), run.n_rows, sl_buffer_columns(x),
                                                      sl_buffer_columns(z), sl_buffer_row(x, args->row0 + run.row),
                                                      sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
                                                      sl_buffer_dtype(z), sl_buffer_row(z, run.row));
@@ -810,7 +810,7 @@ static enum sl_status backward_input_cuda_task(void *buffers[], const void *cl_a
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
         st = cuda_products[args->head.run->row_dtype].backward_input(
-            here(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
+            on_stream(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
             sl_buffer_columns(buffers[INPUT_GZ]), sl_buffer_row(buffers[INPUT_GZ], run.row),
             sl_buffer_data(buffers[INPUT_W]), args->beta, sl_buffer_row(buffers[INPUT_GX], args->row0 + run.row));
     }
@@ -823,7 +823,7 @@ static enum sl_status backward_weight_cuda(const struct dense_args *args, void *
     const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
     void *x = buffers[WEIGHT_X];
     return cuda_products[sl_buffer_dtype(x)].backward_weight(
-        here(&args->head, stream), run.rows.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[WEIGHT_GZ]),
+        on_stream(&args->head, stream), run.rows.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[WEIGHT_GZ]),
         sl_buffer_row(x, args->row0 + run.rows.row), run.gz, run.gw, run.gb);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Candidates, bounds and Poisson sampling: one warp per destination. Maxima and counts are atomics on integers, so their
- * order is free. */
+ * Candidates, bounds and Poisson sampling: one warp per destination. Maxima and counts are atomics on integers, so
+ * their order is free. */
 #include "codelets/marks.cuh"
 
 #include "codelets/importance.h"

@@ -7,7 +7,8 @@
  *
  *   neighbor  min(k, degree) in-neighbours without replacement (Hamilton et al. 2017), by Floyd's selection with key
  *             (step, hop, destination, draw)
- *   slow      the same, but with kappa: the min(k, degree) in-neighbours with the smallest keys, and an edge's key changes
+ *   slow      the same, but with kappa: the min(k, degree) in-neighbours with the smallest keys, and an edge's key
+ *             changes
  *             slowly over kappa steps, as r_t of labor. Each destination has keys of its own, so none share their picks
  *   replaced  k in-neighbours with replacement, uniformly, with key (step, hop, destination, draw). A block has an edge
  *             for each draw, so the edges of a destination may have the same source. No in-neighbours: no edges
@@ -424,8 +425,8 @@ struct sl_block {
     starpu_data_handle_t edge_weights, back_weights; /* float at capacity. NULL: sums do not use weights */
 };
 
-/* Append the block's edge offsets, edge sources, back offsets, back rows and request, to be written. role: of the first;
- * the roles of the others follow. */
+/* Append the block's edge offsets, edge sources, back offsets, back rows and request, to be written. role: of the
+ * first; the roles of the others follow. */
 void sl_block_add(struct sl_task *task, unsigned role, const struct sl_block *block);
 
 /* Inside a task: the arrays of these five buffers, without weights; and, on a CPU, the numbers of its edges and of its

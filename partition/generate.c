@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "partition/features.h"
+#include "partition/generate_types.h"
 #include "partition/world.h"
 #include "support/memory.h"
 #include "support/parallel.h"
@@ -22,9 +23,6 @@
 #define STRAYS_PER_MIXING 0.82 /* MAX_STRAYS' share per (1 - homophily): few strays if classes hardly mix */
 #define STRAY_POPULARITY 0.3   /* of a stray; other vertices have 1 */
 #define STRAY_ACTIVITY 0.5
-#define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
-#define MAX_POPULARITY 6000
-#define ACTIVITY_SIGMA 0.9 /* of the log-normal law */
 #define TOPIC_SHARE 0.55   /* of the edges within a class: share within the topic */
 #define PARTNER_SHARE 0.75 /* of the edges between classes: share to a partner topic */
 #define N_PARTNERS 3
@@ -47,45 +45,6 @@ static uint32_t zipf(uint32_t bits, uint32_t n)
 {
     double x = exp(sl_world_unit(bits) * log(1.0 + n)) - 1;
     return x < n ? (uint32_t)x : n - 1;
-}
-
-struct ticket {
-    uint64_t hash;
-    uint32_t item;
-};
-
-static int compare_tickets(const void *a, const void *b)
-{
-    const struct ticket *x = a;
-    const struct ticket *y = b;
-    if (x->hash != y->hash) {
-        return x->hash < y->hash ? -1 : 1;
-    }
-    return (x->item > y->item) - (x->item < y->item);
-}
-
-enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out)
-{
-    struct sl_draw draw = sl_world_draw(recipe, choice);
-    struct ticket *tickets;
-    uint32_t *order = NULL;
-    enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        tickets[i] = (struct ticket){.hash = sl_random_u64(&draw, i, 0), .item = i};
-    }
-    qsort(tickets, n, sizeof *tickets, compare_tickets);
-    st = sl_alloc(n, sizeof *order, "the generator's order", &order);
-    if (st == SL_OK) {
-        for (uint32_t i = 0; i < n; i++) {
-            order[i] = tickets[i].item;
-        }
-        *out = order;
-    }
-    sl_free(tickets);
-    return st;
 }
 
 /* ---- Classes and topics ------------------------------------------------------------------------------------------ */
@@ -115,35 +74,6 @@ static void set_class_sizes(const uint32_t *order, struct sl_world *world)
     }
 }
 
-/* The largest i with first[i] <= x, in first[0 .. n]. */
-static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
-{
-    uint32_t low = 0;
-    uint32_t high = n;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (first[middle] <= x) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-struct sl_home sl_world_home(const struct sl_world *world, uint32_t place)
-{
-    struct sl_home home = {.class = find_range(world->class_first, world->recipe->n_classes, place)};
-    uint32_t begin = world->class_first[home.class];
-    uint64_t size = world->class_first[home.class + 1] - begin;
-    uint64_t n_topics = world->topic_first[home.class + 1] - world->topic_first[home.class];
-    uint64_t t = ((uint64_t)(place - begin + 1) * n_topics - 1) / size;
-    home.topic = world->topic_first[home.class] + (uint32_t)t;
-    home.topic_begin = begin + (uint32_t)(size * t / n_topics);
-    home.topic_end = begin + (uint32_t)(size * (t + 1) / n_topics);
-    return home;
-}
-
 /* A vertex has the label of its home class. A stray has the label of another class, in proportion to class size. */
 static void set_labels(struct sl_world *world, int32_t *labels)
 {
@@ -152,22 +82,16 @@ static void set_labels(struct sl_world *world, int32_t *labels)
     double share = fmin(MAX_STRAYS, STRAYS_PER_MIXING * (1 - r->homophily));
     for (uint32_t v = 0; v < r->n_vertices; v++) {
         uint32_t random[4];
-        uint32_t home = find_range(world->class_first, r->n_classes, world->places[v]);
+        uint32_t home = sl_world_home(world, world->places[v]).class;
         uint32_t other;
         sl_random4(&draw, v, 0, random);
-        other = find_range(world->class_first, r->n_classes, sl_random_below(random[1], r->n_vertices));
+        other = sl_world_home(world, sl_random_below(random[1], r->n_vertices)).class;
         world->stray[v] = sl_world_unit(random[0]) < share && other != home;
         labels[v] = (int32_t)(world->stray[v] ? other : home);
     }
 }
 
 /* ---- Degrees ----------------------------------------------------------------------------------------------------- */
-
-double sl_world_popularity(double u)
-{
-    double w = pow(u, -1 / POPULARITY_EXPONENT);
-    return w < MAX_POPULARITY ? w : MAX_POPULARITY;
-}
 
 static void set_popularity(struct sl_world *world)
 {
@@ -180,47 +104,11 @@ static void set_popularity(struct sl_world *world)
     }
 }
 
-double sl_world_activity(double u)
-{
-    return exp(ACTIVITY_SIGMA * sl_normal_quantile(u));
-}
-
 static double activity(const void *context, sl_vertex v)
 {
     const struct sl_world *world = context;
     double a = sl_world_activity(sl_world_unit_for(world->recipe, CHOICE_ACTIVITY, v, 0));
     return a * (world->stray[v] ? STRAY_ACTIVITY : 1);
-}
-
-void sl_world_share_edges(const struct sl_writers *writers, uint64_t *first_edge)
-{
-    uint64_t n = writers->n;
-    uint64_t base = writers->n_edges >= n ? 1 : 0;
-    uint64_t shared = 0;
-    uint64_t before = 0;
-    double whole = 0;
-    double sum = 0;
-    uint64_t *degree = first_edge + 1;
-    for (uint64_t v = 0; v < n; v++) {
-        whole += writers->activity(writers->context, (sl_vertex)v);
-    }
-    for (uint64_t v = 0; v < n; v++) {
-        sum += writers->activity(writers->context, (sl_vertex)v);
-        uint64_t upto = (uint64_t)((double)(writers->n_edges - base * n) * (sum / whole));
-        degree[v] = base + upto - before;
-        degree[v] = degree[v] < writers->most ? degree[v] : writers->most;
-        before = upto;
-        shared += degree[v];
-    }
-    for (uint64_t v = 0; shared < writers->n_edges; v = v + 1 < n ? v + 1 : 0) {
-        bool room = degree[v] < writers->most;
-        degree[v] += room;
-        shared += room;
-    }
-    first_edge[0] = 0;
-    for (uint64_t v = 0; v < n; v++) {
-        degree[v] += first_edge[v];
-    }
 }
 
 /* No vertex writes to more than half of all other vertices. */
@@ -264,23 +152,6 @@ static void set_same_class(struct sl_world *world)
 }
 
 /* ---- Edges ------------------------------------------------------------------------------------------------------- */
-
-uint32_t sl_world_pick(const double *popularity, uint32_t begin, uint32_t end, double u)
-{
-    const double *p = popularity;
-    double x = p[begin] + u * (p[end] - p[begin]);
-    uint32_t low = begin;
-    uint32_t high = end;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (p[middle] <= x) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
 
 /* A vertex of topic j among the partners of the home topic. A partner is the topic of a popular vertex in another
  * class. If the popular vertex shares the class, take a vertex from anywhere. */

@@ -3,11 +3,12 @@
  *
  * The generator's typed graphs. The vertices of a type are shuffled into places of their own, in the order of the own
  * type's topics: place p of n_t lives where place p N / n_t of the N own vertices lives. */
+#include "partition/generate_types.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/world.h"
 #include "support/memory.h"
 #include "support/parallel.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The graph as the in-edges of each vertex (CSC). In a typed graph each edge has a relation, a number from 0. The vertices
- * of a type have consecutive ids, so a relation also tells the types of its ends (partition/readers/typed.c).
+ * The graph as the in-edges of each vertex (CSC). In a typed graph each edge has a relation, a number from 0. The
+ * vertices of a type have consecutive ids, so a relation also tells the types of its ends (partition/readers/typed.c).
  *   before: an edge list from a reader or the generator     after: partition/partition.h renumbers it
  */
 #ifndef SL_PARTITION_GRAPH_H
@@ -17,16 +17,16 @@
 #include "support/status.h"
 
 /* N vertices, E directed edges. Messages flow from source to destination. The in-neighbours of v are
- * sources[offsets[v]] .. sources[offsets[v + 1] - 1]: distinct, and ascending in the dataset's ids. In a typed graph they
- * are ordered by relation, then by id, and a source comes once for each relation. */
+ * sources[offsets[v]] .. sources[offsets[v + 1] - 1]: distinct, and ascending in the dataset's ids. In a typed graph
+ * they are ordered by relation, then by id, and a source comes once for each relation. */
 struct sl_graph {
     uint32_t n_vertices;
     uint64_t n_edges;
     uint64_t *offsets;  /* N + 1 */
     sl_vertex *sources; /* E */
-    /* float32 [E x 1], finite and not negative: the weight of each edge, in the order of `sources`. Or empty. In a typed
-     * graph: the relation of each edge, a whole number below n_relations. Edges thus have one number each, which travels
-     * with them through partitions, samples and sums. */
+    /* float32 [E x 1], finite and not negative: the weight of each edge, in the order of `sources`. Or empty. In a
+     * typed graph: the relation of each edge, a whole number below n_relations. Edges thus have one number each, which
+     * travels with them through partitions, samples and sums. */
     struct sl_column weights;
     uint32_t n_relations; /* 0: the graph is not typed */
 };
@@ -52,8 +52,8 @@ enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl
 #define SL_MAX_RELATIONS 65535
 
 /* Build a typed graph. relations[i] belongs to from[i] -> to[i], a whole number below n_relations. `reverse` adds the
- * reverse of each edge, with relation n_relations + relations[i]: the graph then has 2 n_relations. Edges that are equal
- * in all three numbers are one. SL_EINVAL as above, or too many relations (message: the number). SL_ENOMEM. */
+ * reverse of each edge, with relation n_relations + relations[i]: the graph then has 2 n_relations. Edges that are
+ * equal in all three numbers are one. SL_EINVAL as above, or too many relations (message: the number). SL_ENOMEM. */
 enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
                                     const float *relations, uint32_t n_relations, bool reverse, struct sl_graph *out);
 
@@ -69,7 +69,8 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
 /* List the weights of the same edges, in the same order. The caller frees the array (sl_free). SL_ENOMEM. */
 enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out);
 
-/* The place in `sources` of the edge from -> to; of a typed graph, of the edge of a relation. SL_NO_EDGE: there is none. */
+/* The place in `sources` of the edge from -> to; of a typed graph, of the edge of a relation. SL_NO_EDGE: there is
+ * none. */
 #define SL_NO_EDGE UINT64_MAX
 uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation);
 

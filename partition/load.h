@@ -14,7 +14,8 @@ struct sl_dataset_options {
     const char *dataset;
     /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
     const char *data_path;
-    /* NULL: the dataset's only split. "random:60,20,20" draws one (partition/random_split.h); files need no split then */
+    /* NULL: the dataset's only split. "random:60,20,20" draws one (partition/random_split.h); files need no split then
+     * */
     const char *split;
     uint64_t split_seed; /* of a drawn split */
     /* A drawn split has links. For SL_RAW_FOR_LINKS it always has. */

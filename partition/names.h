@@ -47,8 +47,8 @@ enum sl_status sl_names_list(const struct sl_names *names, char **out);
 /* Release the memory and empty the struct. */
 void sl_names_free(struct sl_names *names);
 
-/* What the labels of a column are. The rule of all files: in a column with any text that is no number, each label is the
- * name of a class. Such a column has no fractions. */
+/* What the labels of a column are. The rule of all files: in a column with any text that is no number, each label is
+ * the name of a class. Such a column has no fractions. */
 struct sl_label_kinds {
     uint64_t n_numbers;    /* labels that are finite numbers */
     uint64_t n_texts;      /* labels that are no numbers */

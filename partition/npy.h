@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Files of arrays: NumPy's, of one array (.npy) or a zip archive of several (.npz), stored or deflated; and safetensors.
+ * Files of arrays: NumPy's, of one array (.npy) or a zip archive of several (.npz), stored or deflated; and
+ * safetensors.
  *
  * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
- * order, in C or Fortran order. Safetensors also have bfloat16. Messages start with the file, and name the array if the file has several. Common
- * returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
+ * order, in C or Fortran order. Safetensors also have bfloat16. Messages start with the file, and name the array if the
+ * file has several. Common returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as
+ * described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
 #define SL_PARTITION_NPY_H
@@ -35,8 +37,8 @@ struct sl_npy {
  * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
-/* Read one array of numbers: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file. The
- * content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
+/* Read one array of numbers: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file.
+ * The content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
 /* Release the memory and empty the struct. An empty struct is allowed. */

@@ -110,8 +110,8 @@ enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_ta
                                    struct sl_targets *out, char **names);
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
-/* Note the tables of the edges in a folder, but for `used` (a path or NULL). The folder of a relation (`typed`) may have
- * the number of the relation. */
+/* Note the tables of the edges in a folder, but for `used` (a path or NULL). The folder of a relation (`typed`) may
+ * have the number of the relation. */
 void sl_raw_note_edge_tables(const char *folder, const char *used, bool typed, struct sl_raw_files *files);
 
 /* Note a table or column that is not read. */

@@ -243,7 +243,7 @@ static void put_ids(struct text *text, const struct sl_ids *ids)
     }
 }
 
-/* ---- The layout of typed datasets --------------------------------------------------------------------------------- */
+/* ---- The layout of typed datasets -------------------------------------------------------------------------------- */
 
 /* A typed dataset being written. */
 struct typed_text {

@@ -510,7 +510,8 @@ SL_API void sl_trace_discard(const char *folder);
 /* Let the first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU end sl_session_train after the current step, with
  * SL_EINTERRUPT, and a second signal end the program. A repeated SIGHUP or SIGXCPU does not end the program, because
  * the system itself repeats these two. Ignored signals stay ignored (nohup). Of an ignored SIGINT, only the terminal's
- * stays ignored: scripts start background programs so, and send SIGINT by kill. Not thread safe. sl_session_stop works without this call. SL_EINVAL: installed already. SL_EIO: the system refuses. */
+ * stays ignored: scripts start background programs so, and send SIGINT by kill. Not thread safe. sl_session_stop works
+ * without this call. SL_EINVAL: installed already. SL_EIO: the system refuses. */
 SL_API enum sl_status sl_signals_install(void);
 
 /* The number of the signal that asked to stop since sl_signals_install; 0: none. Thread safe. */

@@ -5,6 +5,8 @@
  */
 #include "tests/trace_fixture.h"
 
+#include "apps/report/advice.h"
+
 static struct sl_trace_data data;
 static struct sl_analysis a;
 
@@ -12,6 +14,7 @@ static void analyse(void)
 {
     assert_ok(sl_trace_read(folder, &data));
     assert_ok(sl_analysis_make(&data, &a));
+    sl_analysis_advise(&a);
 }
 
 static int forget(void **state)

@@ -70,14 +70,42 @@ upstairs()
     done < <(includes "$1" runtime | grep '"runtime/')
 }
 
-# circular ROOT: complain about files that come to include themselves; a .c, its .h and its .cu are one file.
+# calls ROOT: print FILE OTHER for each function of ours that a file calls and one other file defines. Definitions begin a line.
+calls()
+{
+    (cd "$1" && find "${layers[@]}" '(' -name '*.c' -o -name '*.cu' ')' ! -path 'tests/*' -exec awk '
+        /^[a-z]/ && /[^a-zA-Z_0-9]sl_[a-z0-9_]+\(/ {
+            match($0, /sl_[a-z0-9_]+\(/)
+            name = substr($0, RSTART, RLENGTH - 1)
+        }
+        /;$/ && !/^ / { name = "" }
+        /^\{/ && name != "" { n_defined[name]++; defined[name] = FILENAME; name = "" }
+        /^ / {
+            line = $0
+            while (match(line, /sl_[a-z0-9_]+\(/)) {
+                called[FILENAME, substr(line, RSTART, RLENGTH - 1)]
+                line = substr(line, RSTART + RLENGTH)
+            }
+        }
+        END {
+            for (pair in called) {
+                split(pair, part, SUBSEP)
+                if (n_defined[part[2]] == 1) { print part[1], defined[part[2]] }
+            }
+        }' {} +)
+}
+
+# circular ROOT: complain about files that come to include themselves, or that call each other; a .c, its .h and its .cu are one file.
 circular()
 {
     local layer
-    for layer in "${layers[@]}"; do
-        includes "$1" "$layer" | grep '"'
-    done | tr -d '"' | sed -E 's/(_cuda)?\.(c|h|cu|cuh|cc)( |$)/\3/g' | awk '$1 != $2' | tsort 2>&1 >/dev/null |
-        sed -n 's/^tsort: \([a-z].*\/.*\)/\1 is in a circle of includes/p'
+    {
+        for layer in "${layers[@]}"; do
+            includes "$1" "$layer" | grep '"'
+        done
+        calls "$1"
+    } | tr -d '"' | sed -E 's/(_cuda)?\.(c|h|cu|cuh|cc)( |$)/\3/g' | awk '$1 != $2' | tsort 2>&1 >/dev/null |
+        sed -n 's/^tsort: \([a-z].*\/.*\)/\1 is in a circle of files/p'
 }
 
 # users ROOT PATTERN FOLDER ...: the files of the folders that include a system header of the pattern.
@@ -143,6 +171,7 @@ must_complain()
     printf '%b' "$3" >"$tree/$2"
     [[ $2 != */a.c ]] || cp "$tree/$2" "${tree}/${2%/a.c}/b.c"
     [[ $2 != */ring.h ]] || printf '#include "%s"\n' "$2" >"$tree/${2%/ring.h}/back.c"
+    [[ $2 != */ring.c ]] || printf 'int sl_back(void)\n{\n    return sl_ring();\n}\n' >"$tree/${2%/ring.c}/back.c"
     "$1" "$tree" | grep -q "$4" || echo "the check $1 overlooks $2: $3"
     rm -rf "$tree"
 }
@@ -160,6 +189,7 @@ faults=$(
     must_complain upstairs runtime/attic/x.c '#include "runtime/plan/x.h"\n' 'expected folders'
     must_complain circular runtime/plan/ring.h '#include "runtime/plan/back.h"\n' 'runtime/plan/.* in a circle'
     must_complain circular codelets/ring.h '#include "codelets/back_cuda.cu"\n' 'codelets/.* in a circle'
+    must_complain circular partition/ring.c 'int sl_ring(void)\n{\n    return sl_back();\n}\n' 'partition/.* in a circle'
     must_complain foreign partition/a.c '#include <metis.h>\n' 'several files'
     must_complain foreign runtime/plan/a.c '#include <hwloc.h>\n' 'several files'
     must_complain foreign codelets/a.c '#include <cblas.h>\n' 'several files'

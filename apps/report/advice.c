@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The rules of the report: an upper bound on the gain of each, and an option to try. */
+#include "apps/report/advice.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "apps/report/analysis.h"
 
 #define LEAST_SHARE 1e-3 /* of the makespan: a rule with a smaller gain is silent */
 #define LARGE_SHARE 0.05 /* of the workers' time: below, StarPU and transfers are not worth a line */

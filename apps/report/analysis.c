@@ -371,7 +371,6 @@ enum sl_status sl_analysis_make(const struct sl_trace_data *data, struct sl_anal
     SL_TRY(st, count_hidden(a), failed);
     SL_TRY(st, count_overlap(a), failed);
     SL_TRY(st, count_path(a), failed);
-    sl_analysis_advise(a);
     return SL_OK;
 failed:
     sl_analysis_free(a);

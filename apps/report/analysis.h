@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Where the time of a trace went: arithmetic over sl_trace_data, and rules for advice.
+ * Where the time of a trace went: arithmetic over sl_trace_data (rules for advice: advice.h).
  *
  * Time is counted once. Each worker's makespan is cut into busy, StarPU, transfers and idle. The time between two
  * tasks counts for the time category of the later task, because the worker waited for the later task. The time after a
@@ -64,7 +64,7 @@ struct sl_analysis {
     /* The chain's tasks that ran: positions in data->task, in order. */
     uint32_t *path;
     uint32_t n_advice;
-    struct sl_advice advice[SL_MAX_ADVICE]; /* largest gain first */
+    struct sl_advice advice[SL_MAX_ADVICE]; /* largest gain first; by sl_analysis_advise (advice.h) */
 };
 
 /* Analyse a trace. `data` must outlive *out. The caller frees *out (sl_analysis_free). SL_EFILE: the dependencies
@@ -72,19 +72,5 @@ struct sl_analysis {
 enum sl_status sl_analysis_make(const struct sl_trace_data *data, struct sl_analysis *out);
 
 void sl_analysis_free(struct sl_analysis *analysis);
-
-/* Fill in the advice from the members above. sl_analysis_make calls this function; tests of the rules call it, too.
- * Each rule names a cause, and bounds the gain from its removal:
- *   waiting    workers idle before a category's tasks: the largest idle time of a category, divided by the workers
- *   tail       workers idle after the last task
- *   sampling   sampling and gathering without compute beside it
- *   exchange   the row exchange without compute beside it
- *   tiny       StarPU's work before tasks under 20 microseconds
- *   starpu     StarPU's work before all other tasks, if it is over 5 % of the time
- *   transfers  transfers, if they are over 5 % of the time
- *   path       length of the critical path, less the work divided among the workers
- *   kernel     a tenth of the busiest category, to show the worth of work on its kernels
- * A rule with a bound under a thousandth of the makespan is silent. */
-void sl_analysis_advise(struct sl_analysis *analysis);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/report/advice.h"
 #include "apps/report/svg.h"
 #include "apps/report/timeline.h"
 #include "runtime/report/trace.h"
@@ -412,6 +413,7 @@ enum sl_status sl_report_write(const char *folder)
         return st;
     }
     SL_TRY(st, sl_analysis_make(&data, &analysis), free_data);
+    sl_analysis_advise(&analysis);
     SL_TRY(st, write_file(folder, "timeline.svg", &analysis, sl_timeline_write), done);
     SL_TRY(st, write_file(folder, "dag.dot", &analysis, sl_dag_write), done);
     SL_TRY(st, write_file(folder, "report.txt", &analysis, print_text), done);

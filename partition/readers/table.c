@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The reader of edge lists with a header and ids of any kind: edges.csv with the columns src, dst and perhaps weight, and
- * perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by tabs,
- * commas, semicolons or blanks. Lines in front of the header may begin with '#'; the last of them may be the header. A
- * file .txt of two columns of numbers needs no header.
+ * The reader of edge lists with a header and ids of any kind: edges.csv with the columns src, dst and perhaps weight,
+ * and perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by
+ * tabs, commas, semicolons or blanks. Lines in front of the header may begin with '#'; the last of them may be the
+ * header. A file .txt of two columns of numbers needs no header.
  *
  * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
  * line, from left to right. */
@@ -31,7 +31,7 @@
 #define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
 #define MAX_COLUMNS (1 << 24)
 
-/* ---- Text --------------------------------------------------------------------------------------------------------- */
+/* ---- Text -------------------------------------------------------------------------------------------------------- */
 
 /* Text of a file, plain or gzip, as it grows. */
 struct inflated {

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A vertex budget: steps have as many seeds as make N input vertices in a minibatch, on average. Samplers that reach
- * fewer vertices then train on more seeds a step (Balin and Catalyurek, NeurIPS 2023, arXiv 2210.13339, compare samplers
- * so; DGL's example of LABOR changes its batch after an epoch, too).
+ * fewer vertices then train on more seeds a step (Balin and Catalyurek, NeurIPS 2023, arXiv 2210.13339, compare
+ * samplers so; DGL's example of LABOR changes its batch after an epoch, too).
  *
  * The input vertices of a step grow with its seeds, but not faster than in proportion. So batch N / mean is on the same
  * side of the right batch as `batch`, and nearer.

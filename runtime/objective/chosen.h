@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Outputs of chosen vertices, such as the ends of links, gathered at rank 0. The rows are numbered in ascending order of
- * renumbered ids. Rank r evaluates vertices before rank r + 1, so a rank's rows are consecutive.
+ * Outputs of chosen vertices, such as the ends of links, gathered at rank 0. The rows are numbered in ascending order
+ * of renumbered ids. Rank r evaluates vertices before rank r + 1, so a rank's rows are consecutive.
  */
 #ifndef SL_RUNTIME_OBJECTIVE_CHOSEN_H
 #define SL_RUNTIME_OBJECTIVE_CHOSEN_H

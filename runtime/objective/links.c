@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Links: is there an edge between two vertices? A decoder makes the score of a pair from the vertices' outputs. Training
- * compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
+ * Links: is there an edge between two vertices? A decoder makes the score of a pair from the vertices' outputs.
+ * Training compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
  * negatives of its list, those of the dataset or as many drawn ones. */
 #include <math.h>
 #include <string.h>

@@ -138,8 +138,8 @@ void sl_scores_add(struct sl_scores *scores, const char *name, bool larger_is_be
 struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name);
 
 /* Read --class-weights: numbers of 0 or more, one for each output. `text` has the numbers with commas between them, or
- * the path of a file with a number on each line. The caller frees *out (sl_free). SL_EINVAL: the text has a wrong number.
- * SL_EFILE, SL_EIO, SL_ENOMEM. */
+ * the path of a file with a number on each line. The caller frees *out (sl_free). SL_EINVAL: the text has a wrong
+ * number. SL_EFILE, SL_EIO, SL_ENOMEM. */
 enum sl_status sl_objective_read_weights(const char *text, uint32_t n_outputs, float **out);
 
 /* Check that the split's training targets are numbers, and set the masses to the numbers of known targets. `name` is

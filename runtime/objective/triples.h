@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Filtered ranks of triples (Bordes et al. 2013): each triple is ranked among the triples that replace its tail by every
- * vertex of the tails' type, and among those that replace its head. Known triples, of any list, are left out.
+ * Filtered ranks of triples (Bordes et al. 2013): each triple is ranked among the triples that replace its tail by
+ * every vertex of the tails' type, and among those that replace its head. Known triples, of any list, are left out.
  */
 #ifndef SL_RUNTIME_OBJECTIVE_TRIPLES_H
 #define SL_RUNTIME_OBJECTIVE_TRIPLES_H

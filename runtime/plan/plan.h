@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The plan: how a run's work is divided. A plan is made once, before the first task. Only a vertex budget changes it, and
- * only the seeds of a step, between epochs.
+ * The plan: how a run's work is divided. A plan is made once, before the first task. Only a vertex budget changes it,
+ * and only the seeds of a step, between epochs.
  *
  * A run has P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
  * A run has one replica of the model, or with gossip one per group.

@@ -196,9 +196,9 @@ static const struct sl_option options[] = {
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
     {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
-     .help = "Begin with a product of the features by a matrix, and ReLU. Types of a typed dataset thus get projections "
-             "to --hidden, and vertices without features trained vectors. Adam leaves rows of the matrix without a "
-             "gradient as they are if features are sparse (all models but gcnii and resgcn, which begin so)",
+     .help = "Begin with a product of the features by a matrix, and ReLU. Types of a typed dataset thus get "
+             "projections to --hidden, and vertices without features trained vectors. Adam leaves rows of the matrix "
+             "without a gradient as they are if features are sparse (all models but gcnii and resgcn, which begin so)",
      .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor,both", .initial = "none",
@@ -243,8 +243,8 @@ static const struct sl_option options[] = {
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
      .argument = "N,N,...",
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds). "
-             "-1: all of them. A single number is for all layers; -1 does not need --layers. Without --layers, the length "
-             "of the list is the number of layers",
+             "-1: all of them. A single number is for all layers; -1 does not need --layers. Without --layers, the "
+             "length of the list is the number of layers",
      .programs = COOP, .of_shape = true, .common = true,
      .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
      .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
@@ -265,19 +265,20 @@ static const struct sl_option options[] = {
     {.name = "replace", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(replace),
      .help = "Draw with replacement (neighbor only): a vertex may have several edges from the same in-neighbour. Each "
              "vertex with in-neighbours has as many edges as --fanout says",
-     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor", .peers = "with-replacement,sample-with-replacement"},
+     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor",
+     .peers = "with-replacement,sample-with-replacement"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)",
      .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
-     .help = "Steps over which samples change slowly (neighbor and labor). 1: independent steps. 0: the same samples in "
-             "all steps",
+     .help = "Steps over which samples change slowly (neighbor and labor). 1: independent steps. 0: the same samples "
+             "in all steps",
      .programs = COOP, .of_shape = true, .needs = "sampler=neighbor,labor", .peers = "batch-dependency"},
     {.name = "labor-iterations", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(labor_iterations),
      .initial = "0", .max = SL_IMPORTANCE_ROUNDS, .word = "converge", .argument = "N|converge",
-     .help = "Rounds that make sources likelier which many destinations share (labor only): fewer vertices, more edges. "
-             "0: LABOR-0. converge: LABOR-*, at most 20 rounds",
+     .help = "Rounds that make sources likelier which many destinations share (labor only): fewer vertices, more "
+             "edges. 0: LABOR-0. converge: LABOR-*, at most 20 rounds",
      .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "importance-sampling"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",

@@ -195,9 +195,9 @@ enum sl_status sl_settings_init(struct sl_settings *settings);
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
 
 /* Check all options before any work is done. Refuse values outside the command line's rules; a program may have
- * filled the struct by itself. Refuse contradictions: a wrong fanout length, kappa with full in-neighbourhoods, a group size not
- * dividing pes, resume without checkpoint, and so on. Derive dependent fields (layers, group_size, fanout). SL_EINVAL:
- * the message names the option, its value, and valid values. */
+ * filled the struct by itself. Refuse contradictions: a wrong fanout length, kappa with full in-neighbourhoods, a group
+ * size not dividing pes, resume without checkpoint, and so on. Derive dependent fields (layers, group_size, fanout).
+ * SL_EINVAL: the message names the option, its value, and valid values. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
 
 /* The dtype of rows (--precision): dense features, and the rows that products or other PEs read. */

@@ -1328,7 +1328,8 @@ epoch: int | None = run.best_epoch
 names: list[str] = list(run.records[0]) + [option.keyword for option in sl.options()]
 rows: np.ndarray[Any, np.dtype[np.float32]] = run.predict(graph)
 sl.evaluate(graph, run.state_dict(), hidden=3).valid_loss
-shape: tuple[int, ...] = sl.NodeClassifier("sage", hidden=3, graph=dict(edge_index=[[0], [1]])).fit(graph).predict().shape
+classifier = sl.NodeClassifier("sage", hidden=3, graph=dict(edge_index=[[0], [1]]))
+shape: tuple[int, ...] = classifier.fit(graph).predict().shape
 """
 
 
