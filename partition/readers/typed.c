@@ -11,15 +11,16 @@
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
  *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
  *
- * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy, .npz). Vertices of a type have consecutive ids, types in the order of num-node-dict.
- * Relation r is line r of triplet-type-list. The relation's edges have the number r, their reverses R + r.
+ * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy, .npz). Vertices of a type have
+ * consecutive ids, types in the order of num-node-dict. Relation r is line r of triplet-type-list. The relation's edges
+ * have the number r, their reverses R + r.
  *
  * For --objective link the split lists triples: split/NAME/train.csv.gz, valid.csv.gz and test.csv.gz, perhaps
  * valid_neg.csv.gz and test_neg.csv.gz (partition/links.h). Labels are not read.
  *
  * Features. If all types have features of one width, types share the columns. Else each type with features has columns
- * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has, in
- * the rows of these columns, a projection for each type and a trained vector for each vertex without features. */
+ * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has,
+ * in the rows of these columns, a projection for each type and a trained vector for each vertex without features. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
