@@ -314,8 +314,8 @@ static inline struct sl_sample_marks sl_marks_in(void *bytes, uint32_t n_vertice
 }
 
 /* Output arrays of a block. Required capacity: edge_sources and back_rows E, for the edges of all destinations;
- * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. sl_sample_cuda writes all max_rows + 1 edge offsets. On CPUs
- * the transposed block is left out if back_offsets is NULL. */
+ * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. sl_sample_cuda writes all max_rows + 1 edge offsets. On
+ * CPUs the transposed block is left out if back_offsets is NULL. */
 struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
     uint32_t *back_offsets, *back_rows;

@@ -54,8 +54,8 @@ struct sl_arrays {
     /* n_vertices entries: a class of 0 .. n_classes - 1, or -1 or -100 if unknown. NULL: `targets` are set, or nothing
      * is known, as for a trained model that only answers. */
     const int32_t *labels;
-    /* The split. Each vertex of the lists has a label or a known target, and appears once in a single list. Lists may be
-     * empty; training needs training vertices. */
+    /* The split. Each vertex of the lists has a label or a known target, and appears once in a single list. Lists may
+     * be empty; training needs training vertices. */
     uint32_t n_train, n_valid, n_test;
     const uint32_t *train, *valid, *test;
     /* Instead of labels: n_vertices x n_targets numbers, row-major, finite, or nan if unknown. Numbers 0 and 1 alone

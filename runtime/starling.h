@@ -172,9 +172,9 @@ SL_API enum sl_status sl_sampler_open(struct sl_settings *settings, const struct
 SL_API void sl_sampler_close(struct sl_neighbor_sampler *sampler);
 
 /* Draw a neighbourhood. Hop 0 draws in-edges of the seeds, and each later hop those of the vertices that the hop before
- * it added: a vertex is drawn once, as in PyTorch Geometric. A draw depends on (seed, step, hop, vertex) alone, so equal
- * calls have equal results. Give each minibatch a step of its own, below 2^48. seeds: n distinct vertices; n may be 0.
- * SL_EINVAL: a seed is wrong, or there are 2^32 edges or more. SL_ENOMEM. */
+ * it added: a vertex is drawn once, as in PyTorch Geometric. A draw depends on (seed, step, hop, vertex) alone, so
+ * equal calls have equal results. Give each minibatch a step of its own, below 2^48. seeds: n distinct vertices; n may
+ * be 0. SL_EINVAL: a seed is wrong, or there are 2^32 edges or more. SL_ENOMEM. */
 SL_API enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *sampler, uint64_t step, uint32_t n,
                                       const uint32_t *seeds, struct sl_neighborhood *out);
 
@@ -333,10 +333,9 @@ SL_API bool sl_session_traced(const struct sl_session *session);
 
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL. Rows are in the order of
  * the dataset's vertex ids, row-major. logits: n_vertices x n_outputs, the outputs of the last layer: scores of
- * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer; with
- * the objective link, the outputs.
- * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
- * training. */
+ * classes or labels before softmax or sigmoid, or numbers. embeddings: n_vertices x n_hidden, the last hidden layer;
+ * with the objective link, the outputs. SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a
+ * failed task, of this call or of training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
                                           float *embeddings);
 
@@ -426,8 +425,8 @@ struct sl_model_facts {
 /* SL_EINVAL: out->size is 0. */
 SL_API enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model_facts *out);
 
-/* Set an option of the answers before the first call: cpus, gpus, pes, precision, cache and others that change no model.
- * SL_EINVAL: the option contradicts the file, or has no such value. SL_ENOMEM. */
+/* Set an option of the answers before the first call: cpus, gpus, pes, precision, cache and others that change no
+ * model. SL_EINVAL: the option contradicts the file, or has no such value. SL_ENOMEM. */
 SL_API enum sl_status sl_model_set(struct sl_trained *model, const char *name, const char *value);
 
 /* The value of an option, as sl_settings_get. */

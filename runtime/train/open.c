@@ -729,6 +729,27 @@ static bool has_links(const struct sl_settings *settings, const struct sl_datase
     return sl_dataset_has_links(given) || (draws_split(settings, "") && sl_targets_outputs(&given->targets) == 0);
 }
 
+/* ---- the session that answers of a loaded model leave open ---- */
+
+static struct sl_session *kept;
+
+void sl_kept_keep(struct sl_session *session)
+{
+    kept = session;
+}
+
+struct sl_session *sl_kept_session(void)
+{
+    return kept;
+}
+
+void sl_kept_close(void)
+{
+    struct sl_session *session = kept;
+    kept = NULL;
+    sl_session_close(session);
+}
+
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
     SL_IN_C_LOCALE;

@@ -25,16 +25,8 @@ struct sl_trained {
 
 static struct {
     uint64_t model, dataset; /* serial numbers */
-    struct sl_session *session;
     struct sl_session_sizes sizes;
-} kept;
-
-void sl_kept_close(void)
-{
-    struct sl_session *session = kept.session;
-    kept.session = NULL;
-    sl_session_close(session);
-}
+} kept; /* of sl_kept_session */
 
 void sl_model_rest(void)
 {
@@ -46,7 +38,8 @@ static enum sl_status find_session(struct sl_trained *model, const struct sl_dat
 {
     struct sl_session *session;
     enum sl_status st;
-    if (kept.session != NULL && kept.model == model->serial && kept.dataset == dataset->serial && dataset->serial > 0) {
+    if (sl_kept_session() != NULL && kept.model == model->serial && kept.dataset == dataset->serial &&
+        dataset->serial > 0) {
         return SL_OK;
     }
     if (sl_process_count() > 1) {
@@ -54,7 +47,7 @@ static enum sl_status find_session(struct sl_trained *model, const struct sl_dat
                        sl_process_count());
     }
     SL_TRY(st, sl_session_open(model->settings, dataset, &session), done);
-    kept.session = session;
+    sl_kept_keep(session);
     kept.model = model->serial;
     kept.dataset = dataset->serial;
     kept.sizes = (struct sl_session_sizes){.size = sizeof kept.sizes};
@@ -175,7 +168,7 @@ void sl_model_delete(struct sl_trained *model)
     if (model == NULL) {
         return;
     }
-    if (kept.session != NULL && kept.model == model->serial) {
+    if (sl_kept_session() != NULL && kept.model == model->serial) {
         sl_kept_close();
     }
     sl_settings_delete(model->settings);
@@ -222,7 +215,7 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
         return sl_fail(SL_EINVAL, "%s: found '%.100s', expected '%.100s', which the model brings", name,
                        sl_text_or(value, ""), sl_text_or(in_file, ""));
     }
-    if (kept.session != NULL && kept.model == model->serial) {
+    if (sl_kept_session() != NULL && kept.model == model->serial) {
         sl_kept_close();
     }
     return sl_settings_set(model->settings, name, value);
@@ -260,7 +253,7 @@ static enum sl_status take_rows(bool embeddings, uint32_t n, const uint32_t *ver
     if (vertices != NULL) {
         SL_TRY(st, sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *all, "outputs", &all), done);
     }
-    st = sl_session_evaluate(kept.session, NULL, embeddings ? NULL : all, embeddings ? all : NULL);
+    st = sl_session_evaluate(sl_kept_session(), NULL, embeddings ? NULL : all, embeddings ? all : NULL);
     for (uint32_t i = 0; i < n && vertices != NULL && st == SL_OK; i++) {
         memcpy(out + (size_t)i * width, all + (size_t)vertices[i] * width, width * sizeof *out);
     }
@@ -305,7 +298,7 @@ enum sl_status sl_model_evaluate(struct sl_trained *model, const struct sl_datas
     SL_IN_C_LOCALE;
     enum sl_status st;
     SL_TRY(st, find_session(model, dataset), done);
-    st = sl_session_evaluate(kept.session, scores, NULL, NULL);
+    st = sl_session_evaluate(sl_kept_session(), scores, NULL, NULL);
 done:
     return st;
 }
@@ -319,7 +312,7 @@ enum sl_status sl_model_score_links(struct sl_trained *model, const struct sl_da
         return sl_fail(SL_EINVAL, "pairs: found a model of vertices, expected one of links (--objective link)");
     }
     SL_TRY(st, find_session(model, dataset), done);
-    st = sl_session_score_links(kept.session, pairs, scores);
+    st = sl_session_score_links(sl_kept_session(), pairs, scores);
 done:
     return st;
 }
