@@ -15,8 +15,9 @@ struct sl_pair {
 };
 
 /* Gather the known entries of a set (SL_SET_VALID, ..), column by column, at rank 0, and call `add` for each column
- * with its pairs, sorted by z, then by y: sums do not depend on how vertices are split. Other ranks call it with no or with their own pairs. The shards' targets
- * are numbers. Collective. SL_ENOMEM, SL_EIO, SL_ESTARPU, the failure of a task. */
+ * with its pairs, sorted by z, then by y: sums do not depend on how vertices are split. Other ranks call it with no or
+ * with their own pairs. The shards' targets are numbers. Collective. SL_ENOMEM, SL_EIO, SL_ESTARPU, the failure of a
+ * task. */
 enum sl_status sl_outputs_columns(const struct sl_outputs *outputs, uint8_t set,
                                   void (*add)(void *context, struct sl_pair *pairs, size_t n), void *context);
 
