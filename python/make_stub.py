@@ -76,7 +76,7 @@ def stub(module):
     models = dict.fromkeys(choice for table in tables for choice in table["model"].choices)
     of_train = [o for o in both.values() if o.keyword != "model" and (not o.of_data or o.keyword in module.KEPT)]
     of_load = [o for o in both.values() if o.keyword in module.LOAD]
-    yield f"Model = {literal(models)}\n"
+    yield f"ModelName = {literal(models)}\n"
     yield from keywords("TrainOptions", of_train, module)
     yield from keywords("LoadOptions", of_load, module)
 

@@ -123,6 +123,10 @@ struct sl_dataset_sizes {
     bool has_edge_weights;
     bool synthetic; /* a generator made it */
     uint32_t n_train, n_valid, n_test;
+    /* A line each, valid until sl_dataset_delete: the names of classes or label columns, in order, and the ids of the
+     * vertices in their files. NULL: they have numbers alone. */
+    const char *class_names, *vertex_names;
+    uint32_t n_relations; /* of the edges, with the relations of reverse edges; 0: the graph is not typed */
 };
 
 /* The sizes and names of a dataset, from files or from arrays. SL_EINVAL: out->size is 0. */

@@ -956,6 +956,7 @@ static void datasets_come_from_files(void **state)
     assert_true(sizes.n_vertices == N && sizes.n_features == F && sizes.n_outputs == C);
     assert_true(sizes.n_train == N_TRAIN && sizes.n_valid == N_VALID && sizes.n_test == N - N_TRAIN - N_VALID);
     assert_true(sizes.n_edges > E && sizes.has_classes && !sizes.synthetic);
+    assert_true(sizes.class_names == NULL && sizes.vertex_names == NULL && sizes.n_relations == 0);
     assert_refused(sl_dataset_describe(dataset, &none), SL_EINVAL, "a size of 0");
     run("", NULL, &by_files);
     run("", dataset, &by_dataset);

@@ -9,8 +9,10 @@
     print(run.test_acc)
     logits = run.predict()
     torch_model.load_state_dict(run.state_dict("pyg", tensors="torch"))
+    run.save("model.safetensors")
+    sl.load_model("model.safetensors").predict(sl.Graph(other_edge_index, other_x))
 
-Graph and load make graphs, train makes a Run, evaluate scores a saved model, NodeClassifier has the interface of
+Graph and load make graphs, train makes a Run, load_model a Model of a file. NodeClassifier has the interface of
 scikit-learn. The package needs numpy, and the C library libstarling.
 """
 
@@ -30,8 +32,10 @@ from ._library import (
 )
 from ._library import version as __version__
 from ._loader import NeighborLoader
+from ._model import Model, load_model
+from ._record import Record
 from ._session import close
-from ._train import Record, Run, evaluate, options, train
+from ._train import Run, evaluate, options, train
 
 __all__ = [
     "BadFileError",
@@ -39,6 +43,7 @@ __all__ = [
     "Graph",
     "InputOutputError",
     "InvalidArgumentError",
+    "Model",
     "NeighborLoader",
     "NodeClassifier",
     "NotFoundError",
@@ -52,6 +57,7 @@ __all__ = [
     "close",
     "evaluate",
     "load",
+    "load_model",
     "options",
     "train",
 ]

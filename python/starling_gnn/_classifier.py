@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._graph import GraphLike
-    from ._options import Model, TrainOptions
+    from ._options import ModelName, TrainOptions
     from ._train import Run
 
 # Keywords of train() beside the options. An option `predict` writes a file, and is a method here.
@@ -43,12 +43,12 @@ class NodeClassifier:
     options :
         The keywords of train(), but predict. None leaves an option open.
 
-    After fit: classes_ (K,) sorted, n_features_in_, run_ (the Run).
+    After fit: classes_ (K,) sorted, n_features_in_, model_ (the Model), run_ (the Run; a pickle has none).
 
-    GridSearchCV and cross_val_score work: with `graph` and vertex ids, or with features alone. Some rules of
-    scikit-learn do not apply. Rows of features without edge_index make a graph without edges, with a warning. A fitted
-    classifier cannot be pickled: save its model by run_.save(path). Sample weights have no effect on fit: class_weights
-    has. Training is seeded by seed, not by random_state.
+    GridSearchCV and cross_val_score work: with `graph` and vertex ids, or with features alone. Unlike estimators of
+    scikit-learn: a negative class is unknown; y of shape (N, 1) gives no warning; fit has no sample_weight, but the
+    keyword class_weights; seed takes the place of random_state. Features without edge_index make a graph without edges,
+    with a warning.
 
     >>> import numpy as np, starling_gnn as sl
     >>> y = np.where(np.arange(200) % 2 == 0, "even", "odd")
@@ -66,10 +66,11 @@ class NodeClassifier:
     _estimator_type = "classifier"
     classes_: Array
     n_features_in_: int
+    model_: Any
     run_: Run
 
     def __init__(
-        self, model: Model = "sage", *, graph: Mapping[str, Any] | None = None, **options: Unpack[TrainOptions]
+        self, model: ModelName = "sage", *, graph: Mapping[str, Any] | None = None, **options: Unpack[TrainOptions]
     ) -> None:
         unknown = [keyword for keyword in options if keyword not in _KEYWORDS]
         if unknown:
@@ -143,7 +144,24 @@ class NodeClassifier:
         options = {keyword: getattr(self, keyword) for keyword in _KEYWORDS if getattr(self, keyword) is not None}
         self.n_features_in_ = 1 if self.graph is not None else used.n_features
         self.run_ = train_model(used, self.model, **options)
+        self.model_ = self.run_.model
+        self._has_edges = used.n_edges > 0
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "run_"}
+
+    def _outputs(self, graph: Graph | None) -> Array:
+        """The outputs (N, K) for a graph; None: the graph of fit."""
+        if "run_" in self.__dict__:
+            return self.run_.predict(graph)
+        if graph is None and self.graph is None:
+            raise ValueError("X: found None, expected a Graph or features: a pickle of a classifier has no graph")
+        made: Array = self.model_.predict(Graph(**self.graph or {}) if graph is None else graph)
+        return made
 
     def _graph_of_ids(self, X: Any, y: Any, others: list[str]) -> Graph:
         if others:
@@ -184,13 +202,12 @@ class NodeClassifier:
 
     def _logits(self, X: Any, edge_index: Any, keywords: dict[str, Any]) -> Array:
         """The outputs (n, K) of the vertices that X names."""
-        if "run_" not in self.__dict__:
-            raise _not_fitted()
+        self._fitted()
         if self.graph is not None:
-            outputs = self.run_.predict()
+            outputs = self._outputs(None)
             return outputs if X is None else outputs[_arrays.ids32(_ids(X), "X", len(outputs))]
         if X is None or _is_graph(X):
-            return self.run_.predict(None if X is None else as_graph(X))
+            return self._outputs(None if X is None else as_graph(X))
         features = _features(X)
         if features.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -198,10 +215,10 @@ class NodeClassifier:
                 "as input"
             )
         if edge_index is None:
-            if self.run_.graph.n_edges > 0:
+            if self._has_edges:
                 raise TypeError("X: found features without edge_index, expected both, a Graph, or None: that of fit")
             edge_index = _no_edges()
-        return self.run_.predict(Graph(edge_index, features, **keywords))
+        return self._outputs(Graph(edge_index, features, **keywords))
 
     def predict(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
         """The class of each vertex, array (n,) of entries of classes_.
@@ -209,8 +226,9 @@ class NodeClassifier:
         X: a Graph, or what train() takes for one; None: the graph of fit. Features (n, F), with edge_index as for
         Graph; a classifier that was fitted without edges needs none. With the parameter `graph`: vertex ids (n,).
         """
-        classes: Array = self.classes_[self._logits(X, edge_index, keywords).argmax(axis=1)] if self._fitted() else X
-        return classes
+        best = self._logits(X, edge_index, keywords).argmax(axis=1)
+        found: Array = self.classes_[best]
+        return found
 
     def predict_proba(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
         """The probability of each class, float64 (n, K), in the order of classes_. X as in predict."""
@@ -228,13 +246,13 @@ class NodeClassifier:
             if self.graph is not None or not (X is None or _is_graph(X)):
                 raise ValueError("score: found no y, expected the classes of X, or a Graph with test vertices")
             self._fitted()
-            return float(self.run_.evaluate(None if X is None else as_graph(X))["test_acc"])
+            scores = self.run_.evaluate() if X is None else self.model_.evaluate(X)
+            return float(scores["test_acc"])
         return float(np.average(self.predict(X) == _one_column(y), weights=sample_weight))
 
-    def _fitted(self) -> bool:
-        if "run_" not in self.__dict__:
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
             raise _not_fitted()
-        return True
 
 
 def _describe() -> None:
@@ -340,7 +358,8 @@ def _classes(y: Any) -> tuple[Array, Array]:
     labels = np.full(len(array), -1, np.int32)
     classes, labels[known] = np.unique(array[known], return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"y: found {len(classes)} known classes, expected 2 or more; a negative number is unknown")
+        found = f"{len(classes)} class{'es' * (len(classes) != 1)}"
+        raise ValueError(f"y: found {found}, expected 2 or more; a negative number is an unknown class")
     if classes.dtype.kind == "f" and not np.array_equal(classes, np.floor(classes)):
         raise ValueError("Unknown label type: y has numbers with fractions, expected classes")
     return classes, labels

@@ -120,6 +120,7 @@ class Graph:
     ) -> None:
         self._handle: Any = None
         self._source: dict[str, Any] | None = None
+        self._opened: Any = None  # of a graph of files, whose trainings open the files themselves
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
@@ -158,8 +159,6 @@ class Graph:
                 ("test_negatives", test_negatives),
             )
         }
-        if self.y is None and not any(of.members.n for of in links.values()):
-            raise TypeError("y: found None, expected classes or numbers of the vertices, or links to find")
         nothing = np.zeros(1, np.uint32)  # the library wants an address even of no edges
         arrays = Arrays(
             name=name.encode(),
@@ -193,7 +192,6 @@ class Graph:
         check(lib.sl_dataset_new(C.byref(arrays), C.byref(handle)))
         self._handle = handle
         self._describe(handle)
-        self._names = names
 
     def _describe(self, handle: Any) -> None:
         sizes = DatasetSizes()
@@ -206,14 +204,30 @@ class Graph:
         self.has_classes: bool = sizes.has_classes
         self.has_edge_weights: bool = sizes.has_edge_weights
         self.synthetic: bool = sizes.synthetic
+        self.n_relations: int = sizes.n_relations
         self._n_split = (sizes.n_train, sizes.n_valid, sizes.n_test)
+        self._class_names: bytes | None = sizes.class_names
+        self._vertex_names: bytes | None = sizes.vertex_names
 
     @property
     def classes(self) -> Array | None:
         """The classes in the order of the outputs, array (K,): names, or numbers. None: the targets are no classes."""
         if not self.has_classes:
             return None
-        return np.arange(self.n_outputs) if self._names is None else np.array(self._names)
+        return np.array(lines_of(self._class_names)) if self._class_names else np.arange(self.n_outputs)
+
+    @property
+    def ids(self) -> Array:
+        """The vertices' names in their files, array (N,) of texts; without such names the numbers 0 .. N-1."""
+        return np.array(lines_of(self._vertex_names)) if self._vertex_names else np.arange(self.n_vertices)
+
+    def _dataset(self) -> Any:
+        """The library's dataset. A graph of files opens it when it is first asked for."""
+        if self._source is None:
+            return self._handle
+        if self._opened is None:
+            self._opened = _open_dataset(self._source)
+        return self._opened
 
     def __repr__(self) -> str:
         train, valid, test = self._n_split
@@ -226,8 +240,9 @@ class Graph:
         raise TypeError("a Graph cannot be pickled: make it in the process that trains, from its arrays or by load()")
 
     def __del__(self, delete: Any = lib.sl_dataset_delete) -> None:
-        if getattr(self, "_handle", None):
-            delete(self._handle)
+        for handle in (getattr(self, "_handle", None), getattr(self, "_opened", None)):
+            if handle:
+                delete(handle)
 
     @classmethod
     def from_pyg(cls, data: Any, *, target: str | None = None, **keywords: Any) -> Graph:
@@ -394,6 +409,19 @@ def as_graph(value: GraphLike, name: str = "graph") -> Graph:
     )
 
 
+def lines_of(text: bytes | None) -> list[str]:
+    """The lines of a text of the library; None: there are none."""
+    return [] if text is None else text.decode().split("\n")[:-1]
+
+
+def _open_dataset(source: dict[str, Any]) -> Any:
+    """A dataset of files. Labels and split may be missing."""
+    settings = make_settings(False, {**source, "epochs": 0}, "load")
+    handle = C.c_void_p()
+    check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
+    return handle
+
+
 def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
@@ -406,25 +434,15 @@ def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
             raise TypeError(
                 f"load() got an unexpected keyword argument '{keyword}'; expected some of {', '.join(sorted(LOAD))}"
             )
+    source = {"dataset": dataset, **options}
+    handle = _open_dataset(source)
     graph = Graph.__new__(Graph)
-    graph._handle = None
-    graph._source = {"dataset": dataset, **options}
+    graph._handle = graph._opened = None
+    graph._source = source
     graph.x = graph.y = graph.train = graph.valid = graph.test = graph.types = None
     graph.relations = ()
-    handle = open_dataset(graph)
     try:
         graph._describe(handle)
-        graph._names = None
     finally:
         lib.sl_dataset_delete(handle)
     return graph
-
-
-def open_dataset(graph: Graph) -> Any:
-    """The dataset of the library: the graph's own, or read from files anew. The caller deletes the latter."""
-    if graph._handle is not None:
-        return graph._handle
-    settings = make_settings(False, {**(graph._source or {}), "epochs": 0}, "load")  # labels and split may be missing
-    handle = C.c_void_p()
-    check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
-    return handle

@@ -221,6 +221,24 @@ class DatasetSizes(_Sized):
         ("n_train", C.c_uint32),
         ("n_valid", C.c_uint32),
         ("n_test", C.c_uint32),
+        ("class_names", C.c_char_p),
+        ("vertex_names", C.c_char_p),
+        ("n_relations", C.c_uint32),
+    ]
+
+
+class ModelFacts(_Sized):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("model", C.c_char_p),
+        ("objective", C.c_char_p),
+        ("dataset", C.c_char_p),
+        ("version", C.c_uint32),
+        ("n_features", C.c_uint32),
+        ("n_outputs", C.c_uint32),
+        ("n_embeddings", C.c_uint32),
+        ("class_names", C.c_char_p),
+        ("relation_names", C.c_char_p),
     ]
 
 
@@ -342,6 +360,19 @@ for _name, _result, _arguments in [
     ("session_evaluate", C.c_int, [_P, C.POINTER(Scores), _P, _P]),
     ("session_weight", C.c_int, [_P, _U32, C.POINTER(Weight), _P]),
     ("session_set_weights", C.c_int, [_P, _U32, C.POINTER(Weight), C.POINTER(_P)]),
+    ("session_score_links", C.c_int, [_P, C.POINTER(ArrayLinks), _P]),
+    ("session_model", C.c_int, [_P, _PP]),
+    ("model_load", C.c_int, [_S, _PP]),
+    ("model_save", C.c_int, [_P, _S]),
+    ("model_delete", None, [_P]),
+    ("model_rest", None, []),
+    ("model_describe", C.c_int, [_P, C.POINTER(ModelFacts)]),
+    ("model_set", C.c_int, [_P, _S, _S]),
+    ("model_get", C.c_int, [_P, _S, _S, C.c_size_t]),
+    ("model_predict", C.c_int, [_P, _P, _U32, _P, _P]),
+    ("model_embed", C.c_int, [_P, _P, _U32, _P, _P]),
+    ("model_evaluate", C.c_int, [_P, _P, C.POINTER(Scores)]),
+    ("model_score_links", C.c_int, [_P, _P, C.POINTER(ArrayLinks), _P]),
 ]:
     _function = getattr(lib, "sl_" + _name)
     _function.restype = _result
@@ -501,7 +532,8 @@ def check(status: int) -> None:
 
 OPTIONS = {False: _list_options(False), True: _list_options(True)}
 KEPT = ("cache",)  # options of data that train() takes as well
-LOAD = {key for key, option in OPTIONS[False].items() if option.of_data and key != "dataset"} | {"objective"}
+LOAD = {key for key, option in OPTIONS[False].items() if option.of_data and key != "dataset"}
+LOAD |= {"normalize_features", "objective"}  # of a model as well
 _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() for option in table.values()})
 
 
@@ -517,13 +549,13 @@ def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settin
     for keyword, value in options.items():
         option = OPTIONS[pipe].get(keyword)
         if option is None:
-            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'{_nearest(pipe, keyword)}")
+            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'{nearest(pipe, keyword)}")
         if value is not None:
             settings.set(option.name, option.text(value))
     return settings
 
 
-def _nearest(pipe: bool, keyword: str) -> str:
+def nearest(pipe: bool, keyword: str) -> str:
     """The library's advice about a name, which it compares with other programs' names as well."""
     name = keyword.replace("_", "-")
     settings = Settings(pipe)

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from . import _arrays
-from ._graph import Graph, open_dataset
+from ._graph import Graph, as_graph
 from ._library import Neighborhood, check, lib, make_settings
 from ._numpy import np
 
@@ -90,7 +90,7 @@ class NeighborLoader:
             )
         if int(batch_size) != batch_size or batch_size < 1:
             raise ValueError(f"batch_size: found {batch_size!r}, expected a whole number of 1 or more")
-        self.graph = graph if isinstance(graph, Graph) else Graph.from_pyg(graph)
+        self.graph = as_graph(graph)
         self.batch_size = int(batch_size)
         self.shuffle = bool(shuffle)
         self.drop_last = bool(drop_last)
@@ -154,17 +154,15 @@ class _Sampler:
     def __init__(self, graph: Graph, settings: Any) -> None:
         self._handle = None
         self._graph = graph
-        self._dataset = open_dataset(graph)
+        self._dataset = graph._dataset()
         self._lock = threading.Lock()
         handle = C.c_void_p()
         check(lib.sl_sampler_open(settings.handle, self._dataset, C.byref(handle)))
         self._handle = handle
 
-    def __del__(self, close: Any = lib.sl_sampler_close, delete: Any = lib.sl_dataset_delete) -> None:
+    def __del__(self, close: Any = lib.sl_sampler_close) -> None:
         if self._handle:
             close(self._handle)
-        if getattr(self, "_dataset", None) and self._dataset is not self._graph._handle:
-            delete(self._dataset)
 
     def training(self) -> Any:
         """The training vertices, uint32."""

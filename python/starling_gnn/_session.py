@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._library import (
+    ArrayLinks,
     NoticeFunction,
     NotSupportedError,
     Scores,
@@ -38,9 +39,6 @@ from ._numpy import Floats, np
 
 if TYPE_CHECKING:
     from ._graph import Graph
-
-    # scores, logits and embeddings of an evaluation
-    Answer = tuple[dict[str, float], Floats | None, Floats | None]
 
 T = TypeVar("T")
 
@@ -105,23 +103,41 @@ class Session:
             values[i] = array.ctypes.data
         check(lib.sl_session_set_weights(self.handle, n, described, values))
 
-    def evaluate(self, logits: bool = False, embeddings: bool = False) -> Answer:
-        """(scores, logits, embeddings): a dictionary, float32 (N, K) and float32 (N, hidden), or None."""
+    def evaluate(self) -> dict[str, float]:
+        """Loss and scores, as read_scores() has them."""
         scores = Scores()
-        n = self.sizes.n_vertices
-        rows = np.empty((n, self.sizes.n_outputs), np.float32) if logits else None
-        hidden = None
-        if embeddings:
-            if self.sizes.n_hidden == 0:
-                raise ValueError("a model of one layer has no embeddings")
-            hidden = np.empty((n, self.sizes.n_hidden), np.float32)
-        addresses = [None if array is None else array.ctypes.data for array in (rows, hidden)]
-        check(lib.sl_session_evaluate(self.handle, C.byref(scores), *addresses))
-        found = {"valid_loss": scores.valid_loss}
-        for score in scores.score[: scores.n]:
-            found["valid_" + score.name.decode()] = score.valid
-            found["test_" + score.name.decode()] = score.test
-        return found, rows, hidden
+        check(lib.sl_session_evaluate(self.handle, C.byref(scores), None, None))
+        return read_scores(scores)
+
+    def logits(self) -> Floats:
+        """The outputs of all vertices, float32 (N, K)."""
+        rows = np.empty((self.sizes.n_vertices, self.sizes.n_outputs), np.float32)
+        check(lib.sl_session_evaluate(self.handle, None, rows.ctypes.data, None))
+        return rows
+
+    def embeddings(self) -> Floats:
+        """The last hidden layer of all vertices, float32 (N, hidden)."""
+        if self.sizes.n_hidden == 0:
+            raise ValueError("a model of one layer has no embeddings")
+        rows = np.empty((self.sizes.n_vertices, self.sizes.n_hidden), np.float32)
+        check(lib.sl_session_evaluate(self.handle, None, None, rows.ctypes.data))
+        return rows
+
+    def score_links(self, pairs: ArrayLinks) -> Floats:
+        """Scores of pairs, float32 (L,)."""
+        scores = np.empty(pairs.n, np.float32)
+        if pairs.n:
+            check(lib.sl_session_score_links(self.handle, C.byref(pairs), scores.ctypes.data))
+        return scores
+
+
+def read_scores(scores: Scores) -> dict[str, float]:
+    """The loss, and the scores as valid_NAME and test_NAME."""
+    found = {"valid_loss": scores.valid_loss}
+    for score in scores.score[: scores.n]:
+        found["valid_" + score.name.decode()] = score.valid
+        found["test_" + score.name.decode()] = score.test
+    return found
 
 
 class Job:
@@ -142,8 +158,7 @@ class Job:
     # ---- in the thread ----
 
     def open(self, settings: Settings, graph: Graph, weights: Mapping[str, Floats] | None = None) -> Session:
-        if _current is not None:
-            _current.close()
+        close_current()
         session = Session(settings, graph)
         try:
             if weights is not None:
@@ -175,6 +190,7 @@ class Job:
         event: Any = None
         with _lock:
             try:
+                _sweep()
                 event = ("done", self._call(self), None)
                 if self.abandoned and self.session is not None:
                     self.session.close()
@@ -268,15 +284,48 @@ def run(call: Callable[[Job], T], answer: Callable[[str, Any], Any] = lambda kin
     return result
 
 
+def close_current() -> None:
+    """Close the session of a training, under the lock."""
+    if _current is not None:
+        _current.close()
+
+
+def _close_all() -> None:
+    """Close the sessions of a training and of a model, under the lock."""
+    close_current()
+    lib.sl_model_rest()
+
+
+_disposed: queue.SimpleQueue[Any] = queue.SimpleQueue()  # deletions that wait for the lock
+
+
+def dispose(delete: Callable[[Any], None], handle: Any) -> None:
+    """Delete an object that may have an open session. The garbage collector calls it at any place, in any thread."""
+    if _lost:
+        return
+    _disposed.put((delete, handle))
+    if _lock.acquire(blocking=False):
+        try:
+            _sweep()
+        finally:
+            _lock.release()
+
+
+def _sweep() -> None:
+    """Delete what dispose() has left, under the lock."""
+    while not _disposed.empty():
+        delete, handle = _disposed.get_nowait()
+        delete(handle)
+
+
 def close() -> None:
-    """Close the open session. Runs keep their weights and open another one if they need it.
+    """Close the open session. Runs and models open another one if they need it.
 
     A session closes by itself before the next one. Close it to give its memory back earlier.
     """
     _check_callback()
     with _lock:
-        if _current is not None:
-            _current.close()
+        _close_all()
 
 
 def is_open(session: Session | None) -> bool:
@@ -311,8 +360,7 @@ def _check_callback() -> None:
 def _before_fork() -> None:
     if _lock.acquire(blocking=False):
         try:
-            if _current is not None:
-                _current.close()
+            _close_all()
         finally:
             _lock.release()
 
@@ -351,8 +399,7 @@ def _at_exit() -> None:
         job.stop()
         job.thread.join(_AT_EXIT_S)
     if _lock.acquire(timeout=1):
-        if _current is not None:
-            _current.close()
+        _close_all()
         lib.sl_on_notice(None)
         _lock.release()
 

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import textwrap
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar, Union
 
 from . import _arrays, _session
 from ._graph import Graph, as_graph
@@ -27,54 +27,27 @@ from ._library import (
     lib,
     make_settings,
 )
-from ._numpy import Array, Floats, np
+from ._model import Model, load_model, model_of, table
+from ._numpy import Array, Floats
 from ._progress import Progress
+from ._record import Record
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
     from typing_extensions import Unpack
 
     from ._graph import GraphLike, Path
-    from ._options import Model, TrainOptions
+    from ._options import ModelName, TrainOptions
 
-    _Model = tuple[dict[str, str], dict[str, dict[str, Floats]]]  # options, and weights by their kind of names
-    Weights = Union["Run", Path, Mapping[str, Any]]
-
-# The score that names an objective in the metrics. Of several, the last counts.
-_OBJECTIVES = {"test_ap": "link", "test_acc": "class", "test_f1_micro": "labels", "test_mse": "regression"}
+    Weights = Union["Run", Model, Path, Mapping[str, Any]]
 
 _MOST_DOTS = 25  # a curve of at most so many points shows each point
 
-# Options that a later evaluation of the model does without: of training, of files, of a checkpoint.
-_OF_TRAINING = (
-    "epochs",
-    "metrics",
-    "metrics_steps",
-    "save",
-    "save_names",
-    "predict",
-    "embed",
-    "checkpoint",
-    "resume",
-    "trace",
-    "trace_steps",
-    "load",
-    "quiet",
-    "json",
-    "patience",
-    "eval_every",
-    "lr_schedule",
-)
+T = TypeVar("T")
 
 
-class Record(Dict[str, Any]):
-    """A line of the metrics, or scores. Keys are attributes as well: record.valid_acc."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"there is no {name}; expected one of {', '.join(self)}") from None
+class _Closed(Exception):
+    """The session of a run is closed."""
 
 
 def _record(line: bytes) -> Record:
@@ -132,14 +105,16 @@ class Run:
     valid_hits3: float
     valid_hits10: float
 
-    def __init__(self, training: _Training, interrupted: bool, model: _Model, session: _session.Session) -> None:
+    def __init__(
+        self, training: _Training, interrupted: bool, models: dict[str, Model], session: _session.Session
+    ) -> None:
         self.graph: Graph = training.graph
         self.pipe: bool = training.pipe
         self.options: dict[str, Any] = training.options
         self.config: Record = training.config
         self.records: list[Record] = training.records
         self.interrupted: bool = interrupted
-        self._model_options, self._weights = model
+        self._models = models
         self._session = session
         summary = training.summary
         best = summary.get("best_epoch", math.nan)
@@ -178,47 +153,75 @@ class Run:
             return self.records
         return pandas.DataFrame(self.records)
 
-    def _infer(self, graph: GraphLike | None, **wanted: bool) -> _session.Answer:
-        used = self.graph if graph is None else as_graph(graph)
+    @property
+    def model(self) -> Model:
+        """The trained model. It outlives the run, and can be pickled."""
+        return self._models["dgl"]
 
-        def call(job: _session.Job) -> _session.Answer:
-            if used is self.graph and _session.is_open(self._session):
-                job.session = self._session
-                return job.session.evaluate(**wanted)
-            options = _options_of_model(self.options, used)
-            if self.config["options"]["objective"] == "link":
-                options["objective"] = "link"  # also where the graph has labels
-            if used.n_outputs >= self.graph.n_outputs:
-                settings = make_settings(self.pipe, options, "predict")
-                return job.open(settings, used, self._weights["dgl"]).evaluate(**wanted)
-            import tempfile  # seldom needed, and half a megabyte
+    @property
+    def classes(self) -> Array | None:
+        """The classes or labels in the order of the scores, array (K,): names or numbers. None: there are none."""
+        return self.model.classes
 
-            with tempfile.TemporaryDirectory() as folder:  # a file tells the number of outputs
-                path = os.path.join(folder, "model.safetensors")
-                self.save(path)
-                settings = make_settings(self.pipe, {**options, "load": path}, "predict")
-                return job.open(settings, used).evaluate(**wanted)
+    def _of_own_graph(self, question: Callable[[_session.Session], T], otherwise: Callable[[], T]) -> T:
+        """An answer of the training's session, or otherwise, if that one is closed."""
 
-        return _session.run(call)
+        def call(job: _session.Job) -> T:
+            if not _session.is_open(self._session):
+                raise _Closed
+            job.session = self._session
+            return question(self._session)
 
-    def predict(self, graph: GraphLike | None = None) -> Floats:
+        try:
+            return _session.run(call)
+        except _Closed:
+            return otherwise()
+
+    def predict(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
         """The outputs of the last layer for all vertices of a graph, by default the one of training.
 
-        Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers.
-        """
-        logits = self._infer(graph, logits=True)[1]
-        assert logits is not None
-        return logits
+        graph: a Graph, PyG's Data or HeteroData, a DGLGraph, or the name or path of a dataset. It needs no labels and
+        no split. vertices: ids (n,); the result has their rows alone.
 
-    def embeddings(self, graph: GraphLike | None = None) -> Floats:
-        """The last hidden layer for all vertices of a graph, by default the one of training: float32 (N, hidden)."""
-        rows = self._infer(graph, embeddings=True)[2]
-        assert rows is not None
-        return rows
+        Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers. K columns are those
+        of `classes`. After training on links: the embeddings.
+        """
+        if self.model.objective == "link":
+            return self.embeddings(graph, vertices)
+        if graph is not None or vertices is not None:
+            return self.model.predict(self.graph if graph is None else graph, vertices)
+        return self._of_own_graph(lambda session: session.logits(), lambda: self.model.predict(self.graph))
+
+    def embeddings(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
+        """The last hidden layer for all vertices of a graph, by default the one of training: float32 (N, hidden).
+
+        After training on links: the outputs, from which the decoder makes scores. graph, vertices: as for predict.
+        """
+        if graph is not None or vertices is not None:
+            return self.model.embeddings(self.graph if graph is None else graph, vertices)
+        return self._of_own_graph(lambda session: session.embeddings(), lambda: self.model.embeddings(self.graph))
 
     def evaluate(self, graph: GraphLike | None = None) -> Record:
         """Loss and scores of the validation and test vertices of a graph, by default the one of training."""
-        return Record(self._infer(graph)[0])
+        if graph is not None:
+            return self.model.evaluate(graph)
+        return self._of_own_graph(lambda session: Record(session.evaluate()), lambda: self.model.evaluate(self.graph))
+
+    def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:
+        """Scores of pairs of vertices, float32 (L,), after training on links. A larger score is a likelier link.
+
+        pairs: array (2, L) of sources and destinations; in a typed graph (3, L) of heads, relations and tails. graph:
+        by default the one of training. InvalidArgumentError: the run was not trained on links.
+        """
+        return self.model.predict_links(self.graph if graph is None else graph, pairs)
+
+    def predict_table(self, graph: GraphLike | None = None, vertices: Any = None) -> DataFrame:
+        """Predictions with names: a pandas.DataFrame, or a dictionary of columns without pandas.
+
+        Columns: id, class (the name of the class with the largest score), and a column of predict() for each output.
+        """
+        used = self.graph if graph is None else as_graph(graph)
+        return table(used, self.model, self.predict(None if used is self.graph else used, vertices), vertices)
 
     def state_dict(self, names: str = "pyg", tensors: str = "numpy") -> dict[str, Any]:
         """The model's arrays by name.
@@ -226,26 +229,24 @@ class Run:
         names: "pyg" or "dgl", names and shapes of the layers of PyTorch Geometric or of DGL. tensors: "numpy" or
         "torch"; the latter fits model.load_state_dict.
         """
-        if names not in self._weights:
-            raise ValueError(f"names: found {names!r}, expected 'pyg' or 'dgl'")
+        self._check_names(names)
+        if tensors not in ("numpy", "torch"):
+            raise ValueError(f"tensors: found {tensors!r}, expected 'numpy' or 'torch'")
+        arrays = self._models[names].arrays()
         if tensors == "numpy":
-            return {name: array.copy() for name, array in self._weights[names].items()}
-        if tensors == "torch":
-            import torch
+            return arrays
+        import torch
 
-            return {name: torch.from_numpy(array.copy()) for name, array in self._weights[names].items()}
-        raise ValueError(f"tensors: found {tensors!r}, expected 'numpy' or 'torch'")
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def save(self, path: Path, names: str = "dgl") -> None:
-        """Write the model as .safetensors, as the program's --save does: for evaluate(), load=, torch and --load."""
-        metadata = {"format": "pt", "dataset": self.graph.name, "model": self.config["options"]["model"]}
-        for score, objective in _OBJECTIVES.items():
-            if score in self.scores:
-                metadata["objective"] = objective
-        if self.graph.synthetic:
-            metadata["synthetic"] = "yes"
-        metadata.update(("option." + name, text) for name, text in self._model_options.items())
-        _write_safetensors(path, self.state_dict(names), metadata)
+        """Write the model as .safetensors, as --save does: for load_model(), evaluate(), load=, torch and --load."""
+        self._check_names(names)
+        self._models[names].save(path)
+
+    def _check_names(self, names: str) -> None:
+        if names not in self._models:
+            raise ValueError(f"names: found {names!r}, expected 'pyg' or 'dgl'")
 
     def plot(self, axes: Any = None) -> Any:
         """Draw loss and scores by epoch with matplotlib. axes: two Axes; None: a new figure. Returns the axes."""
@@ -277,53 +278,16 @@ class Run:
             axes.plot(*zip(*points), marker="o" if len(points) <= _MOST_DOTS else None, markersize=3, label=label)
 
 
-def _options_of_model(options: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
-    of_data = [option.keyword for option in OPTIONS[False].values() if option.of_data]
-    kept = {key: value for key, value in options.items() if key not in _OF_TRAINING}
-    if graph._source is None:  # a graph of arrays has only `cache`
-        kept = {key: value for key, value in kept.items() if key == "cache" or key not in of_data}
-    return {**kept, **(graph._source or {}), "epochs": 0}
-
-
-def _write_safetensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    header: dict[str, Any] = {"__metadata__": metadata}
-    offset = 0
-    for name, array in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
-        offset += array.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    new = f"{os.fspath(path)}.{os.getpid()}.new"
-    try:
-        with open(new, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for array in arrays.values():
-                file.write(np.ascontiguousarray(array, "<f4").tobytes())
-        os.replace(new, path)
-    except BaseException:
-        if os.path.exists(new):
-            os.unlink(new)
-        raise
-
-
-def _read_metadata(path: Path) -> dict[str, str]:
-    """The options of the model in a .safetensors file. The library checks the rest."""
-    try:
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(min(length, 1 << 24)))
-        metadata = header.get("__metadata__", {})
-    except (ValueError, AttributeError):
-        return {}
-    return {key[len("option.") :]: value for key, value in metadata.items() if key.startswith("option.")}
-
-
 def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str, Any]:
     """The options with those of the graph's data. A graph's data are chosen by Graph() or load()."""
     for option in OPTIONS[False].values():
         if option.of_data and option.keyword in options and option.keyword not in KEPT:
             raise TypeError(f"{caller}() got an unexpected keyword argument '{option.keyword}'; give it to load()")
-    return {**options, **(graph._source or {})}
+    source = graph._source or {}
+    for keyword, value in source.items():
+        if options.get(keyword, value) not in (value, None):
+            raise ValueError(f"{keyword}: found {options[keyword]!r}, expected {value!r}, with which load() read the graph")
+    return {**options, **source}
 
 
 class _Training:
@@ -354,7 +318,7 @@ class _Training:
 
     # ---- in the job's thread ----
 
-    def call(self, job: _session.Job) -> tuple[_session.Session, bool, _Model]:
+    def call(self, job: _session.Job) -> tuple[_session.Session, bool, dict[str, Model]]:
         self.job = job
         session = job.open(self.settings, self.graph, self.weights)
         self.n_per_epoch = session.sizes.n_per_epoch
@@ -365,10 +329,8 @@ class _Training:
         status = lib.sl_session_train(session.handle, C.byref(report))
         if status not in (OK, EINTERRUPT):
             check(status)
-        of_model = [option.name for option in OPTIONS[self.pipe].values() if option.of_model]
-        options = {name: session.settings.get(name) for name in of_model}
-        weights = {names: session.weights(names) for names in ("pyg", "dgl")}
-        return session, status == EINTERRUPT, (options, weights)
+        models = {names: model_of(session, names) for names in ("pyg", "dgl")}
+        return session, status == EINTERRUPT, models
 
     def _line(self, context: Any, line: bytes) -> bool:
         try:
@@ -424,7 +386,7 @@ class _Training:
     def run(self) -> Run:
         job = _session.Job(self.call)
         try:
-            session, interrupted, model = job.wait(self.answer)
+            session, interrupted, models = job.wait(self.answer)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -435,7 +397,7 @@ class _Training:
             self.progress.close()
         if self.error is not None and self._failed():
             raise self.error
-        return Run(self, interrupted, model, session)
+        return Run(self, interrupted, models, session)
 
     def _failed(self) -> bool:
         """Whether a callback raised an exception. Ctrl-C in a callback stops training and is no failure."""
@@ -444,7 +406,7 @@ class _Training:
 
 def train(
     graph: GraphLike,
-    model: Model = "sage",
+    model: ModelName = "sage",
     *,
     pipe: bool = False,
     on_epoch: Callable[[Record], Any] | None = None,
@@ -498,37 +460,38 @@ Options
 
 _EVALUATE = """Loss and scores of a model on a graph, by exact inference.
 
-weights: a Run, whose options count; the path of a .safetensors file of Run.save or --save; or arrays by name
-(Run.state_dict), with the model's options as keywords. Returns a dictionary with attributes: valid_loss, and the scores
-as valid_NAME and test_NAME.
+weights: a Run, or a Model; the path of a .safetensors file of Run.save or --save; or arrays by name (Run.state_dict),
+with the model's options as keywords. Returns a dictionary with attributes: valid_loss, and the scores as valid_NAME and
+test_NAME.
 """
 
 
 def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **options: Unpack[TrainOptions]) -> Record:
     used = as_graph(graph)
+    if isinstance(weights, (str, os.PathLike)):
+        return load_model(weights, **options).evaluate(used)
     given: dict[str, Any] = {**options}
-    if isinstance(weights, Run):
-        pipe = weights.pipe
-        given = {**_options_of_model(weights.options, used), **given}
-    elif isinstance(weights, (str, os.PathLike)):
-        kept = _read_metadata(weights)
-        known = {option.name: option.keyword for option in OPTIONS[pipe].values()}
-        given = {**{known[name]: value for name, value in kept.items() if name in known}, **given}
+    if isinstance(weights, (Run, Model)):
+        if given:
+            kind = type(weights).__name__
+            raise TypeError(f"evaluate: found {', '.join(given)} beside a {kind}, which has its own options")
+        return weights.evaluate(used)
     arrays = _initial_weights(weights, given)
     given = {**{key: value for key, value in given.items() if key not in (used._source or {})}, "epochs": 0}
     settings = make_settings(pipe, _own_data(used, given, "evaluate"), "evaluate")
-    return Record(_session.run(lambda job: job.open(settings, used, arrays).evaluate()[0]))
+    return Record(_session.run(lambda job: job.open(settings, used, arrays).evaluate()))
 
 
 def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, Floats] | None:
     """Arrays by name. None: the weights are in a file, which becomes the option `load`."""
-    if isinstance(weights, Run):
-        return weights._weights["dgl"]
+    if isinstance(weights, (Run, Model)):
+        return (weights.model if isinstance(weights, Run) else weights).arrays()
     if isinstance(weights, (str, os.PathLike)):
         options["load"] = weights
         return None
     if not hasattr(weights, "items"):
-        raise TypeError(f"weights: found a {type(weights).__name__}, expected a Run, a path, or arrays by name")
+        kind = type(weights).__name__
+        raise TypeError(f"weights: found a {kind}, expected a Run, a Model, a path, or arrays by name")
     return {name: _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
 
 

@@ -179,7 +179,10 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .synthetic = dataset->synthetic,
                                    .n_train = sl_dataset_n_train(dataset),
                                    .n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n,
-                                   .n_test = dataset->test.n + dataset->links.list[SL_LINKS_TEST].n};
+                                   .n_test = dataset->test.n + dataset->links.list[SL_LINKS_TEST].n,
+                                   .class_names = dataset->class_names,
+                                   .vertex_names = dataset->vertex_names,
+                                   .n_relations = dataset->graph.n_relations};
     if (out->size == 0) {
         return sl_fail(SL_EINVAL, "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
     }

@@ -11,6 +11,7 @@ import io
 import json
 import multiprocessing
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -480,8 +481,10 @@ class Data(unittest.TestCase):
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 sl.Graph(**{**dict(edge_index=train, x=x), **links, **changes})
-        with self.assertRaisesRegex(TypeError, "y: found None, expected classes or numbers of the vertices, or links"):
+        with self.assertRaisesRegex(ValueError, "train.0. is vertex .*, which has no label"):
             graph(y=None)
+        with self.assertRaisesRegex(ValueError, "found no label, expected labels"):
+            sl.train(graph(y=None, train=None, valid=None, test=None), **SMALL)
         with self.assertRaisesRegex(ValueError, "objective: found another than link"):
             sl.train(sl.Graph(train, x, **links), **SMALL, objective="class")
         with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
@@ -560,7 +563,6 @@ class Data(unittest.TestCase):
             (dict(train=[N]), ValueError, "train: found id 240"),
             (dict(train=np.ones(3, bool)), ValueError, "train: found a mask of 3 entries, expected 240"),
             (dict(train=sets["valid"]), sl.InvalidArgumentError, "the split has already"),
-            (dict(train=None), sl.InvalidArgumentError, "0 training vertices"),
             (dict(train=np.ones((N, 2), bool)), ValueError, "expected one dimension"),
             (dict(name="x" * 99), sl.InvalidArgumentError, "at most 63"),
             (dict(n_classes=2), sl.InvalidArgumentError, "labels"),
@@ -799,6 +801,13 @@ def with_relations(pairs, n_relations):
     return np.stack([pairs[0], pairs.sum(axis=0) % n_relations, pairs[1]]) if n_relations else pairs
 
 
+# What scikit-learn expects of its estimators, and a classifier of vertices does otherwise.
+EXPECTED = {
+    "check_classifiers_classes": "a negative class is unknown, as in train()",
+    "check_supervised_y_2d": "y of shape (N, 1), as OGB and PyG have it, gives no warning",
+}
+
+
 class Training(unittest.TestCase):
     def test_doctests(self):
         for name in ("_graph", "_train", "_classifier"):
@@ -897,8 +906,10 @@ class Training(unittest.TestCase):
             again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
             both = sl.train(graph(), "gat", **SMALL, heads=2, weights=run.state_dict())
             self.assertEqual(losses(again), losses(both))
-            with self.assertRaisesRegex(sl.BadFileError, "hidden"):
+            with self.assertRaisesRegex(ValueError, "hidden: found '16', expected '8', which the model brings"):
                 sl.evaluate(graph(), ours, hidden=16)
+            with self.assertRaisesRegex(TypeError, "evaluate: found hidden beside a Run, which has its own options"):
+                sl.evaluate(graph(), run, hidden=16)
             with self.assertRaises(sl.BadFileError):
                 sl.evaluate(graph(), run.state_dict(), model="gat", heads=2, hidden=16, layers=2)
             with self.assertRaises(OSError):
@@ -1148,6 +1159,81 @@ class Training(unittest.TestCase):
 
             self.assertEqual(clone(classifier).get_params(), classifier.get_params())
 
+    def test_classifier_of_ids(self):
+        """With the parameter graph, X is vertex ids, so tools split the vertices of one graph."""
+        edges, x, y, sets = arrays()
+        names = np.array(["red", "green", "blue", "white"])[y]
+        ids = np.concatenate([sets["train"], sets["valid"]])
+        classifier = sl.NodeClassifier("gcn", **SMALL, graph=dict(edge_index=edges, x=x, name="crowds"))
+        expected = sl.train(graph(y=names, train=ids, valid=None, test=None), "gcn", **SMALL)
+        for X in (ids, ids[:, None], ids.tolist()):
+            self.assertEqual(losses(classifier.fit(X, names[ids]).run_), losses(expected))
+        found = classifier.predict(sets["test"][:, None])
+        np.testing.assert_array_equal(found, classifier.classes_[expected.predict().argmax(1)][sets["test"]])
+        self.assertAlmostEqual(classifier.score(sets["test"], names[sets["test"]]), (found == names[sets["test"]]).mean())
+        self.assertEqual(classifier.predict_proba([3, 5]).shape, (2, K))
+        for call, error, words in (
+            (lambda: classifier.fit(x, y), ValueError, r"X: found the shape .240, 6., expected vertex ids"),
+            (lambda: classifier.fit([N], y[:1]), ValueError, "found 1 class, expected 2 or more"),
+            (lambda: classifier.fit(np.arange(N) + 1, y), ValueError, "X: found id 240, expected ids of 0 .. 239"),
+            (lambda: classifier.fit(ids, y), ValueError, "y: found 240 classes, expected 180"),
+            (lambda: classifier.fit(ids, y[ids], train=ids), TypeError, "fit: found train, expected X and y alone"),
+            (lambda: classifier.score(), ValueError, "score: found no y"),
+            (lambda: sl.NodeClassifier().predict(x), AttributeError, "not fitted"),
+            (lambda: sl.NodeClassifier(graph=dict(x=x)).fit([0, 1], [0, 1]), TypeError, "graph: found the keys x"),
+        ):
+            with self.assertRaisesRegex(error, words):
+                call()
+
+    def test_classifier_of_rows(self):
+        """Features without edges make a graph without edges, with a warning; new rows then need none."""
+        edges, x, y, sets = arrays()
+        with self.assertWarnsRegex(sl.StarlingWarning, "found no edge_index, so no vertex has an edge"):
+            classifier = sl.NodeClassifier(**SMALL).fit(x, y)
+        self.assertEqual(classifier.predict(x[:7]).shape, (7,))
+        np.testing.assert_allclose(classifier.predict_proba(x[:7]), classifier.predict_proba(x)[:7], atol=1e-6)
+        classifier = sl.NodeClassifier(**SMALL).fit(x, y, edge_index=edges)
+        with self.assertRaisesRegex(TypeError, "X: found features without edge_index"):
+            classifier.predict(x)
+        np.testing.assert_array_equal(classifier.predict(x, edge_index=edges), classifier.predict())
+        with self.assertRaisesRegex(ValueError, "X has 3 features, but NodeClassifier is expecting 6 features as input"):
+            classifier.predict(x[:, :3], edge_index=edges)
+
+    def test_pickled_classifier(self):
+        edges, x, y, sets = arrays()
+        for more, given in (
+            (dict(graph=dict(edge_index=edges, x=x)), (np.arange(N), y)),
+            ({}, (graph(),)),
+        ):
+            classifier = sl.NodeClassifier(**SMALL, **more).fit(*given)
+            again = pickle.loads(pickle.dumps(classifier))
+            asked = [0, 5, 7] if more else sl.Graph(edges, x)
+            np.testing.assert_array_equal(again.predict(asked), classifier.predict(asked))
+        with self.assertRaisesRegex(ValueError, "a pickle of a classifier has no graph"):
+            again.predict()
+
+    @unittest.skipUnless(has("sklearn"), "there is no scikit-learn")
+    def test_scikit_learn(self):
+        from sklearn.model_selection import GridSearchCV, cross_val_score
+        from sklearn.utils.estimator_checks import check_estimator
+
+        edges, x, y, sets = arrays()
+        classifier = sl.NodeClassifier("gcn", **SMALL, graph=dict(edge_index=edges, x=x))
+        scores = cross_val_score(classifier, np.arange(N), y, cv=3)
+        self.assertEqual(scores.shape, (3,))
+        search = GridSearchCV(classifier, {"hidden": [4, 8], "model": ["gcn", "sage"]}, cv=2).fit(np.arange(N), y)
+        self.assertIn(search.best_params_["hidden"], (4, 8))
+        self.assertEqual(search.predict(sets["test"]).shape, (60,))
+        if not hasattr(classifier, "__sklearn_tags__") or "on_fail" not in inspect.signature(check_estimator).parameters:
+            self.skipTest("scikit-learn is older than 1.6")
+        tested = sl.NodeClassifier(layers=1, epochs=60, lr=0.1, dropout=0, pes=1, cpus=1, partition="none")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = check_estimator(tested, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None)
+        failed = {f"{r['check_name']}: {r['exception']!r:.300}" for r in results if r["status"] == "failed"}
+        self.assertEqual(failed, set())
+        self.assertEqual({r["check_name"] for r in results if r["status"] == "xfail"}, set(EXPECTED))
+
     def test_unknown_classes(self):
         edges, x, y, sets = arrays()
         names = np.array(["red", "green", "blue", "white"])[y]
@@ -1181,7 +1267,7 @@ class Training(unittest.TestCase):
             losses(sl.NodeClassifier(**SMALL).fit(graph(y=np.unique(names, return_inverse=True)[1])).run_),
         )
         for wrong in (-np.ones(N), np.where(y == 1, 1, -1)):
-            with self.assertRaisesRegex(ValueError, "known classes, expected 2 or more"):
+            with self.assertRaisesRegex(ValueError, "found . class(es)?, expected 2 or more"):
                 sl.NodeClassifier(**SMALL).fit(x, wrong, edge_index=edges)
         with self.assertRaisesRegex(ValueError, "y: found the shape"):
             sl.NodeClassifier(**SMALL).fit(x, np.eye(K)[y], edge_index=edges)
@@ -1293,6 +1379,251 @@ def _pyg_net(model):
             return self.convs[1](torch.relu(self.convs[0](x, edge_index)), edge_index)
 
     return Net()
+
+
+def workers():
+    """The threads of this process with a name of their own: StarPU's workers. A session that opens starts new ones."""
+    names = {}
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/comm", encoding="ascii") as file:
+                names[thread] = file.read()
+        except OSError:
+            pass  # it has ended
+    return {thread for thread in names if names[thread] != names[str(os.getpid())]}
+
+
+class Models(unittest.TestCase):
+    """Models of files and runs, and their answers for other graphs."""
+
+    def same(self, scores, expected):
+        """The same scores, and the same loss up to the order of its sum."""
+        self.assertEqual(list(scores), list(expected))
+        for name, value in expected.items():
+            self.assertAlmostEqual(scores[name], value, places=6, msg=name)
+
+    def saved(self, run):
+        """The model in a file, loaded, and its file deleted."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            run.save(path)
+            return sl.load_model(path)
+
+    def test_same_scores(self):
+        """The same bits for the same graph, of a file with the option save, of Run.save and of a pickle."""
+        edges, x, y, sets = arrays()
+        bare = sl.Graph(edges, x)
+        for kind, more in (("sage", {}), ("gat", dict(heads=2)), ("gcn", dict(normalize_features="column"))):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "model")
+                run = sl.train(graph(), kind, **SMALL, **more, save=path)
+                models = [run.model, self.saved(run), sl.load_model(path), pickle.loads(pickle.dumps(run.model))]
+                run.save(path, names="pyg")
+                models.append(sl.load_model(path, cpus=1))
+            scores, rows, expected = run.predict(), run.embeddings(), run.evaluate()
+            sl.close()
+            for model in models:
+                with self.subTest(kind, model=model):
+                    np.testing.assert_array_equal(model.predict(graph()), scores)
+                    np.testing.assert_array_equal(model.predict(bare), scores)
+                    np.testing.assert_array_equal(model.predict(bare, [7, 3, 7]), scores[[7, 3, 7]])
+                    np.testing.assert_array_equal(model.embeddings(bare, np.arange(5)), rows[:5])
+                    self.same(model.evaluate(graph()), expected)
+                    self.assertTrue(np.isnan(model.evaluate(bare).test_acc))
+                    self.assertEqual((model.kind, model.objective, model.dataset), (kind, "class", "crowds"))
+                    self.assertEqual((model.n_features, model.n_outputs, model.n_embeddings), (F, K, 8))
+            np.testing.assert_array_equal(run.predict(bare), scores)
+            np.testing.assert_array_equal(run.predict(), scores)
+            self.same(sl.evaluate(graph(), models[1]), expected)
+
+    def test_other_graphs(self):
+        """Vertices in another order, a part that is closed under neighbours, fewer classes, graphs of PyG and DGL."""
+        edges, x, y, sets = arrays()
+        run = sl.train(graph(), **SMALL)
+        scores, model = run.predict(), self.saved(run)
+        order = np.random.default_rng(2).permutation(N)
+        place = np.argsort(order)
+        np.testing.assert_allclose(model.predict(sl.Graph(place[edges], x[order])), scores[order], rtol=1e-6, atol=1e-6)
+        twice = sl.Graph(np.concatenate([edges, edges + N], axis=1), np.concatenate([x, x]))
+        np.testing.assert_allclose(model.predict(twice)[N:], scores, rtol=1e-6, atol=1e-6)
+        fewer = graph(y=np.where(y == K - 1, -1, y), train=None, valid=[0], test=[1])
+        self.assertEqual(fewer.n_outputs, K - 1)
+        np.testing.assert_allclose(run.predict(fewer), scores, rtol=1e-6, atol=1e-6)
+        self.same(model.evaluate(fewer), run.evaluate(fewer))
+
+        class Data:
+            y = None
+
+        Data.edge_index, Data.x = np.concatenate([edges, edges[::-1]], axis=1), x
+        for call in (model.predict, run.predict):
+            np.testing.assert_allclose(call(Data), scores, rtol=1e-6, atol=1e-6)
+
+    def test_names(self):
+        y = arrays()[2]
+        names = np.array(["ash", "beech", "birch", "oak"])
+        run = sl.train(graph(y=names[y]), **SMALL)
+        model = self.saved(run)
+        for found in (run.classes, model.classes, pickle.loads(pickle.dumps(model)).classes):
+            self.assertEqual(found.tolist(), names.tolist())
+        best = names[run.predict().argmax(axis=1)]
+        for made in (run.predict_table(), model.predict_table(graph(y=None, train=None, valid=None, test=None))):
+            self.assertEqual(list(made), ["id", "class", "score_ash", "score_beech", "score_birch", "score_oak"])
+            self.assertEqual(list(made["id"]), list(range(N)))
+            self.assertEqual(list(made["class"]), best.tolist())
+            np.testing.assert_allclose(made["score_oak"], run.predict()[:, 3], rtol=1e-6, atol=1e-6)
+        self.assertEqual(list(model.predict_table(graph(), [5, 2])["id"]), [5, 2])
+        code = """
+        import builtins
+        load = builtins.__import__
+        def without_pandas(name, *more):
+            if name == "pandas":
+                raise ImportError
+            return load(name, *more)
+        builtins.__import__ = without_pandas
+        table = sl.train(graph(), **SMALL).predict_table(vertices=[4])
+        print(type(table).__name__, sorted(table), table["id"].tolist())
+        """
+        self.assertIn("dict ['class', 'id', 'score_0', 'score_1', 'score_2', 'score_3'] [4]", in_python(code))
+        numbers = sl.train(graph(y=y + 0.5), **SMALL)
+        self.assertIsNone(numbers.classes)
+        self.assertEqual(list(numbers.predict_table()), ["id", "score_0"])
+
+    def test_files(self):
+        """Ids of the vertices and names of the classes of files, and what a model of them answers."""
+        edges, x, y, sets = arrays()
+        names = np.array(["ash", "beech", "birch", "oak"])
+        split = np.full(N, "", object)
+        for name, ids in sets.items():
+            split[ids] = name
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "nodes.csv"), "w", encoding="ascii") as file:
+                file.write("id,a,b,c,d,e,f,label,split\n")
+                for v in range(N):
+                    file.write(f"v{v}," + ",".join(f"{number:.9g}" for number in x[v]) + f",{names[y[v]]},{split[v]}\n")
+            with open(os.path.join(folder, "edges.csv"), "w", encoding="ascii") as file:
+                file.write("src,dst\n" + "".join(f"v{a},v{b}\n" for a, b in edges.T))
+            files = sl.load(folder, cache="none")
+            self.assertEqual(files.classes.tolist(), names.tolist())
+            self.assertEqual(files.ids[:3].tolist(), ["v0", "v1", "v2"])
+            run = sl.train(files, **SMALL)
+            scores = run.predict()
+            made = run.predict_table()
+            self.assertEqual(list(made["id"]), [f"v{v}" for v in range(N)])
+            self.assertEqual(list(made["class"]), names[scores.argmax(axis=1)].tolist())
+            model = self.saved(run)
+            np.testing.assert_array_equal(model.predict(files), scores)
+            np.testing.assert_array_equal(model.predict(folder), scores)
+        np.testing.assert_array_equal(model.predict(graph()), scores)
+
+    def test_relations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            types, edges = typed(folder)
+        run = sl.train(sl.Graph.from_pyg(hetero(types, edges), directed=False), "rgcn", **SMALL)
+        model = self.saved(run)
+        self.assertEqual(model.relations, (("user", "likes", "item"), ("item", "near", "item")))
+
+    def test_links(self):
+        links = lists_of_links()
+        x = arrays()[1]
+        pairs = np.concatenate([links["test_links"], links["test_negatives"]], axis=1)
+        for relations, more in ((0, {}), (0, dict(decoder="mlp")), (3, dict(decoder="distmult"))):
+            rows = {name: with_relations(found, relations) for name, found in links.items()}
+            made = sl.Graph(None, x, **rows)
+            run = sl.train(made, **SMALL, **more)
+            asked = with_relations(pairs, relations)
+            scores = run.predict_links(asked)
+            self.assertEqual(scores.shape, (60,))
+            outputs = run.predict()
+            if not more:
+                np.testing.assert_allclose(scores, (outputs[pairs[0]] * outputs[pairs[1]]).sum(axis=1), rtol=1e-4)
+            truth = np.repeat([1, 0], 30)
+            ranks = (scores[:30, None] > scores[None, 30:]).mean() + 0.5 * (scores[:30, None] == scores[None, 30:]).mean()
+            self.assertAlmostEqual(ranks, run.evaluate().test_auc, places=5, msg=str(truth))
+            model = self.saved(run)
+            unasked = sl.Graph(None, x, train_links=rows["train_links"])
+            for call in (lambda: model.predict_links(made, asked), lambda: model.predict_links(unasked, asked.tolist())):
+                np.testing.assert_allclose(call(), scores, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(model.embeddings(unasked), outputs, rtol=1e-6, atol=1e-6)
+            self.assertEqual(model.predict_links(made, asked[:, :0]).shape, (0,))
+            with self.assertRaisesRegex(ValueError, "found a model of links, expected one of vertices"):
+                model.predict(made)
+            with self.assertRaisesRegex(ValueError, "pairs: found id .*, expected ids of 0 .. 239"):
+                run.predict_links(asked + N * (np.arange(len(asked)) != 1)[:, None])
+        with self.assertRaisesRegex(ValueError, "pairs: found a model of vertices, expected one of links"):
+            sl.train(graph(), **SMALL).predict_links([[0], [1]])
+
+    def test_nothing_opens_again(self):
+        """The first answer for a graph prepares it. Later ones of any kind keep its session."""
+        run = sl.train(graph(), **SMALL)
+        model, bare = self.saved(run), sl.Graph(*arrays()[:2])
+        sl.close()
+        model.predict(bare)
+        before = workers()
+        self.assertGreater(len(before), 0)
+        for call in (model.predict, model.evaluate, model.embeddings, lambda graph: model.predict(graph, [3])):
+            call(bare)
+            self.assertEqual(workers(), before)
+        model.predict(graph())
+        self.assertNotEqual(workers(), before)
+        sl.close()
+        self.assertEqual(model.predict(bare).shape, (N, K))
+
+    def test_training_between(self):
+        """A model answers before and after other trainings, models and forks; deleted models leave others alone."""
+        first = sl.train(graph(), **SMALL)
+        expected = first.predict()
+        model, bare = self.saved(first), sl.Graph(*arrays()[:2])
+        for _ in range(3):
+            np.testing.assert_array_equal(model.predict(bare), expected)
+            second = sl.train(graph(), "gcn", **SMALL)
+            np.testing.assert_array_equal(first.predict(), expected)
+            other = self.saved(second)
+            self.assertEqual(other.predict(bare).shape, (N, K))
+            del other, second
+            gc.collect()
+        process = os.fork()
+        if process == 0:
+            os._exit(not np.array_equal(model.predict(bare), expected))
+        self.assertEqual(os.waitpid(process, 0)[1], 0)
+        np.testing.assert_array_equal(model.predict(bare), expected)
+
+    def test_model_deleted_in_training(self):
+        """A model that is freed while the library trains waits for its end."""
+        first = sl.train(graph(), **SMALL)
+        models = [self.saved(first), self.saved(first)]
+        models[0].predict(graph())
+
+        def drop(record):
+            models.clear()
+            gc.collect()
+
+        self.assertEqual(len(sl.train(graph(), **SMALL, on_epoch=drop).records), 4)
+
+    def test_errors(self):
+        edges, x, y, sets = arrays()
+        run = sl.train(graph(), **SMALL)
+        model = self.saved(run)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            run.save(path)
+            for call, kind, words in (
+                (lambda: model.predict([1, 2, 3]), TypeError, "graph: found a list, expected a Graph"),
+                (lambda: model.predict(sl.Graph(edges, x[:, :3])), ValueError, "features: found 3 columns.*expected 6"),
+                (lambda: model.predict(graph(), [N]), ValueError, "vertices: found id 240, expected ids of 0 .. 239"),
+                (lambda: model.predict(graph(), [[1]]), ValueError, "vertices: found the shape .1, 1."),
+                (lambda: model.predict("nosuch"), FileNotFoundError, "nosuch"),
+                (lambda: sl.load_model(os.path.join(folder, "none")), OSError, "none"),
+                (lambda: sl.load_model(__file__), ValueError, "test_module.py"),
+                (lambda: sl.load_model(path, hidden=16), ValueError, "hidden: found '16', expected '8'"),
+                (lambda: sl.load_model(path, hiden=1), TypeError, "load_model.* 'hiden'; did you mean 'hidden'"),
+                (lambda: model.save(os.path.join(folder, "none", "x")), OSError, "none"),
+                (lambda: sl.train(graph(), layers=1, epochs=1).embeddings(), ValueError, "one layer"),
+                (lambda: sl.train(graph(), layers=1, epochs=1).model.embeddings(graph()), ValueError, "one layer"),
+            ):
+                with self.subTest(words), self.assertRaisesRegex(kind, words):
+                    call()
+        np.testing.assert_array_equal(model.predict(graph()), run.predict())
+        self.assertEqual(model.predict(graph(), []).shape, (0, K))
 
 
 WRONG = """

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Trained models: from files and runs, and their answers."""
+
+from __future__ import annotations
+
+import ctypes as C
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+
+from . import _arrays, _session, _typed
+from ._graph import Graph, as_graph, lines_of
+from ._library import OPTIONS, ModelFacts, Scores, check, lib, nearest
+from ._numpy import Array, Floats, np
+from ._record import Record
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from typing_extensions import Unpack
+
+    from ._graph import GraphLike, Path
+    from ._options import TrainOptions
+
+T = TypeVar("T")
+
+
+class Model:
+    """A trained model, which answers for any graph. Made by load_model() and Run.model.
+
+    A model knows its options, the normalisation of its features, and its names of classes and relations. A graph needs
+    no labels and no split; its relations are matched by name. The first call with a Graph prepares it; later calls with
+    the same Graph open nothing again, until another graph, model or training takes the process's session.
+
+    All calls raise StarlingError: the graph does not fit, for example in its number of features. TypeError: graph is
+    nothing that train() takes.
+
+    Attributes
+    ----------
+    kind : str
+        "sage", "gcn", ..: the option model of train().
+    objective : str
+        "class", "labels", "regression" or "link".
+    dataset : str
+        The name of the training data.
+    n_features, n_outputs, n_embeddings : int
+        Columns of the features, scores and embeddings.
+    classes : array (K,) of names or numbers in the order of the scores; None: the outputs are no classes
+    relations : tuple of triples (source type, name, destination type)
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        facts = ModelFacts()
+        check(lib.sl_model_describe(handle, C.byref(facts)))
+        self.kind: str = (facts.model or b"").decode()
+        self.objective: str = (facts.objective or b"").decode()
+        self.dataset: str = (facts.dataset or b"").decode()
+        self.n_features: int = facts.n_features
+        self.n_outputs: int = facts.n_outputs
+        self.n_embeddings: int = facts.n_embeddings
+        self._class_names: bytes | None = facts.class_names
+        self.relations: tuple[tuple[str, ...], ...] = tuple(
+            tuple(line.split(",")) for line in lines_of(facts.relation_names)
+        )
+
+    @property
+    def classes(self) -> Array | None:
+        """The classes or labels in the order of the scores, array (K,): names or numbers. None: there are none."""
+        if self.objective not in ("class", "labels"):
+            return None
+        return np.array(lines_of(self._class_names)) if self._class_names else np.arange(self.n_outputs)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.kind!r}, objective {self.objective!r}, trained on {self.dataset!r}: "
+            f"{self.n_features} features, {self.n_outputs} outputs)"
+        )
+
+    def __del__(self, delete: Any = lib.sl_model_delete) -> None:
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle:
+            _session.dispose(delete, handle)
+
+    def __reduce__(self) -> Any:
+        return _of_bytes, (self._bytes(),)
+
+    def _bytes(self) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            self.save(path)
+            with open(path, "rb") as file:
+                return file.read()
+
+    def save(self, path: Path) -> None:
+        """Write the model as .safetensors, as the program's --save does. InputOutputError: writing failed."""
+        check(lib.sl_model_save(self._handle, os.fsencode(path)))
+
+    def arrays(self) -> dict[str, Floats]:
+        """The weights by name, float32, as in the file of save()."""
+        data = self._bytes()
+        length = int.from_bytes(data[:8], "little")
+        found = {}
+        for name, entry in json.loads(data[8 : 8 + length]).items():
+            if name != "__metadata__" and entry["dtype"] == "F32":
+                first, end = (8 + length + offset for offset in entry["data_offsets"])
+                found[name] = np.frombuffer(data[first:end], "<f4").reshape(entry["shape"]).astype(np.float32)
+        return found
+
+    def _ask(self, graph: GraphLike, question: Callable[[Graph, Any], T]) -> T:
+        """question(graph, dataset) in a thread of the library, after other sessions are closed."""
+        used = as_graph(graph)
+
+        def call(job: _session.Job) -> T:
+            _session.close_current()
+            return question(used, used._dataset())
+
+        return _session.run(call)
+
+    def _rows(self, function: Any, width: int, graph: GraphLike, vertices: Any) -> Floats:
+        def question(used: Graph, dataset: Any) -> Floats:
+            ids = None if vertices is None else _arrays.ids32(vertices, "vertices", used.n_vertices)
+            if ids is not None and ids.ndim != 1:
+                raise ValueError(f"vertices: found the shape {ids.shape}, expected vertex ids (n,)")
+            rows = np.empty((used.n_vertices if ids is None else len(ids), width), np.float32)
+            if len(rows):
+                address = None if ids is None else ids.ctypes.data
+                check(function(self._handle, dataset, len(rows), address, rows.ctypes.data))
+            return rows
+
+        return self._ask(graph, question)
+
+    def predict(self, graph: GraphLike, vertices: Any = None) -> Floats:
+        """Scores of the vertices of a graph, float32 (N, K): the outputs before softmax or sigmoid, or numbers.
+
+        vertices: ids (n,); the result has their rows alone. InvalidArgumentError: the model is of links.
+        """
+        return self._rows(lib.sl_model_predict, self.n_outputs, graph, vertices)
+
+    def embeddings(self, graph: GraphLike, vertices: Any = None) -> Floats:
+        """The last hidden layer for the vertices of a graph, float32 (N, n_embeddings).
+
+        A model of links gives its outputs, from which the decoder makes scores. vertices: ids (n,); the result has their rows alone. InvalidArgumentError: the model has one layer.
+        """
+        return self._rows(lib.sl_model_embed, self.n_embeddings, graph, vertices)
+
+    def evaluate(self, graph: GraphLike) -> Record:
+        """Loss and scores of the validation and test vertices or links of a graph: valid_NAME, test_NAME.
+
+        Without labels, or without these sets, they are nan.
+        """
+
+        def question(used: Graph, dataset: Any) -> Record:
+            scores = Scores()
+            check(lib.sl_model_evaluate(self._handle, dataset, C.byref(scores)))
+            return Record(_session.read_scores(scores))
+
+        return self._ask(graph, question)
+
+    def predict_links(self, graph: GraphLike, pairs: Any) -> Floats:
+        """Scores of pairs of vertices, float32 (L,), by a model of links. A larger score is a likelier link.
+
+        pairs: array (2, L) of sources and destinations; in a typed graph (3, L) of heads, relations and tails.
+        InvalidArgumentError: the model is not of links.
+        """
+
+        def question(used: Graph, dataset: Any) -> Floats:
+            links = _typed.Links(pairs, "pairs", used.n_vertices, used.n_relations)
+            scores = np.empty(links.members.n, np.float32)
+            if len(scores):
+                check(lib.sl_model_score_links(self._handle, dataset, C.byref(links.members), scores.ctypes.data))
+            return scores
+
+        return self._ask(graph, question)
+
+    def predict_table(self, graph: GraphLike, vertices: Any = None) -> DataFrame:
+        """Predictions with names: a pandas.DataFrame, or a dictionary of columns without pandas.
+
+        Columns: id, the vertex in the graph's own naming; class, the name of the class with the largest score, if the
+        model is of classes; and a column for each output, with the scores of predict().
+        """
+        used = as_graph(graph)
+        return table(used, self, self.predict(used, vertices), vertices)
+
+
+def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
+    """The columns of Model.predict_table."""
+    ids = graph.ids
+    columns: dict[str, Any] = {"id": ids if vertices is None else ids[_arrays.ids32(vertices, "vertices", len(ids))]}
+    classes = model.classes
+    if model.objective == "class" and classes is not None:
+        columns["class"] = classes[scores.argmax(axis=1)]
+    names = range(scores.shape[1]) if classes is None else classes
+    columns.update((f"score_{name}", scores[:, i]) for i, name in enumerate(names))
+    try:
+        import pandas
+    except ImportError:
+        return columns
+    return pandas.DataFrame(columns)
+
+
+def model_of(session: _session.Session, names: str) -> Model:
+    """The model of a session, with the names of "dgl" or "pyg"."""
+    session.settings.set("save-names", names)
+    handle = C.c_void_p()
+    check(lib.sl_session_model(session.handle, C.byref(handle)))
+    return Model(handle)
+
+
+def _of_bytes(data: bytes) -> Model:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(data)
+        return load_model(path)
+
+
+def load_model(path: Path, **options: Unpack[TrainOptions]) -> Model:
+    """A model from a file of Run.save, train(save=...) or the programs' --save, or from a checkpoint.
+
+    options: keywords of train() that change no score, for example cpus, gpus or pes. All others come from the file.
+    Raises BadFileError: not such a file. InputOutputError: it cannot be read. InvalidArgumentError: an option
+    contradicts the file. A file of an older version, or of another program, gives a StarlingWarning of what it lacks.
+    """
+    handle = C.c_void_p()
+    check(lib.sl_model_load(os.fsencode(path), C.byref(handle)))
+    model = Model(handle)
+    for keyword, value in options.items():
+        option = OPTIONS[False].get(keyword) or OPTIONS[True].get(keyword)
+        if option is None:
+            raise TypeError(f"load_model() got an unexpected keyword argument '{keyword}'{nearest(False, keyword)}")
+        if value is not None:
+            check(lib.sl_model_set(handle, option.name.encode(), os.fsencode(option.text(value))))
+    return model
