@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+from ._library import StarlingWarning
 from ._numpy import Array, np
 
 
@@ -225,9 +227,39 @@ def _numbers(value: Any, name: str) -> Array:
     return to_numpy(value, name)
 
 
-def targets(value: Any, name: str = "y") -> tuple[Array | None, Array | None]:
-    """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None."""
+MOST_CLASSES = 65536  # of whole floats, as in files
+
+
+def _classes_of_floats(array: Array, name: str) -> Array:
+    """Whole floats (N,) or (N, 1) as classes, with a warning. Other arrays stay."""
+    column = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if array.dtype.kind != "f" or column.ndim != 1:
+        return array
+    unknown = np.isnan(column) | (column == -1) | (column == -100)
+    known = column[~unknown]
+    if not known.size or known.min() < 0 or known.max() >= MOST_CLASSES or (known != np.floor(known)).any():
+        return array
+    labels = np.full(column.shape, -1, np.int64)
+    labels[~unknown] = known
+    warnings.warn(
+        f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; for numbers say "
+        'objective="regression"',
+        StarlingWarning,
+        stacklevel=4,
+    )
+    return labels
+
+
+def targets(value: Any, name: str = "y", numbers: bool = False) -> tuple[Array | None, Array | None]:
+    """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None.
+
+    numbers: floats without fractions stay numbers.
+    """
     array = _numbers(value, name)
+    if numbers:
+        array = array.astype(np.float64) if array.dtype.kind in "iu" else array
+    else:
+        array = _classes_of_floats(array, name)
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
         array = array[:, 0]
     if array.ndim == 1 and array.dtype.kind in "biu":

@@ -76,6 +76,8 @@ class Graph:
         False: the reverse of every edge is added.
     n_classes : int
         0: 1 + the largest label.
+    objective : str
+        "regression": whole numbers in y are numbers to predict, not classes.
     name : str
         In metrics and files.
 
@@ -116,8 +118,11 @@ class Graph:
         test_negatives: Any = None,
         directed: bool = False,
         n_classes: int = 0,
+        objective: str | None = None,
         name: str = "arrays",
     ) -> None:
+        if objective not in (None, "regression"):
+            raise ValueError(f"objective: found {objective!r}, expected 'regression' or None; others go to train()")
         self._handle: Any = None
         self._source: dict[str, Any] | None = None
         self._opened: Any = None  # of a graph of files, whose trainings open the files themselves
@@ -128,7 +133,7 @@ class Graph:
         if y is not None:
             named = _arrays.named(y, "y")
             if named is None:
-                labels, targets = _arrays.targets(y)
+                labels, targets = _arrays.targets(y, numbers=objective == "regression")
             else:
                 names, labels = named
                 if n_classes not in (0, len(names)):
@@ -249,7 +254,7 @@ class Graph:
         """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
         The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
-        are edge_weight; edge_attr is ignored, with a warning. edge_type makes the graph typed. Keywords are those of
+        are edge_weight; edge_attr and weights of a typed graph are ignored, with a warning. edge_type makes the graph typed. Keywords are those of
         Graph and replace what the data have.
 
         HeteroData give a typed graph. Vertices of a type have consecutive ids: graph.types[type] is their slice. If all
@@ -265,8 +270,11 @@ class Graph:
                 }
                 for type_ in data.node_types
             }
-            edges = {triple: data[triple].edge_index for triple in data.edge_types}
-            return cls(**{"directed": True, **_typed.join(vertices, edges, target), **keywords})
+            edges, left_out = _typed.edges_of_stores({triple: data[triple] for triple in data.edge_types})
+            _leave_out("from_pyg", left_out)
+            return cls(
+                **{"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective")), **keywords}
+            )
         found = {"edge_index": getattr(data, "edge_index", None), "x": getattr(data, "x", None)}
         found.update(y=getattr(data, "y", None), directed=True)
         if found["edge_index"] is None and getattr(data, "adj_t", None) is not None:
@@ -275,14 +283,22 @@ class Graph:
             found[name] = getattr(data, mask, None)
         if getattr(data, "edge_type", None) is not None:
             found["edge_type"] = data.edge_type
+        left_out = []
         if getattr(data, "edge_weight", None) is not None:
             found["edge_weight"] = data.edge_weight
-        if getattr(data, "edge_attr", None) is not None and "edge_weight" not in {**found, **keywords}:
-            warnings.warn(
-                "from_pyg: found edge_attr, which is ignored; give edge_weight=data.edge_attr if these are weights",
-                StarlingWarning,
-                stacklevel=2,
-            )
+        if found.get("edge_weight") is not None and {**found, **keywords}.get("edge_type") is not None:
+            found["edge_weight"] = None  # a typed graph has no weights
+            left_out.append("edge_weight")
+        attributes = getattr(data, "edge_attr", None)
+        if (
+            attributes is not None
+            and "edge_weight" not in keywords
+            and not _are_same(attributes, found.get("edge_weight"))
+        ):
+            left_out.append("edge_attr")
+        advice = "; give edge_weight=data.edge_attr if these are weights" if left_out == ["edge_attr"] else ""
+        _leave_out("from_pyg", left_out, advice)
+        found["edge_index"] = _pair(found["edge_index"])
         return cls(**{**found, **keywords})
 
     @classmethod
@@ -291,8 +307,9 @@ class Graph:
     ) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
-        The edges are taken as they are (directed=True): an undirected graph has both directions. Keywords are those of
-        Graph and replace what the graph has. Several types of vertices or edges give a typed graph, as in from_pyg.
+        The edges are taken as they are (directed=True): an undirected graph has both directions. Weights are the edata
+        edge_weight, weight or w, if they are one number for each edge; other edata are ignored, with a warning. A graph
+        may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or edges give a typed graph, as in from_pyg.
         """
         if len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1:
             vertices = {
@@ -303,10 +320,26 @@ class Graph:
                 for type_ in graph.ntypes
             }
             edges = {triple: graph.edges(etype=triple) for triple in graph.canonical_etypes}
-            return cls(**{"directed": True, **_typed.join(vertices, edges, target), **keywords})
-        found = {"edge_index": graph.edges(), "x": graph.ndata[x], "y": graph.ndata[y], "directed": True}
+            data = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
+            _leave_out("from_dgl", [f"{name!r} of {triple}" for triple in data for name in _names_of(data[triple])])
+            return cls(
+                **{"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective")), **keywords}
+            )
+        found = {"edge_index": tuple(graph.edges()), "directed": True}
+        for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
+            found[key] = graph.ndata[name] if name in graph.ndata else None
+            if found[key] is None and key not in keywords and (key == "x" or name != usual):
+                names = ", ".join(map(repr, _names_of(graph.ndata))) or "none"
+                raise ValueError(f"{key}: found ndata {names}, expected {name!r}; name another: {key}='..'")
         for name, mask in _typed.MASKS:
             found[name] = graph.ndata[mask] if mask in graph.ndata else None
+        left_out = _names_of(getattr(graph, "edata", {}))
+        weights = [name for name in left_out if name in ("edge_weight", "weight", "w")]
+        if weights and "edge_weight" not in keywords and _typed.are_weights(graph.edata[weights[0]]):
+            found["edge_weight"] = graph.edata[weights[0]]
+            left_out.remove(weights[0])
+        if "edge_weight" not in keywords or left_out != weights:
+            _leave_out("from_dgl", [f"edata {name!r}" for name in left_out])
         return cls(**{**found, **keywords})
 
     @classmethod
@@ -334,15 +367,56 @@ class Graph:
                 found[name] = np.array([graph.nodes[node][value] for node in nodes])
         for name in ("train", "valid", "test"):
             value = keywords.get(name)
-            if (
-                isinstance(value, (list, tuple, set))
-                and value
-                and all(node in number and not isinstance(node, bool) for node in value)
-            ):
+            if not isinstance(value, (list, tuple, set)) or not value or _is_mask(value, len(nodes)):
+                continue
+            if all(node in number for node in value):
                 keywords[name] = [number[node] for node in value]
+                if keywords[name] != list(value) and all(node in range(len(nodes)) for node in value):
+                    warnings.warn(
+                        f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in "
+                        "graph.nodes, as an array",
+                        StarlingWarning,
+                        stacklevel=2,
+                    )
+        names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
+        advice = "; say weight='weight'" if weight is None and "weight" in names else ""
+        _leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         if weight is not None:
             found["edge_weight"] = np.array([graph.edges[edge][weight] for edge in edges], np.float32)
         return cls(**{**found, **keywords})
+
+
+def _leave_out(converter: str, names: list[str], advice: str = "") -> None:
+    """Say what a converter does not use."""
+    if names:
+        found = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        warnings.warn(
+            f"{converter}: {found}: {'is' if len(names) == 1 else 'are'} not used{advice}",
+            StarlingWarning,
+            stacklevel=3,
+        )
+
+
+def _names_of(data: Any) -> list[str]:
+    """The names of DGL's data but its own: _ID, _TYPE."""
+    return [name for name in data if not name.startswith("_")]
+
+
+def _are_same(attributes: Any, weights: Any) -> bool:
+    """Whether attributes of the edges are their weights."""
+    if weights is None:
+        return False
+    return np.array_equal(np.ravel(_arrays.any_array(attributes)), np.ravel(_arrays.any_array(weights)))
+
+
+def _pair(edge_index: Any) -> Any:
+    """edge_index of PyG, (2, E) always, as its rows. Anything else stays."""
+    return (edge_index[0], edge_index[1]) if np.shape(edge_index)[:1] == (2,) else edge_index
+
+
+def _is_mask(value: Any, n: int) -> bool:
+    """Whether a list is a mask of n vertices. Nodes 0 and 1 are not: a node comes once."""
+    return any(isinstance(entry, bool) for entry in value) or (len(value) == n > 2 and set(value) <= {0, 1})
 
 
 def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | None, Array | None, Array | None]:
@@ -363,6 +437,13 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
     elif isinstance(edge_weight, bool):
         raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
     pair: Any = edge_index
+    if not isinstance(edge_index, tuple) and np.shape(edge_index) == (2, 2):
+        warnings.warn(
+            "edge_index: found the shape (2, 2), taken as a row of sources and a row of destinations; transpose it if "
+            "its rows are edges",
+            StarlingWarning,
+            stacklevel=3,
+        )
     if not isinstance(edge_index, (tuple, list)) or len(edge_index) != 2:
         pair = _arrays.to_numpy(edge_index, "edge_index")
         if pair.ndim != 2 or pair.shape[0] != 2:

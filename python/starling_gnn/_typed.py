@@ -129,6 +129,29 @@ def edges_of_adj_t(adjacency: Any) -> tuple[tuple[Any, Any], Array | None]:
     return (columns, rows), weights
 
 
+def are_weights(value: Any) -> bool:
+    """Whether an array has one number of 0 or more for each edge."""
+    array = _arrays.any_array(value)
+    flat = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
+    return flat and array.dtype.kind in "iuf" and bool((np.isfinite(array) & (array >= 0)).all())
+
+
+def edges_of_stores(stores: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[str]]:
+    """(edges by relation, names of what is left out) of the edge stores of PyG's HeteroData."""
+    edges, left_out = {}, []
+    for triple, store in stores.items():
+        edges[triple] = getattr(store, "edge_index", None)
+        if edges[triple] is None and getattr(store, "adj_t", None) is not None:
+            edges[triple], weights = edges_of_adj_t(store.adj_t)
+            left_out += [f"values of adj_t of {triple}"] if weights is not None else []
+        if edges[triple] is None:
+            raise ValueError(f"edge_index: {triple} has none, expected edge_index or adj_t")
+        left_out += [
+            f"{name} of {triple}" for name in ("edge_attr", "edge_weight") if getattr(store, name, None) is not None
+        ]
+    return edges, left_out
+
+
 class Csr:
     """A CSR matrix with the members of scipy.sparse that Features reads."""
 
@@ -180,20 +203,26 @@ def join_features(counts: list[int], tables: list[Any]) -> Any:
     return Csr(indptr, columns[order], values[order].astype(np.float32), (first_row, first_column or width))
 
 
-def _join_targets(where: slice, n_vertices: int, y: Any) -> Array:
+def _join_targets(where: slice, n_vertices: int, y: Any, numbers: bool) -> Array:
     """Targets of all vertices: y of the vertices `where`, unknown ones elsewhere."""
-    labels, targets = _arrays.targets(y)
+    named = _arrays.named(y, "y")
+    if named is not None:
+        y = np.array([*named[0], None], object)[named[1]]  # texts again; None is the last
+    labels, targets = (y, None) if named is not None else _arrays.targets(y, numbers=numbers)
     given = targets if labels is None else labels
     assert given is not None
     if len(given) != where.stop - where.start:
         raise ValueError(f"y: found {len(given)} rows, expected {where.stop - where.start}, the vertices of a type")
-    made = np.full((n_vertices, *given.shape[1:]), np.nan if labels is None else -1, given.dtype)
+    unknown: Any = None if named is not None else np.nan if labels is None else -1
+    made = np.full((n_vertices, *given.shape[1:]), unknown, given.dtype)
     made[where] = given
     return made
 
 
-def join(vertices: Mapping[str, Any], edges: Mapping[Any, Any], target: str | None) -> dict[str, Any]:
-    """Keywords of Graph for a typed graph.
+def join(
+    vertices: Mapping[str, Any], edges: Mapping[Any, Any], target: str | None, objective: str | None = None
+) -> dict[str, Any]:
+    """Keywords of Graph for a typed graph. objective: as Graph has it.
 
     vertices: a dictionary for each type, with n, x, y, train, valid and test; x, y and the sets may be None.
     edges: (sources, destinations) by (source type, name, destination type), ids within the types.
@@ -211,7 +240,7 @@ def join(vertices: Mapping[str, Any], edges: Mapping[Any, Any], target: str | No
         raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
     made = {"x": join_features(counts, [type_["x"] for type_ in vertices.values()]), "types": types}
     if target is not None and vertices[target]["y"] is not None:
-        made["y"] = _join_targets(types[target], starts[-1], vertices[target]["y"])
+        made["y"] = _join_targets(types[target], starts[-1], vertices[target]["y"], objective == "regression")
         for name, _ in MASKS:
             if vertices[target][name] is not None:
                 ids = _arrays.members(vertices[target][name], name, vertices[target]["n"])

@@ -333,7 +333,7 @@ class Data(unittest.TestCase):
 
         Data.x, Data.y = x, y
         options = {**SMALL, "model": "gcn"}
-        with self.assertWarnsRegex(sl.StarlingWarning, "edge_attr, which is ignored"):
+        with self.assertWarnsRegex(sl.StarlingWarning, "edge_attr: is not used; give edge_weight=data.edge_attr"):
             made = sl.Graph.from_pyg(Data, **sets)
         self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(graph(edge_index=edges), **options)))
         options["edge_weights"] = "factor"
@@ -345,6 +345,110 @@ class Data(unittest.TestCase):
             )
             Data.edge_weight = Data.edge_attr[:, 0]
             self.assertEqual(losses(sl.train(sl.Graph.from_pyg(Data, **sets), **options)), expected)
+
+    def test_whole_floats(self):
+        """Floats without fractions are classes, as in files, and that is said; objective="regression" keeps numbers."""
+        edges, x, y, sets = arrays()
+        floats = y.astype(float)
+        floats[0], floats[1] = np.nan, -100
+        sets = {name: [v for v in ids if v > 1] for name, ids in sets.items()}
+        for given in (floats, floats[:, None]):
+            with self.assertWarnsRegex(sl.StarlingWarning, f"taken as {K} classes; for numbers say objective="):
+                made = sl.Graph(edges, x, given, **sets)
+            np.testing.assert_array_equal(made.y, [-1, -1, *y[2:]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for given in (floats, y):
+                made = sl.Graph(edges, x, given, **sets, objective="regression")
+                self.assertFalse(made.has_classes)
+            self.assertFalse(sl.Graph(edges, x, y + 0.5, **sets).has_classes)
+        with self.assertRaisesRegex(ValueError, "objective: found 'link', expected 'regression'"):
+            sl.Graph(edges, x, y, **sets, objective="link")
+
+    def test_what_is_left_out(self):
+        """Converters say what they do not use."""
+        edges, x, y, sets = arrays()
+        masks = {
+            name: np.isin(np.arange(N), ids)
+            for (name, ids) in zip(("train_mask", "val_mask", "test_mask"), sets.values())
+        }
+        weights = np.random.default_rng(3).random(edges.shape[1]).astype(np.float32)
+
+        class Dgl:
+            ntypes, canonical_etypes = ["_N"], [("_N", "_E", "_N")]
+
+            def __init__(self, ndata, edata):
+                self.ndata, self.edata = ndata, edata
+
+            def edges(self):
+                return edges[0], edges[1]
+
+        features = {"feat": x, "label": y, **masks}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertTrue(sl.Graph.from_dgl(Dgl(features, {"w": weights, "_ID": y})).has_edge_weights)
+            self.assertFalse(sl.Graph.from_dgl(Dgl(features, {})).has_edge_weights)
+            sl.Graph.from_dgl(Dgl({"feat": x}, {}), valid_links=[[0], [N - 1]], test_links=[[1], [N - 1]])
+        for edata in ({"weight": -weights}, {"time": weights}, {"weight": np.stack([weights, weights], 1)}):
+            with self.assertWarnsRegex(sl.StarlingWarning, f"edata '{next(iter(edata))}': is not used"):
+                self.assertFalse(sl.Graph.from_dgl(Dgl(features, edata)).has_edge_weights)
+        with self.assertRaisesRegex(ValueError, "x: found ndata 'x', 'label', expected 'feat'; name another: x='..'"):
+            sl.Graph.from_dgl(Dgl({"x": x, "label": y}, {}))
+        with self.assertRaisesRegex(ValueError, "y: found ndata 'feat', expected 'class'; name another"):
+            sl.Graph.from_dgl(Dgl({"feat": x}, {}), y="class")
+
+        def store(**members):
+            return type("Store", (), {"x": None, "y": None, "num_nodes": N, **members})
+
+        class Hetero:
+            node_types, edge_types = ["u"], [("u", "r", "u")]
+
+            def __init__(self, edge_store, labels=y):
+                self.stores = {"u": store(x=x, y=labels, **masks), ("u", "r", "u"): edge_store}
+
+            def __getitem__(self, key):
+                return self.stores[key]
+
+        expected = sl.Graph.from_pyg(Hetero(store(edge_index=edges))).n_edges
+        for name in ("edge_attr", "edge_weight"):
+            with self.assertWarnsRegex(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
+                sl.Graph.from_pyg(Hetero(store(edge_index=edges, **{name: weights})))
+        adjacency = type("Adjacency", (), {"coo": lambda self: (edges[1], edges[0], None)})()
+        self.assertEqual(sl.Graph.from_pyg(Hetero(store(adj_t=adjacency))).n_edges, expected)
+        with self.assertRaisesRegex(ValueError, "has none, expected edge_index or adj_t"):
+            sl.Graph.from_pyg(Hetero(store()))
+        words = np.array(["c", "a", "d", "b"])[y]
+        made = sl.Graph.from_pyg(Hetero(store(edge_index=edges), words))
+        self.assertEqual(made.classes.tolist(), ["a", "b", "c", "d"])
+        np.testing.assert_array_equal(made.classes[made.y], words)
+        # PyG's edge_index always has two rows. Elsewhere a 2 x 2 array is ambiguous.
+        pair = np.array([[0, 1], [2, 3]])
+        data = type("Data", (), {"edge_index": pair, "x": x, "y": y, **masks})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
+            sl.Graph((pair[0], pair[1]), x, y, **sets)
+        for form in (pair, pair.tolist()):
+            with self.assertWarnsRegex(sl.StarlingWarning, r"found the shape \(2, 2\), taken as a row of sources"):
+                self.assertEqual(sl.Graph(form, x, y, **sets, directed=True).n_edges, 2)
+
+    def test_lists_of_networkx(self):
+        """Lists are nodes, which is said if they could be vertex ids. Attributes of edges that are left out are named."""
+        if not has("networkx"):
+            self.skipTest("no networkx")
+        import networkx
+
+        made = networkx.Graph()
+        made.add_nodes_from([3, 2, 1, 0], x=[1.0, 2.0], y=1)
+        made.add_edge(0, 3, weight=2.0, time=5)
+        with self.assertWarnsRegex(sl.StarlingWarning, "train is a list, taken as nodes of the graph; give vertex ids"):
+            graph = sl.Graph.from_networkx(made, weight="weight", train=[3, 2])
+        self.assertEqual(graph.train.tolist(), [0, 1])
+        with self.assertWarnsRegex(
+            sl.StarlingWarning, "'weight', edge attribute 'time': are not used; say weight='weight'"
+        ):
+            graph = sl.Graph.from_networkx(made, train=np.array([3, 2]), test=[1, 1, 0, 0])
+        self.assertEqual((graph.train.tolist(), graph.test.tolist()), ([3, 2], [0, 1]))
 
     def test_relations(self):
         """Arrays with relations, and graphs of PyG and DGL, train as the same folder does."""
@@ -1715,7 +1819,9 @@ class Interrupts(unittest.TestCase):
     """
 
     def test_in_a_step(self):
-        in_python(self.interrupt_soon + """
+        in_python(
+            self.interrupt_soon
+            + """
         def first(record):
             if record.epoch == 1:
                 started.append(time.monotonic())
@@ -1727,10 +1833,13 @@ class Interrupts(unittest.TestCase):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         run = sl.train(graph(), **SMALL)
         assert not run.interrupted and len(run.records) == 4
-        """)
+        """
+        )
 
     def test_in_a_callback(self):
-        in_python(self.interrupt_soon + """
+        in_python(
+            self.interrupt_soon
+            + """
         def wait(record):
             if record.epoch == 2:
                 soon()
@@ -1739,11 +1848,13 @@ class Interrupts(unittest.TestCase):
         run = sl.train(graph(), **SMALL, on_epoch=wait)
         assert run.interrupted and time.monotonic() - started < 20 and len(run.records) == 2
         assert len(sl.train(graph(), **SMALL).records) == 4
-        """)
+        """
+        )
 
     def test_in_open(self):
         in_python(
-            self.interrupt_soon + """
+            self.interrupt_soon
+            + """
         rng = np.random.default_rng(1)
         n = 300000
         edges, x = rng.integers(0, n, (2, 2000000)), np.ones((n, 2), np.float32)
@@ -1762,7 +1873,9 @@ class Interrupts(unittest.TestCase):
         )
 
     def test_twice(self):
-        in_python(self.interrupt_soon + """
+        in_python(
+            self.interrupt_soon
+            + """
         def swallow(record):
             if record.epoch == 1:
                 soon()
@@ -1776,10 +1889,13 @@ class Interrupts(unittest.TestCase):
         except KeyboardInterrupt:
             pass
         assert len(sl.train(graph(), **SMALL).records) == 4
-        """)
+        """
+        )
 
     def test_handler_of_the_user(self):
-        in_python(self.interrupt_soon + """
+        in_python(
+            self.interrupt_soon
+            + """
         seen = []
         def handler(number, frame):
             seen.append(number)
@@ -1787,7 +1903,8 @@ class Interrupts(unittest.TestCase):
         soon(0.2)
         run = sl.train(graph(), **SMALL, on_epoch=lambda record: time.sleep(0.2))
         assert seen and not run.interrupted and signal.getsignal(signal.SIGINT) is handler
-        """)
+        """
+        )
 
     def test_exception_in_a_callback(self):
         seen = []
