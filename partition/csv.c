@@ -472,8 +472,7 @@ static enum sl_status text_lines(void *context, const struct sl_lines *lines)
     return st;
 }
 
-/* Read labels as names of classes, if they are names. *are_names: whether they are. The message stays if they are
- * not. */
+/* Read labels as names of classes, if they are names (*are_names). If they are not, the message stays. */
 static enum sl_status read_names(const char *path, uint32_t n_rows, struct label_table *table, bool *are_names,
                                  struct sl_targets *out, char **names)
 {
@@ -565,8 +564,7 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
     return SL_OK;
 }
 
-/* Make ids of a mask: a 0 or 1 for each of three vertices or more. They are no list of ids, because an id comes
- * once. */
+/* Make ids of a mask: a 0 or 1 for each of three vertices or more. It is no list of ids, because an id comes once. */
 static void unmask(uint32_t n_vertices, uint64_t *n, sl_vertex *ids)
 {
     uint64_t n_ids = 0;

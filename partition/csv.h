@@ -46,8 +46,8 @@ enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names);
 
-/* Read a list of distinct ids below n_vertices, one per line, and sort it. n_vertices lines of 0 and 1 are a mask. The
- * caller frees out->ids (sl_free). */
+/* Read a list of distinct ids below n_vertices, one per line, and sort it. n_vertices lines of 0 and 1 are a mask (of
+ * three vertices or more). The caller frees out->ids (sl_free). */
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
 /* Read exactly n_rows lines with the same number of finite values, 1 .. 2^24. The result has the form of

@@ -932,6 +932,10 @@ enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n
     }
     SL_TRY(st, convert_edges(path, name, &array, *n_vertices == SL_NONE ? SL_NONE - 1 : *n_vertices, ends), free_ends);
     uint64_t n = array.n_items / 2;
+    if (array.shape[0] == 2 && array.shape[1] == 2) {
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s: %s: found the shape (2, 2), taken as a row of sources and a row of destinations", path, name);
+    }
     if (*n_vertices == SL_NONE) {
         *n_vertices = n > 0 ? largest_id(ends[1], n, largest_id(ends[0], n, 0)) + 1 : 0;
     }

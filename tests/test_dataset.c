@@ -769,10 +769,45 @@ static void writes_what_it_reads(void **state)
     assert_memory_equal(read.targets.classes, labels, sizeof labels);
     assert_string_equal(read.split, "s");
     assert_int_equal(read.test.ids[0], 3);
+    assert_null(read.class_names);
+    sl_raw_free(&read);
+    char names[] = " a\nb, \"c\"\nd\n"; /* classes with names */
+    raw.class_names = names;
+    assert_survives_no_memory(sl_raw_write(&raw, in_folder("written")));
+    assert_ok(sl_raw_read(&files, &read));
+    assert_memory_equal(read.targets.classes, labels, sizeof labels);
+    assert_string_equal(read.class_names, names);
     sl_raw_free(&read);
     sl_raw_files_free(&files);
     put_text("file", "");
     assert_int_equal(sl_raw_write(&raw, in_folder("file")), SL_EIO);
+}
+
+/* Each table may be there once, with whatever ending. */
+static void refuses_tables_twice(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"raw/edge",          "raw/node-feat",   "raw/node-label",  "raw/num-node-list",
+                                         "raw/num-edge-list", "split/one/train", "split/one/valid", "split/one/test"};
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (int npy = 0; npy < 2; npy++) {
+            char name[64];
+            char words[128];
+            put_small_dataset("small");
+            snprintf(name, sizeof name, "small/%s.%s", tables[i], npy ? "npy" : "csv");
+            snprintf(words, sizeof words, "%s.csv.gz: the table is there twice, also as ", tables[i]);
+            put_text(name, "1\n");
+            options.dataset = in_folder("small");
+            assert_refused(sl_dataset_load(&options, &d), SL_EFILE, words);
+            remove(in_folder(name));
+        }
+    }
+    put_text("small/raw/edge-weight.csv", "1\n1\n1\n1\n");
+    put_text("small/raw/edge-weight.npy", "");
+    options.dataset = in_folder("small");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "raw/edge-weight.npy; expected one of them");
 }
 
 /* A dataset written and read again is the same dataset, directed or not, dense or CSR. */
@@ -895,6 +930,7 @@ int main(void)
         with_folder(damages_cure),
         with_folder(places_the_cache),
         with_folder(writes_what_it_reads),
+        with_folder(refuses_tables_twice),
         with_folder(writes_datasets),
         with_folder(reads_weights),
         cmocka_unit_test(real_datasets),

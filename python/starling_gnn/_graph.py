@@ -54,8 +54,8 @@ class Graph:
     y : integers (N,) or (N, 1); texts (N,); or numbers (N,) or (N, K)
         Classes from 0, negative if unknown. Texts name classes, which have the order of the sorted names; a categorical
         of pandas keeps its own order. None, NaN and the empty text are unknown. `classes` has the names. Floating
-        point: numbers to predict, NaN if unknown. Numbers 0 and 1 alone are label sets; integers or booleans (N, K) are
-        such sets.
+        point: numbers to predict, NaN if unknown; a single column without fractions has classes, with a warning.
+        Several columns of numbers 0 and 1 alone are label sets, also of integers or booleans.
     train, valid, test : mask (N,) of booleans or of numbers 0 and 1, or vertex ids
         The split. A vertex is in one set at the most.
     edge_type : integers (E,)
@@ -254,8 +254,8 @@ class Graph:
         """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
         The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
-        are edge_weight; edge_attr and weights of a typed graph are ignored, with a warning. edge_type makes the graph typed. Keywords are those of
-        Graph and replace what the data have.
+        are edge_weight; edge_attr and weights of a typed graph are ignored, with a warning. edge_type makes the graph
+        typed. Keywords are those of Graph and replace what the data have.
 
         HeteroData give a typed graph. Vertices of a type have consecutive ids: graph.types[type] is their slice. If all
         types have x of one width, they share its columns. Otherwise each type has columns of its own, and each vertex
@@ -309,7 +309,8 @@ class Graph:
 
         The edges are taken as they are (directed=True): an undirected graph has both directions. Weights are the edata
         edge_weight, weight or w, if they are one number for each edge; other edata are ignored, with a warning. A graph
-        may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or edges give a typed graph, as in from_pyg.
+        may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or
+        edges give a typed graph, as in from_pyg.
         """
         if len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1:
             vertices = {

@@ -433,7 +433,7 @@ class Data(unittest.TestCase):
                 self.assertEqual(sl.Graph(form, x, y, **sets, directed=True).n_edges, 2)
 
     def test_lists_of_networkx(self):
-        """Lists are nodes, which is said if they could be vertex ids. Attributes of edges that are left out are named."""
+        """Lists are nodes, which is said if they could be vertex ids. Edge attributes that are left out are named."""
         if not has("networkx"):
             self.skipTest("no networkx")
         import networkx
