@@ -11,7 +11,7 @@
 #   ```sh run WORD ..    the block is run if this machine has what each word names, else skipped and counted:
 #                        slow (SL_LONG=1), mpi, gpu, slurm, or a dataset of $STARLING_DATA, such as cora
 #   ```sh show           the block is only shown
-#   ```python run        as sh, by a Python that has NumPy
+#   ```python run        as sh, by a Python that has NumPy; `package`: and the package starling_gnn
 #   ```text              right below a block that was run: its output. A line `...` stands for any number of lines.
 #                        Times, memory and worker counts may differ. So may fractions, by 2 %: rounding depends on the
 #                        processor
@@ -26,6 +26,7 @@ done
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 apps=$top_builddir/apps
+export STARLING_LIBRARY=$top_builddir/.libs/libstarling.so PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1
 pages=("$top_srcdir"/README.md "$top_srcdir"/doc/guide/*.md)
 [[ $# -eq 0 ]] || pages=("${asked[@]}")
 n_run=0 n_shown=0
@@ -51,6 +52,7 @@ has()
     gpu) [[ ${SL_TEST_DEVICE:-} == cuda ]] && ! "$apps/starling_data" info | grep -q '^gpus *none' ;;
     slurm) [[ -n ${SLURM_JOB_ID:-} ]] ;;
     numpy) python3 -c 'import numpy' 2>/dev/null ;;
+    package) python3 -c 'import starling_gnn' 2>/dev/null ;;
     *) has_dataset "$1" ;;
     esac
 }
