@@ -266,7 +266,7 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     if (options->targets == SL_TARGETS_NUMBERS) {
         sum = sum_text(sum, "numbers");
     }
-    if (options->need == SL_RAW_FOR_LINKS) {
+    if (sl_raw_needs_links(options->need)) {
         sum = sum_text(sum, "links");
     }
     origin->identity = sum_made(sum, &origin->made, options->feature_seed);
@@ -543,12 +543,12 @@ static enum sl_status settle_split(const struct sl_dataset_options *given, struc
     if (st != SL_OK) {
         return st;
     }
-    out->draw_links = rule->wanted && (given->draw_links || given->need == SL_RAW_FOR_LINKS);
+    out->draw_links = rule->wanted && (given->draw_links || sl_raw_needs_links(given->need));
     if (rule->wanted) {
         out->split = "";
         out->usual_split = NULL;
     }
-    if (out->draw_links && given->need == SL_RAW_FOR_LINKS) {
+    if (out->draw_links && sl_raw_needs_links(given->need)) {
         out->need = SL_RAW_FOR_INFERENCE;
     }
     return st;
@@ -864,7 +864,7 @@ static enum sl_status load_origin(const struct sl_dataset_options *options, cons
     char *file = NULL;
     bool whole = false; /* complete for every need, and so fit for the cache */
     enum sl_status st = SL_OK;
-    if (options->need != SL_RAW_FOR_LINKS && !counting) { /* the cache has no links */
+    if (!sl_raw_needs_links(options->need) && !counting) { /* the cache has no links */
         SL_TRY(st, cache_file(options, origin, ".slc", &file), done);
     }
     if (file != NULL && read_cache(file, options->low_memory, origin->state, out)) {

@@ -293,6 +293,36 @@ enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool 
     return sl_fail(SL_EINVAL, "%s has more than one split; choose with --split one of: %s", folder, list);
 }
 
+/* Whether the folder has a list of training links: pairs, not vertices. */
+static enum sl_status find_training_links(const char *folder, const char *wanted, bool *found)
+{
+    char split[64] = "";
+    char stem[128];
+    char *path = NULL;
+    struct sl_links links;
+    enum sl_status st;
+    *found = false;
+    if (sl_raw_reads_no_split(wanted)) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_raw_choose_split(folder, wanted, false, split, sizeof split), done);
+    snprintf(stem, sizeof stem, "split/%s/train", split);
+    if (split[0] != '\0') {
+        SL_TRY(st, sl_raw_find_table(folder, stem, false, &path), done);
+    }
+    if (path != NULL) {
+        st = sl_links_read(path, SL_NONE, &links);
+        *found = st == SL_OK && links.n > 0;
+        if (st == SL_OK) {
+            sl_links_free(&links);
+        }
+        st = st == SL_EFILE ? SL_OK : st; /* a list of vertices */
+    }
+done:
+    sl_free(path);
+    return st;
+}
+
 static enum sl_status find_split(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
     static const char *const names[] = {"train", "valid", "test"};
@@ -305,7 +335,8 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
-        st = sl_raw_find_table(folder, stem, needed, &files->paths[SL_RAW_TRAIN + i]);
+        st = sl_raw_find_table(folder, stem, needed && !(i > 0 && files->may_lack_links),
+                               &files->paths[SL_RAW_TRAIN + i]);
     }
     for (int i = 0; i < 2 && st == SL_OK && links; i++) {
         char stem[128];
@@ -469,6 +500,12 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
 {
     *out = (struct sl_raw_files){.need = need};
     enum sl_status st;
+    if (need == SL_RAW_FOR_PAIRS) {
+        bool links;
+        SL_TRY(st, find_training_links(folder, split, &links), fail);
+        need = out->need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        out->may_lack_links = true;
+    }
     SL_TRY(st, find_graph(folder, out), fail);
     SL_TRY(st, find_features(folder, features, out), fail);
     SL_TRY(st, find_labels(folder, out), fail);

@@ -52,8 +52,16 @@ enum sl_raw_need {
     /* Labels, split and features may be missing. */
     SL_RAW_FOR_LOOKS,
     /* The split lists links, which replace the edges (partition/links.h). Labels are not read. */
-    SL_RAW_FOR_LINKS
+    SL_RAW_FOR_LINKS,
+    /* The same, but the lists of links to find may be missing. Without a list of training links the edges stay. */
+    SL_RAW_FOR_PAIRS
 };
+
+/* Whether lists of a split are links. */
+static inline bool sl_raw_needs_links(enum sl_raw_need need)
+{
+    return need == SL_RAW_FOR_LINKS || need == SL_RAW_FOR_PAIRS;
+}
 
 /* The files of a dataset. */
 enum sl_raw_file {
@@ -73,7 +81,8 @@ enum sl_raw_file {
 };
 
 struct sl_raw_files {
-    enum sl_raw_need need;
+    enum sl_raw_need need;         /* SL_RAW_FOR_PAIRS has become LINKS, or INFERENCE if there are no training links */
+    bool may_lack_links;           /* the lists of links to find may be missing */
     enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
     char split[64];                /* "": none */
     char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */

@@ -188,8 +188,8 @@ STARLING_BATCHSIZE=7 said '^coop_sage: warning: STARLING_BATCHSIZE is set, .*STA
 # shellcheck disable=SC2086
 STARLING_STAGES=7 STARLING_PARTS=2 expect 0 '^epoch' $run --epochs 1
 # shellcheck disable=SC2086
-expect 1 "dataset 'ogbn-arxiv' is not in none" ${run/.\/made/ogbn-arxiv} --data-path none --quiet --predict p.none
-[[ -e p.none ]] && complain '--predict of a dataset that is not there left a file'
+expect 1 "dataset 'ogbn-arxiv' is not in none" ${run/.\/made/ogbn-arxiv} --data-path none --quiet --predict none.npy
+[[ -e none.npy ]] && complain '--predict of a dataset that is not there left a file'
 synthetic=(--data-path none --cache cache --layers 1 --hidden 4 --fanout 1 --batch-size 50000 --epochs 1 --eval-every 0 --cpus 2
     --save s.safetensors --metrics s.json --checkpoint s.kept)
 said '^coop_sage: warning: --dataset arxiv: .*SYNTHETIC \(arxiv-synthetic' "${synthetic[@]}" --dataset arxiv

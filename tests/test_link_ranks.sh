@@ -60,16 +60,16 @@ same()
     local name=$1 n=$2
     shift 2
     rm -f one* many*
-    "$coop_sage" "${common[@]}" --metrics one --predict one.scores --embed one.rows --save one.model "$@" >stdout 2>stderr ||
+    "$coop_sage" "${common[@]}" --metrics one --predict one.scores.npy --embed one.rows --save one.model "$@" >stdout 2>stderr ||
         complain "$name: $(cat stderr)"
-    ranks "$n" "${common[@]}" --metrics many --predict many.scores --embed many.rows --save many.model "$@" >stdout 2>&1 ||
+    ranks "$n" "${common[@]}" --metrics many --predict many.scores.npy --embed many.rows --save many.model "$@" >stdout 2>&1 ||
         complain "$name on $n ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures
     (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
     cmp -s one.figures many.figures ||
         complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    for file in scores rows model; do
+    for file in scores.npy rows model; do
         cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
     done
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
@@ -119,7 +119,7 @@ same "the scores of pairs" 2 "${links[@]}" --pairs asked.csv --pes 4
 for name in auc ap mrr hits1 hits3 hits10; do
     grep -q "\"test_$name\": *0\.[0-9]" many || complain "links: expected a score $name, found $(tail -n 2 many | cut -c 1-600)"
 done
-[[ $(head -c 128 many.scores | tr -d '\0') == *"(500, 1)"* ]] || complain "scores: expected 500 rows of a score"
+[[ $(head -c 128 many.scores.npy | tr -d '\0') == *"(500, 1)"* ]] || complain "scores: expected 500 rows of a score"
 
 while read -r name n options; do
     # shellcheck disable=SC2086

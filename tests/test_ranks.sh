@@ -59,15 +59,15 @@ same()
 {
     local name=$1 n=$2
     shift 2
-    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.scores --embed one.rows --save one.model "$@" 2>stderr ||
+    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.scores.npy --embed one.rows --save one.model "$@" 2>stderr ||
         complain "$name: $(cat stderr)"
-    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.scores --embed many.rows --save many.model "$@" >stdout 2>&1 ||
+    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.scores.npy --embed many.rows --save many.model "$@" >stdout 2>&1 ||
         complain "$name on $n ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures
     (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
     cmp -s one.figures many.figures || complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    for file in scores rows model; do
+    for file in scores.npy rows model; do
         cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
     done
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"

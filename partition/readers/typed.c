@@ -466,7 +466,32 @@ static enum sl_status find_links(const char *folder, struct sl_raw_files *files)
         char stem[128];
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, sl_links_name((enum sl_link_list)list));
         char **path = &files->paths[link_files[list]];
-        st = list <= SL_LINKS_TEST ? need_table(folder, stem, path) : find_table(folder, stem, path);
+        const bool needed = list == SL_LINKS_TRAIN || (list <= SL_LINKS_TEST && !files->may_lack_links);
+        if (needed) {
+            st = need_table(folder, stem, path);
+        } else {
+            st = find_table(folder, stem, path);
+        }
+    }
+    return st;
+}
+
+/* Whether a split lists training links. */
+static enum sl_status find_training_links(const struct sl_request *request, bool *found)
+{
+    char split[64] = "";
+    char stem[128];
+    char *path = NULL;
+    enum sl_status st = SL_OK;
+    *found = false;
+    if (!sl_raw_reads_no_split(request->split)) {
+        st = sl_raw_choose_split(request->path, request->split, false, split, sizeof split);
+    }
+    if (st == SL_OK && split[0] != '\0') {
+        snprintf(stem, sizeof stem, "split/%s/train", split);
+        st = find_table(request->path, stem, &path);
+        *found = path != NULL;
+        sl_free(path);
     }
     return st;
 }
@@ -475,8 +500,8 @@ static enum sl_status find_split(const struct sl_request *request, const struct 
                                  struct sl_raw_files *files)
 {
     static const char *const names[] = {"train", "valid", "test"};
-    const bool links = request->need == SL_RAW_FOR_LINKS;
-    const bool needed = request->need == SL_RAW_FOR_TRAINING || links;
+    const bool links = files->need == SL_RAW_FOR_LINKS;
+    const bool needed = files->need == SL_RAW_FOR_TRAINING || links;
     const char *wanted = request->split;
     if (sl_raw_reads_no_split(wanted)) {
         return SL_OK;
@@ -516,7 +541,13 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     SL_TRY(st, need_table(request->path, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
     SL_TRY(st, need_table(request->path, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
     SL_TRY(st, open_typed(&found, &typed), fail);
-    if (request->need != SL_RAW_FOR_LINKS) {
+    if (request->need == SL_RAW_FOR_PAIRS) {
+        bool links;
+        SL_TRY(st, find_training_links(request, &links), fail);
+        found.need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        found.may_lack_links = true;
+    }
+    if (found.need != SL_RAW_FOR_LINKS) {
         SL_TRY(st, find_target(request->path, &typed, &target), fail);
     }
     if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {

@@ -52,7 +52,7 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
 {
     const double n = settings->negatives + 1;
     enum sl_status st;
-    if (!sl_dataset_has_links(dataset)) {
+    if (!sl_dataset_has_links(dataset) && settings->epochs > 0) {
         return sl_fail(SL_EINVAL,
                        "--objective: found link, expected a split that lists links; the split '%s' of %s lists none: "
                        "draw one by " SL_RANDOM_SPLIT_OF_LINKS ", or list links in files, or as valid_links and "

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <strings.h>
 
 #include "codelets/attend.h"
 #include "codelets/importance.h"
@@ -19,6 +20,7 @@
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"
+#include "support/text.h"
 #include "tasks/task.h"
 
 /* The choices below are written in the order of these enums. */
@@ -458,10 +460,11 @@ static const struct sl_option options[] = {
      .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both",
      .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the outputs of all vertices at the end, as .npy: class scores, label scores (logits) or numbers. "
-             "With --objective link: the scores of --pairs. They are of the best epoch",
+     .help = "Write the outputs of all vertices at the end, as .npy or .csv: class scores, label scores (logits) or "
+             "numbers. With --objective link: the scores of --pairs. They are of the best epoch. .csv has a header, the "
+             "vertices' ids and the names of their classes",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
-     .brief = "Write the outputs of all vertices, as .npy",
+     .brief = "Write the outputs of all vertices, as .npy or .csv",
      .peers = "predictions,save-predictions,save-pred,pred-file"},
     {.name = "pairs", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(pairs), .argument = "FILE",
      .help = "The pairs of vertices that --predict scores (link only): .csv, .csv.gz or .npy, as the lists of "
@@ -940,8 +943,35 @@ static enum sl_status check_gossip(const struct sl_settings *s)
     return SL_OK;
 }
 
+/* The ending of a file's name, ".csv"; "": none. */
+static const char *ending_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *dot = strrchr(slash != NULL ? slash + 1 : path, '.');
+    return sl_text_or(dot, "");
+}
+
+bool sl_settings_predicts_csv(const struct sl_settings *settings)
+{
+    return settings->predict != NULL && strcasecmp(ending_of(settings->predict), ".csv") == 0;
+}
+
+/* Another ending would promise another format. A name without an ending, or a device, gets .npy. */
+static enum sl_status check_ending(const struct sl_settings *s)
+{
+    const char *ending = s->predict != NULL ? ending_of(s->predict) : "";
+    if (ending[0] == '\0' || strcasecmp(ending, ".npy") == 0 || sl_settings_predicts_csv(s)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "--predict: found '%.200s', expected a name that ends in .npy or .csv", s->predict);
+}
+
 static enum sl_status check_outputs(const struct sl_settings *s)
 {
+    enum sl_status st = check_ending(s);
+    if (st != SL_OK) {
+        return st;
+    }
     if (s->resume == SL_RESUME_YES && s->load != NULL) {
         return sl_fail(SL_EINVAL, "--resume: expected no --load with it; a checkpoint brings its own weights");
     }

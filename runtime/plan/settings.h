@@ -229,6 +229,9 @@ static inline struct sl_fanouts sl_settings_fanouts(const struct sl_settings *se
     return fanouts;
 }
 
+/* Whether --predict writes .csv. */
+bool sl_settings_predicts_csv(const struct sl_settings *settings);
+
 /* Hops of a minibatch: one for each layer and, if links are trained, a first hop from the links to their ends. */
 static inline bool sl_settings_trains_links(const struct sl_settings *settings)
 {

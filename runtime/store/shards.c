@@ -137,6 +137,8 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
         SL_TRY(st, copy_links(dataset, partition, out), done);
     } else if (dataset->train.n > 0) { /* ids may be NULL if n is 0 */
         memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
+    } else if (dataset->links.n_relations > 0) { /* pairs are scored without a list of links */
+        SL_TRY(st, copy_ends(&dataset->links, out), done);
     }
     for (uint32_t q = 0; q < out->n_parts; q++) {
         if (holds(held, q)) {

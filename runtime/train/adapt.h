@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A dataset in the terms of the model that reads it: features normalized with the model's statistics, and as many
- * classes as the model has.
+ * A dataset in the terms of the model that reads it: features normalized with the model's statistics; relations,
+ * columns of types and classes in the model's order, found by their names.
  */
 #ifndef SL_RUNTIME_TRAIN_ADAPT_H
 #define SL_RUNTIME_TRAIN_ADAPT_H
@@ -14,6 +14,13 @@ struct sl_adapted {
     struct sl_dataset dataset; /* a view of the dataset: its tables, and the tables below */
     struct sl_features features;
     struct sl_scaling scaling;
+    struct sl_graph graph; /* its offsets are the dataset's */
+    struct sl_link_split links;
+    struct sl_targets targets;
+    struct sl_ids lists[3]; /* train, valid, test without vertices whose class the model does not know */
+    /* [n_relations of the dataset, without reverses]: the model's relation of each; NULL: the same */
+    uint32_t *relation_of;
+    uint32_t n_relations;
 };
 
 /* Adapt a dataset, which must outlive *out. The model is of settings->model_file; NULL: the dataset trains a new model,

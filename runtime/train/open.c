@@ -54,7 +54,7 @@ static enum sl_target_choice target_choice(const struct sl_settings *s)
 static enum sl_raw_need need_of(const struct sl_settings *s)
 {
     if (sl_settings_trains_links(s)) {
-        return SL_RAW_FOR_LINKS;
+        return s->epochs > 0 ? SL_RAW_FOR_LINKS : SL_RAW_FOR_PAIRS;
     }
     return s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE;
 }
@@ -249,8 +249,15 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
         SL_TRY(st, draw_split(t, given, &t->loaded), done);
     }
     t->given = given != NULL;
-    SL_TRY(st, sl_adapt(t->settings, given == NULL || drawn ? &t->loaded : given, &t->adapted), done);
+    t->source = given == NULL || drawn ? &t->loaded : given;
+    SL_TRY(st, sl_adapt(t->settings, t->source, &t->adapted), done);
     t->dataset = &t->adapted.dataset;
+    t->relation_of = t->adapted.relation_of;
+    t->n_relations = t->adapted.n_relations;
+    t->adapted.relation_of = NULL;
+    if (sl_settings_predicts_csv(t->settings) && t->dataset->vertex_names != NULL) {
+        SL_TRY(st, sl_strdup(t->dataset->vertex_names, &t->vertex_names), done);
+    }
     SL_TRY(st, sl_dataset_copy_facts(t->dataset, &t->facts), done);
     bool labelled = !sl_settings_trains_links(t->settings);
     if (labelled && sl_targets_outputs(&t->dataset->targets) == 0) {
@@ -826,6 +833,9 @@ void sl_session_close(struct sl_session *t)
     sl_shards_close(&t->shards);
     sl_objective_close(&t->objective);
     sl_links_free(&t->pairs);
+    sl_links_free(&t->asked);
+    sl_free(t->relation_of);
+    sl_free(t->vertex_names);
     sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {

@@ -8,6 +8,7 @@
 
 #include "codelets/pairs.h"
 #include "partition/read_links.h"
+#include "runtime/files/csvout.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -44,9 +45,11 @@ enum sl_status sl_outputs_check_room(const struct sl_session *t)
     const bool links = sl_settings_trains_links(s);
     const uint64_t n = t->shards.n_vertices;
     const uint64_t outputs = t->shards.n_outputs;
+    const uint64_t digits =
+        sl_settings_predicts_csv(s) ? 4 : 1; /* a number in text takes up to as many times the bytes */
     const struct sl_claims_file files[] = {
         {"save", s->save, HEADER_BYTES + sl_model_trained_bytes(&t->model)},
-        {"predict", s->predict, HEADER_BYTES + sizeof(float) * (links ? t->pairs.n : n * outputs)},
+        {"predict", s->predict, HEADER_BYTES + digits * sizeof(float) * (links ? t->pairs.n : n * outputs)},
         {"embed", s->embed, HEADER_BYTES + sizeof(float) * n * (links ? outputs : s->hidden)},
     };
     return sl_claims_check_room(files, sizeof files / sizeof *files);
@@ -174,8 +177,20 @@ static const sl_real *row_of(void *context, uint64_t vertex)
     return w->all + w->next[rank_of(w->t, (sl_vertex)vertex)]++ * w->n_columns;
 }
 
-/* Rank 0 writes the rows of all vertices; each rank has some of the rows. */
-static enum sl_status write_rows(const struct sl_session *t, const char *path, uint32_t n_columns, const sl_real *rows)
+/* The names of --predict FILE.csv. */
+static struct sl_csvout form_of(const struct sl_session *t)
+{
+    const struct sl_objective_kind *kind = t->objective.kind;
+    return (struct sl_csvout){.vertex_names = t->vertex_names,
+                              .names = kind == &sl_regression ? NULL : t->facts.class_names,
+                              .word = kind == &sl_classify ? "class" : kind->output,
+                              .best = kind == &sl_classify,
+                              .n_vertices = t->shards.n_vertices};
+}
+
+/* Rank 0 writes the rows of all vertices; each rank has some of the rows. csv NULL: as .npy. */
+static enum sl_status write_rows(const struct sl_session *t, const char *path, const struct sl_csvout *csv,
+                                 uint32_t n_columns, const sl_real *rows)
 {
     size_t n = WINDOW_BYTES / (n_columns * sizeof *rows) + 1;
     struct window w = {.t = t, .n_columns = n_columns, .rows = rows};
@@ -184,7 +199,9 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     SL_TRY(st, sl_alloc(sl_n_ranks(), sizeof *w.next, "rows for a file", &w.next), done);
     SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.mine, "rows for a file", &w.mine), done);
     SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.all, "rows for a file", &w.all), done);
-    if (sl_rank() == 0) {
+    if (sl_rank() == 0 && csv != NULL) {
+        st = sl_csvout_write(path, csv, t->shards.n_vertices, n_columns, row_of, &w);
+    } else if (sl_rank() == 0) {
         st = sl_npy_write(path, t->shards.n_vertices, n_columns, row_of, &w);
     }
     while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
@@ -203,6 +220,26 @@ done:
 
 /* ---- scores of pairs ---- */
 
+/* Pairs have the dataset's numbers of relations, and become those of the model. */
+static enum sl_status place_pairs(struct sl_session *t)
+{
+    struct sl_link_split split = t->dataset->links;
+    enum sl_status st;
+    if (t->relation_of == NULL) {
+        return sl_links_place(&split, t->settings->pairs, &t->pairs);
+    }
+    for (uint32_t i = 0; t->pairs.relation != NULL && i < t->pairs.n; i++) {
+        uint32_t *relation = &t->pairs.relation[i];
+        if (*relation >= t->n_relations) {
+            return sl_fail(SL_EFILE, "%s:%u: expected a relation below %u, found %u", t->settings->pairs, i + 1,
+                           t->n_relations, *relation);
+        }
+        *relation = t->relation_of[*relation];
+    }
+    st = sl_links_place(&split, t->settings->pairs, &t->pairs);
+    return st;
+}
+
 enum sl_status sl_outputs_read_pairs(struct sl_session *t)
 {
     if (t->settings->pairs == NULL) {
@@ -212,8 +249,11 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     if (st == SL_OK && t->pairs.n == 0) {
         st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
     }
+    if (st == SL_OK && sl_settings_predicts_csv(t->settings)) {
+        st = sl_links_copy(&t->pairs, &t->asked);
+    }
     if (st == SL_OK) {
-        st = sl_links_place(&t->dataset->links, t->settings->pairs, &t->pairs);
+        st = place_pairs(t);
     }
     return st;
 }
@@ -261,7 +301,14 @@ static enum sl_status write_scores(struct sl_session *t, const struct sl_chosen 
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = score_pairs(t, ends, scores);
     sl_model_release(&t->model);
-    if (st == SL_OK) {
+    if (st == SL_OK && sl_settings_predicts_csv(t->settings)) {
+        const struct sl_csvout form = {.vertex_names = t->vertex_names,
+                                       .from = t->asked.from,
+                                       .to = t->asked.to,
+                                       .relation = t->asked.relation,
+                                       .n_vertices = t->shards.n_vertices};
+        st = sl_csvout_write(t->settings->predict, &form, t->pairs.n, 1, score_of, scores);
+    } else if (st == SL_OK) {
         st = sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, scores);
     }
 done:
@@ -322,10 +369,12 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     if (files.predict && links) {
         SL_TRY(st, write_pairs(t, wanted.scores), done);
     } else if (files.predict) {
-        SL_TRY(st, write_rows(t, s->predict, n_outputs, wanted.scores), done);
+        const struct sl_csvout form = form_of(t);
+        SL_TRY(st, write_rows(t, s->predict, sl_settings_predicts_csv(s) ? &form : NULL, n_outputs, wanted.scores),
+               done);
     }
     if (files.embed) {
-        SL_TRY(st, write_rows(t, s->embed, s->hidden, links ? wanted.scores : wanted.hidden), done);
+        SL_TRY(st, write_rows(t, s->embed, NULL, s->hidden, links ? wanted.scores : wanted.hidden), done);
     }
 done:
     sl_free(wanted.scores);

@@ -130,7 +130,7 @@ done:
 static enum sl_status check_pairs(const struct sl_session *t, const struct sl_array_links *pairs)
 {
     const uint32_t n_vertices = t->shards.n_vertices;
-    const uint32_t n_relations = t->shards.n_link_relations;
+    const uint32_t n_relations = t->relation_of != NULL ? t->n_relations : t->shards.n_link_relations;
     if (pairs->n > 0 && (pairs->from == NULL || pairs->to == NULL)) {
         return sl_fail(SL_EINVAL, "pairs: %s is NULL; expected an array", pairs->from == NULL ? "from" : "to");
     }
@@ -170,6 +170,9 @@ static enum sl_status score_pairs(const struct sl_session *t, const struct sl_ar
             from[k] = vectors + new_ids[pairs->from[i + k]] * width;
             to[k] = vectors + new_ids[pairs->to[i + k]] * width;
             relations[k] = pairs->relations != NULL ? pairs->relations[i + k] : 0;
+            if (t->relation_of != NULL) {
+                relations[k] = t->relation_of[relations[k]];
+            }
         }
         SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
         for (uint32_t k = 0; k < n; k++) {

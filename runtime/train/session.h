@@ -55,8 +55,15 @@ struct sl_session {
     struct sl_adapted adapted;
     /* of `adapted`; NULL once its data are in shards */
     const struct sl_dataset *dataset;
+    /* the same as it was given or loaded */
+    const struct sl_dataset *source;
+    /* [n_relations]: the model's relation of each of the dataset's, without reverses; NULL: the same */
+    uint32_t *relation_of;
+    uint32_t n_relations;
     /* its facts, without tables */
     struct sl_dataset facts;
+    /* the ids of the vertices, a line each, for --predict FILE.csv; NULL: not wanted, or numbers */
+    char *vertex_names;
     /* of the dataset */
     char name[64], split[64];
     bool synthetic;
@@ -69,6 +76,7 @@ struct sl_session {
     struct sl_partition partition;
     struct sl_objective objective;
     struct sl_links pairs; /* of --pairs, dataset ids */
+    struct sl_links asked; /* the same as in the file, for --predict FILE.csv */
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */
     /* The model for scores and files. With several replicas: their average at the last evaluation. */

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows of numbers as CSV. */
+#include "runtime/files/csvout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/decimal.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+/* Where the lines of a list of names begin, to find line i at once. */
+struct lines {
+    const char *names; /* NULL: none */
+    uint64_t n;
+    uint64_t *start;
+};
+
+static enum sl_status find_lines(const char *names, uint64_t n, struct lines *out)
+{
+    enum sl_status st = SL_OK;
+    *out = (struct lines){.names = names, .n = names != NULL ? n : 0};
+    if (names == NULL) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->start, "names", &out->start), done);
+    const char *p = names;
+    for (uint64_t i = 0; i < n; i++) {
+        out->start[i] = (uint64_t)(p - names);
+        p += strcspn(p, "\n");
+        p += *p != '\0';
+    }
+done:
+    return st;
+}
+
+/* Write a name, in quotes if it could be read as something else. */
+static enum sl_status put_name(struct sl_writer *writer, const char *name, size_t n)
+{
+    const bool quotes =
+        n == 0 || strcspn(name, ",\"\t\r") < n || name[0] == ' ' || name[n - 1] == ' ' || name[0] == '#';
+    enum sl_status st = quotes ? sl_writer_put(writer, "\"", 1) : SL_OK;
+    for (size_t i = 0; i < n && st == SL_OK; i++) {
+        st = sl_writer_put(writer, &name[i], 1);
+        if (st == SL_OK && name[i] == '"') {
+            st = sl_writer_put(writer, "\"", 1);
+        }
+    }
+    if (st == SL_OK && quotes) {
+        st = sl_writer_put(writer, "\"", 1);
+    }
+    return st;
+}
+
+/* Line i, or without lines `word` and the number i. */
+static enum sl_status put_line(struct sl_writer *writer, const struct lines *lines, const char *word, uint64_t i)
+{
+    char text[64];
+    if (i < lines->n) {
+        const char *name = lines->names + lines->start[i];
+        return put_name(writer, name, strcspn(name, "\n"));
+    }
+    int n = snprintf(text, sizeof text, "%s%llu", word, (unsigned long long)i);
+    return sl_writer_put(writer, text, (size_t)n);
+}
+
+static enum sl_status put_text(struct sl_writer *writer, const char *text)
+{
+    return sl_writer_put(writer, text, strlen(text));
+}
+
+static enum sl_status put_header(struct sl_writer *writer, const struct sl_csvout *form, const struct lines *columns,
+                                 uint32_t n_columns)
+{
+    enum sl_status st;
+    if (form->from != NULL) {
+        return put_text(writer, form->relation != NULL ? "source,target,relation,score\n" : "source,target,score\n");
+    }
+    SL_TRY(st, put_text(writer, form->best ? "id,class" : "id"), done);
+    for (uint32_t c = 0; c < n_columns; c++) {
+        SL_TRY(st, put_text(writer, ","), done);
+        SL_TRY(st, put_line(writer, columns, form->word, c), done);
+    }
+    st = put_text(writer, "\n");
+done:
+    return st;
+}
+
+/* What stands before the numbers of row i. */
+static enum sl_status put_front(struct sl_writer *writer, const struct sl_csvout *form, const struct lines *ids,
+                                uint64_t i)
+{
+    char text[32];
+    enum sl_status st;
+    if (form->from == NULL) {
+        return put_line(writer, ids, "", i);
+    }
+    SL_TRY(st, put_line(writer, ids, "", form->from[i]), done);
+    SL_TRY(st, put_text(writer, ","), done);
+    SL_TRY(st, put_line(writer, ids, "", form->to[i]), done);
+    if (form->relation != NULL) {
+        snprintf(text, sizeof text, ",%u", form->relation[i]);
+        st = put_text(writer, text);
+    }
+done:
+    return st;
+}
+
+static uint32_t largest(const sl_real *row, uint32_t n)
+{
+    uint32_t best = 0;
+    for (uint32_t c = 1; c < n; c++) {
+        best = row[c] > row[best] ? c : best;
+    }
+    return best;
+}
+
+static enum sl_status put_row(struct sl_writer *writer, const struct sl_csvout *form, const struct lines *columns,
+                              const sl_real *row, uint32_t n_columns)
+{
+    char text[40];
+    enum sl_status st = SL_OK;
+    if (form->best) {
+        SL_TRY(st, put_text(writer, ","), done);
+        SL_TRY(st, put_line(writer, columns, "", largest(row, n_columns)), done);
+    }
+    for (uint32_t c = 0; c < n_columns; c++) {
+        text[0] = ',';
+        sl_decimal_write((float)row[c], 9, text + 1, sizeof text - 1);
+        SL_TRY(st, put_text(writer, text), done);
+    }
+    st = put_text(writer, "\n");
+done:
+    return st;
+}
+
+enum sl_status sl_csvout_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
+                               const sl_real *(*fetch)(void *context, uint64_t row), void *context)
+{
+    struct sl_writer writer = {0};
+    struct lines ids = {0}, columns = {0};
+    enum sl_status st;
+    SL_TRY(st, find_lines(form->vertex_names, form->n_vertices, &ids), done);
+    SL_TRY(st, find_lines(form->names, n_columns, &columns), done);
+    SL_TRY(st, sl_writer_open(path, &writer), done);
+    SL_TRY(st, put_header(&writer, form, &columns, n_columns), abort_writer);
+    for (uint64_t i = 0; i < n_rows; i++) {
+        const sl_real *row = fetch(context, i);
+        if (row == NULL) {
+            st = SL_EIO;
+            goto abort_writer;
+        }
+        SL_TRY(st, put_front(&writer, form, &ids, i), abort_writer);
+        SL_TRY(st, put_row(&writer, form, &columns, row, n_columns), abort_writer);
+    }
+    st = sl_writer_close(&writer);
+    goto done;
+
+abort_writer:
+    sl_writer_abort(&writer);
+done:
+    sl_free(ids.start);
+    sl_free(columns.start);
+    return st;
+}

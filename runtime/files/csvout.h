@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Writing rows of numbers as .csv with a header, and names in front.
+ */
+#ifndef SL_RUNTIME_FILES_CSVOUT_H
+#define SL_RUNTIME_FILES_CSVOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/real.h"
+#include "support/status.h"
+
+/* The columns in front of the numbers. Names are a line each. */
+struct sl_csvout {
+    const char *vertex_names; /* ids of the vertices; NULL: their numbers */
+    const char *names;        /* of the columns; NULL: numbers from 0, after `word` */
+    const char *word;         /* "class": class0, class1, .. */
+    bool best;                /* vertices: a column `class`, the name or number of the largest entry */
+    /* Pairs: row i is of from[i] -> to[i]; NULL: row i is of vertex i. */
+    const sl_vertex *from, *to;
+    const uint32_t *relation; /* of pairs, or NULL */
+    uint32_t n_vertices;
+};
+
+/* Write n_rows x n_columns to `path`, atomically; fetch as in sl_npy_write. Vertices: `id`, `class` if wanted, and the
+ * columns. Pairs: `source`, `target`, `relation` if there are some, `score`. Numbers have 9 digits: reading them as
+ * float gives the same bits. SL_EIO, SL_ENOMEM; `path` is then unchanged. */
+enum sl_status sl_csvout_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
+                               const sl_real *(*fetch)(void *context, uint64_t row), void *context);
+
+#endif
