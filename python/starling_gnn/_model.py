@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Columns of a table without names, as in the programs' --predict FILE.csv.
+_WORDS = {"class": "class", "labels": "label", "regression": "number", "link": "output"}
+
 
 class Model:
     """A trained model, which answers for any graph. Made by load_model() and Run.model.
@@ -60,7 +63,7 @@ class Model:
         self.n_features: int = facts.n_features
         self.n_outputs: int = facts.n_outputs
         self.n_embeddings: int = facts.n_embeddings
-        self._class_names: bytes | None = facts.class_names
+        self._names: list[str] = lines_of(facts.class_names) if self.objective in ("class", "labels") else []
         self.relations: tuple[tuple[str, ...], ...] = tuple(
             tuple(line.split(",")) for line in lines_of(facts.relation_names)
         )
@@ -70,7 +73,7 @@ class Model:
         """The classes or labels in the order of the scores, array (K,): names or numbers. None: there are none."""
         if self.objective not in ("class", "labels"):
             return None
-        return np.array(lines_of(self._class_names)) if self._class_names else np.arange(self.n_outputs)
+        return np.array(self._names) if self._names else np.arange(self.n_outputs)
 
     def __repr__(self) -> str:
         return (
@@ -177,8 +180,9 @@ class Model:
     def predict_table(self, graph: GraphLike, vertices: Any = None) -> DataFrame:
         """Predictions with names: a pandas.DataFrame, or a dictionary of columns without pandas.
 
-        Columns: id, the vertex in the graph's own naming; class, the name of the class with the largest score, if the
-        model is of classes; and a column for each output, with the scores of predict().
+        The columns are those of the programs' --predict FILE.csv: id, the vertex in the graph's own naming; class, the
+        class with the largest score, if the model is of classes; and the scores of predict(), a column for each output
+        with the name of its class or label. Without names: class0, class1, ..; label0, ..; number0, ..
         """
         used = as_graph(graph)
         return table(used, self, self.predict(used, vertices), vertices)
@@ -191,8 +195,9 @@ def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
     classes = model.classes
     if model.objective == "class" and classes is not None:
         columns["class"] = classes[scores.argmax(axis=1)]
-    names = range(scores.shape[1]) if classes is None else classes
-    columns.update((f"score_{name}", scores[:, i]) for i, name in enumerate(names))
+    names = model._names or [f"{_WORDS[model.objective]}{i}" for i in range(scores.shape[1])]
+    for i, name in enumerate(names):
+        columns[f"{name}_score" if name in columns else name] = scores[:, i]
     try:
         import pandas
     except ImportError:

@@ -218,7 +218,8 @@ class Run:
     def predict_table(self, graph: GraphLike | None = None, vertices: Any = None) -> DataFrame:
         """Predictions with names: a pandas.DataFrame, or a dictionary of columns without pandas.
 
-        Columns: id, class (the name of the class with the largest score), and a column of predict() for each output.
+        Columns: id, class (the class with the largest score), and a column of predict() for each output, with the name
+        of its class; without names class0, class1, .. They are those of the programs' --predict FILE.csv.
         """
         used = self.graph if graph is None else as_graph(graph)
         return table(used, self.model, self.predict(None if used is self.graph else used, vertices), vertices)

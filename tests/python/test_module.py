@@ -1571,11 +1571,17 @@ class Models(unittest.TestCase):
             self.assertEqual(found.tolist(), names.tolist())
         best = names[run.predict().argmax(axis=1)]
         for made in (run.predict_table(), model.predict_table(graph(y=None, train=None, valid=None, test=None))):
-            self.assertEqual(list(made), ["id", "class", "score_ash", "score_beech", "score_birch", "score_oak"])
+            self.assertEqual(list(made), ["id", "class", "ash", "beech", "birch", "oak"])
             self.assertEqual(list(made["id"]), list(range(N)))
             self.assertEqual(list(made["class"]), best.tolist())
-            np.testing.assert_allclose(made["score_oak"], run.predict()[:, 3], rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(made["oak"], run.predict()[:, 3], rtol=1e-6, atol=1e-6)
         self.assertEqual(list(model.predict_table(graph(), [5, 2])["id"]), [5, 2])
+        some = np.where(np.isin(y, (1, 3)), names[y], "")  # a graph of other classes, which have other numbers
+        part = {name: ids[y[ids] % 2 == 1] for name, ids in arrays()[3].items()}
+        fewer = model.evaluate(graph(y=some, **part))
+        same = model.evaluate(graph(y=np.where(y % 2 == 1, y, -1), **part))
+        self.assertAlmostEqual(fewer.test_acc, same.test_acc, places=6)
+        self.assertAlmostEqual(fewer.valid_loss, same.valid_loss, places=6)
         code = """
         import builtins
         load = builtins.__import__
@@ -1587,10 +1593,12 @@ class Models(unittest.TestCase):
         table = sl.train(graph(), **SMALL).predict_table(vertices=[4])
         print(type(table).__name__, sorted(table), table["id"].tolist())
         """
-        self.assertIn("dict ['class', 'id', 'score_0', 'score_1', 'score_2', 'score_3'] [4]", in_python(code))
+        self.assertIn("dict ['class', 'class0', 'class1', 'class2', 'class3', 'id'] [4]", in_python(code))
+        odd = sl.train(graph(y=np.array(["id", "class", "a,b", "é"])[y]), **SMALL).predict_table()
+        self.assertEqual(list(odd), ["id", "class", "a,b", "class_score", "id_score", "é"])
         numbers = sl.train(graph(y=y + 0.5), **SMALL)
         self.assertIsNone(numbers.classes)
-        self.assertEqual(list(numbers.predict_table()), ["id", "score_0"])
+        self.assertEqual(list(numbers.predict_table()), ["id", "number0"])
 
     def test_files(self):
         """Ids of the vertices and names of the classes of files, and what a model of them answers."""
@@ -1622,8 +1630,12 @@ class Models(unittest.TestCase):
     def test_relations(self):
         with tempfile.TemporaryDirectory() as folder:
             types, edges = typed(folder)
-        run = sl.train(sl.Graph.from_pyg(hetero(types, edges), directed=False), "rgcn", **SMALL)
-        model = self.saved(run)
+        for directed in (False, True):
+            run = sl.train(sl.Graph.from_pyg(hetero(types, edges), directed=directed), "rgcn", **SMALL)
+            model = self.saved(run)
+            turned = hetero(types, dict(reversed(edges.items())))
+            found = model.predict(turned if directed else sl.Graph.from_pyg(turned, directed=False))
+            np.testing.assert_allclose(found, run.predict(), rtol=1e-6, atol=1e-6)
         self.assertEqual(model.relations, (("user", "likes", "item"), ("item", "near", "item")))
 
     def test_links(self):
