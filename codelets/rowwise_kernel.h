@@ -11,8 +11,8 @@
  *   repeat(x), fused(a, b, c)   x in all lanes; a * b + c, rounded once
  *   ROWS, VECTORS          of a tile: the registers have room for ROWS x VECTORS sums, VECTORS vectors of B, one of A
  *
- * A tile of C stays in registers. Its rows of A are read number by number, so A needs no copy. The rows of the next
- * tile are fetched ahead.
+ * A tile of C stays in registers. Its rows of A are read number by number, so A needs no copy. Its rows of C, and the
+ * rows of A of the next tile, are fetched ahead.
  */
 #ifndef SL_CODELETS_ROWWISE_KERNEL_H
 #define SL_CODELETS_ROWWISE_KERNEL_H
@@ -45,6 +45,7 @@ TARGET SL_INLINE void multiply_tile(const struct sl_rowwise_stretch *s, const st
 #pragma GCC unroll 4
         for (uint32_t v = 0; v < t.n_vectors; v++) {
             sum[i][v] = repeat(0);
+            __builtin_prefetch(s->c + (t.row + i) * s->width_c + t.column + v * LANES, 1);
         }
     }
     for (; b < end; b += s->width_b) {
