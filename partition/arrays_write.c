@@ -9,7 +9,7 @@
 #include "support/memory.h"
 #include "support/safetensors.h"
 
-#define MOST_TENSORS 9
+#define MOST_TENSORS 10
 
 /* The tensors, and the arrays that were made for them. */
 struct draft {
@@ -95,7 +95,7 @@ static enum sl_status add_features(struct draft *draft, const struct sl_features
     return SL_OK;
 }
 
-static enum sl_status add_targets(struct draft *draft, const struct sl_targets *targets)
+static enum sl_status add_targets(struct draft *draft, const struct sl_targets *targets, const char *class_names)
 {
     int64_t *classes;
     enum sl_status st = SL_OK;
@@ -111,6 +111,9 @@ static enum sl_status add_targets(struct draft *draft, const struct sl_targets *
         classes[v] = targets->classes[v];
     }
     add(draft, "y", SL_DTYPE_I64, targets->n_rows, 0, classes);
+    if (class_names != NULL) {
+        add(draft, "class_names", SL_DTYPE_U8, strlen(class_names), 0, class_names);
+    }
 done:
     return st;
 }
@@ -139,7 +142,7 @@ enum sl_status sl_raw_write_arrays(const struct sl_raw *raw, const char *path)
     enum sl_status st;
     SL_TRY(st, add_edges(&draft, raw), done);
     SL_TRY(st, add_features(&draft, &raw->features), done);
-    SL_TRY(st, add_targets(&draft, &raw->targets), done);
+    SL_TRY(st, add_targets(&draft, &raw->targets, raw->class_names), done);
     SL_TRY(st, add_split(&draft, raw), done);
     st = sl_safetensors_write(path, draft.tensors, draft.n, metadata, 1);
 done:

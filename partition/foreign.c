@@ -11,14 +11,17 @@
 #include "partition/reader.h"
 
 #define HEAD_BYTES 512
+#define MOST_SHOWN 60 /* characters of a text in a message */
+#define TEXT "a table of text"
 
 #define BY_NUMPY "then numpy.savez('FILE.npz', edge_index=.., x=.., y=.., train=.., valid=.., test=..)"
 #define BY_TORCH                                                                                                       \
     "then safetensors.torch.save_file({'edge_index': .., 'x': .., 'y': .., 'train_mask': .., 'val_mask': .., "         \
     "'test_mask': ..}, 'FILE.safetensors')"
 #define BY_TABLES                                                                                                      \
-    "an edge list begins with a header line 'src,dst' and ends in .csv, .tsv or .csv.gz; without a header it is "      \
-    "DIR/raw/edge.csv, and features, labels and split go beside it"
+    "an edge list begins with a header line 'src,dst' and ends in .csv, .tsv or .txt, also with .gz; without a "       \
+    "header "                                                                                                          \
+    "it is DIR/raw/edge.csv, and features, labels and split go beside it"
 #define UNPACK "unpack it, and give the folder that has raw/ and split/"
 
 /* The first kind whose bytes and ending fit. */
@@ -41,6 +44,7 @@ static const struct kind {
      "rename it to FILE.mtx, or scipy.io.mmread it, " BY_NUMPY},
     {"\x89HDF", 4, NULL, NULL, "an HDF5 file", "h5py.File it, " BY_NUMPY},
     {"PAR1", 4, NULL, NULL, "a Parquet file", "pandas.read_parquet it, " BY_NUMPY},
+    {"ARROW1", 6, NULL, NULL, "a Feather file", "pandas.read_feather it, " BY_NUMPY},
     {"\x1f\x8b", 2, NULL, ".tar.gz", "a tar archive", UNPACK},
     {"\x1f\x8b", 2, NULL, ".tgz", "a tar archive", UNPACK},
     {"\x1f\x8b", 2, NULL, NULL, "a gzip file", BY_TABLES},
@@ -49,9 +53,9 @@ static const struct kind {
     {NULL, 0, NULL, ".zip", "a zip archive, or a part of one", UNPACK},
     {NULL, 0, "\"dtype\"", ".safetensors", "a safetensors file", "as a model it goes to --load"},
     {NULL, 0, NULL, ".bin", "a binary file", "if DGL wrote it, dgl.load_graphs it, " BY_TORCH},
-    {NULL, 0, NULL, ".csv", "a table of text", BY_TABLES},
-    {NULL, 0, NULL, ".txt", "a table of text", BY_TABLES},
-    {NULL, 0, NULL, ".tsv", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, ".csv", TEXT, BY_TABLES},
+    {NULL, 0, NULL, ".txt", TEXT, BY_TABLES},
+    {NULL, 0, NULL, ".tsv", TEXT, BY_TABLES},
     {NULL, 0, NULL, NULL, "a file",
      "starling-data(5) says which folders and files are datasets; if another one of this name is meant, give its path, "
      "or --data-path"},
@@ -75,6 +79,16 @@ static bool fits(const struct kind *kind, const char *path, const char *head, si
            (kind->ending == NULL || sl_reader_ends_in(path, kind->ending));
 }
 
+/* The length of the first line of a text, but at most MOST_SHOWN. */
+static int first_line(const char *head, size_t n)
+{
+    int length = 0;
+    while (length < MOST_SHOWN && (size_t)length < n && head[length] >= ' ' && head[length] < 127) {
+        length++;
+    }
+    return length;
+}
+
 enum sl_status sl_foreign_refuse(const char *path)
 {
     char head[HEAD_BYTES];
@@ -87,6 +101,10 @@ enum sl_status sl_foreign_refuse(const char *path)
     }
     while (!fits(kind, path, head, n)) { /* the last fits all */
         kind++;
+    }
+    if (strcmp(kind->name, TEXT) == 0) {
+        return sl_fail(SL_EFILE, "%.300s: %s that begins with '%.*s', expected a dataset: %s", path, kind->name,
+                       first_line(head, n), head, kind->advice);
     }
     return sl_fail(SL_EFILE, "%.300s: %s, expected a dataset: %s", path, kind->name, kind->advice);
 }

@@ -756,6 +756,44 @@ free_array:
     return st;
 }
 
+enum sl_status sl_npy_read_names(const char *path, const char *name, char **out)
+{
+    struct sl_npy array;
+    struct sl_names names = {0};
+    char *room = NULL;
+    int32_t class;
+    enum sl_status st = read_any(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    const char *bytes = (const char *)array.data;
+    bool are_lines = array.kind == 'u' && array.item_bytes == 1 && array.n_items > 0 &&
+                     bytes[array.n_items - 1] == '\n' && memchr(bytes, '\0', array.n_items) == NULL;
+    if (!are_lines && !is_text(&array)) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected texts, or the bytes of lines: a line for each class", path, name);
+        goto done;
+    }
+    if (are_lines) {
+        st = sl_format(out, "%.*s", (int)sl_min_u64(array.n_items, INT32_MAX), bytes);
+        goto done;
+    }
+    SL_TRY(st, sl_alloc((size_t)array.item_bytes + 1, 1, "names of classes", &room), done);
+    for (uint64_t i = 0; i < array.n_items; i++) {
+        SL_TRY(st, sl_names_class(path, &names, text_item(&array, i, room), &class), done);
+        if ((uint64_t) class != i) {
+            st = sl_fail(SL_EFILE, "%s: %s: item %llu: expected another name for each class, found '%.40s'", path, name,
+                         (unsigned long long)i, room);
+            goto done;
+        }
+    }
+    st = sl_names_list(&names, out);
+done:
+    sl_names_free(&names);
+    sl_free(room);
+    sl_npy_free(&array);
+    return st;
+}
+
 /* ---- Counts, ids, edges ------------------------------------------------------------------------------------------ */
 
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)

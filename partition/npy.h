@@ -67,6 +67,10 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names);
 
+/* Read the names of classes, as class_names of struct sl_dataset: an array of text, or the bytes of lines. The caller
+ * frees *out (sl_free). */
+enum sl_status sl_npy_read_names(const char *path, const char *name, char **out);
+
 /* Read the number of rows of an array: its first length. */
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
 

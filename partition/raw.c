@@ -18,6 +18,7 @@
 #include "partition/npy.h"
 #include "partition/random_split.h"
 #include "partition/read_links.h"
+#include "partition/text.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -871,6 +872,31 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
     return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
 }
 
+/* Read the names of the classes beside numbers of classes in a file of arrays, if it has names. */
+static enum sl_status read_class_names(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = files->paths[SL_RAW_LABELS];
+    const char *name = NULL;
+    enum sl_status st = SL_OK;
+    if (raw->class_names != NULL || path == NULL || raw->targets.type != SL_TARGET_CLASS) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_npy_find(path, (const char *const[]){"class_names"}, 1, &name), done);
+    if (name == NULL) {
+        goto done;
+    }
+    SL_TRY(st, sl_npy_read_names(path, name, &raw->class_names), done);
+    const uint64_t n = sl_text_count_lines(raw->class_names);
+    if (n < raw->targets.n_classes || n > SL_MAX_CLASSES) {
+        st = sl_fail(SL_EFILE, "%s: class_names: expected a name for each of %u classes, found %llu", path,
+                     raw->targets.n_classes, (unsigned long long)n);
+        goto done;
+    }
+    sl_targets_widen(&raw->targets, (uint32_t)n);
+done:
+    return st;
+}
+
 static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
                                struct sl_ids *out)
 {
@@ -917,6 +943,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
         SL_TRY(st, read_weights(files, out), fail);
     }
     SL_TRY(st, read_targets(files, out), fail);
+    SL_TRY(st, read_class_names(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
     }

@@ -224,24 +224,25 @@ static void says_what_a_file_is(void **state)
     (void)state;
     const struct {
         const char *name, *bytes, *message;
-    } cases[] = {
-        {"data.pt", "PK\3\4..archive/data.pkl",
-         "a PyTorch archive, expected a dataset: torch.load it, then safetensors.torch.save_file("},
-        {"old.pth", "\x80\x02", "a PyTorch file"},
-        {"cora.npz", "PK\3\4..adj_data.npy",
-         "a NumPy archive, expected a dataset: numpy.load it, then numpy.savez('FILE.npz', edge_index=.."},
-        {"x.zip", "PK\3\4", "a zip archive"},
-        {"cut.zip", "", "a zip archive"},
-        {"graph.bin", "\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", "a DGL graph file"},
-        {"other.bin", "a", "a binary file"},
-        {"a.npy", "\x93NUMPY", "a NumPy array"},
-        {"g.mtx", "%%MatrixMarket matrix", "a Matrix Market file"},
-        {"d.tar.gz", "\x1f\x8b", "a tar archive, expected a dataset: unpack it"},
-        {"e.csv.gz", "\x1f\x8b", "a gzip file"},
-        {"edges.csv", "0,1\n", "a table of text, expected a dataset: an edge list begins with a header line 'src,dst'"},
-        {"t.h5", "\x89HDF", "an HDF5 file"},
-        {"t.parquet", "PAR1", "a Parquet file"},
-        {"odd", "", "a file"}};
+    } cases[] = {{"data.pt", "PK\3\4..archive/data.pkl",
+                  "a PyTorch archive, expected a dataset: torch.load it, then safetensors.torch.save_file("},
+                 {"old.pth", "\x80\x02", "a PyTorch file"},
+                 {"cora.npz", "PK\3\4..adj_data.npy",
+                  "a NumPy archive, expected a dataset: numpy.load it, then numpy.savez('FILE.npz', edge_index=.."},
+                 {"x.zip", "PK\3\4", "a zip archive"},
+                 {"cut.zip", "", "a zip archive"},
+                 {"graph.bin", "\x27\xa1\xb4\xf6\xf0\x60\x2e\xdd", "a DGL graph file"},
+                 {"other.bin", "a", "a binary file"},
+                 {"a.npy", "\x93NUMPY", "a NumPy array"},
+                 {"g.mtx", "%%MatrixMarket matrix", "a Matrix Market file"},
+                 {"d.tar.gz", "\x1f\x8b", "a tar archive, expected a dataset: unpack it"},
+                 {"e.csv.gz", "\x1f\x8b", "a gzip file"},
+                 {"edges.csv", "0,1\n",
+                  "a table of text that begins with '0,1', expected a dataset: an edge list begins with a header line "
+                  "'src,dst'"},
+                 {"t.h5", "\x89HDF", "an HDF5 file"},
+                 {"t.parquet", "PAR1", "a Parquet file"},
+                 {"odd", "", "a file"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sl_dataset d;
         struct sl_dataset_options options = small_options();

@@ -187,6 +187,20 @@ static void test_names_in_arrays(void **state)
     struct sl_features features;
     path = put_npy_array("x.npy", "|S1", "(1, 1)", "a", 1);
     assert_refused(sl_npy_read_features(path, "x", 1, &features), SL_EFILE, "x: found text, expected numbers");
+    /* Names beside numbers. */
+    path = put_npy_array("c.npy", "<U1", "(2,)", "b\0\0\0a\0\0\0", 8);
+    assert_survives_no_memory(sl_npy_read_names(path, "class_names", &names));
+    assert_string_equal(names, "b\na\n");
+    sl_free(names);
+    path = put_npy_array("c.npy", "|u1", "(4,)", "b\na\n", 4);
+    assert_survives_no_memory(sl_npy_read_names(path, "class_names", &names));
+    assert_string_equal(names, "b\na\n");
+    sl_free(names);
+    names = NULL;
+    path = put_npy_array("c.npy", "|S1", "(2,)", "aa", 2);
+    assert_refused(sl_npy_read_names(path, "class_names", &names), SL_EFILE, "item 1: expected another name");
+    path = put_npy_array("c.npy", "|u1", "(3,)", "b\na", 3);
+    assert_refused(sl_npy_read_names(path, "class_names", &names), SL_EFILE, "expected texts, or the bytes of lines");
     /* Whole floats are classes, and that is said. */
     static const double floats[] = {1, NAN, 0, -100};
     sl_on_notice(note);

@@ -284,6 +284,7 @@ struct header {
     enum kind kind;
     const char *start, *stop;
     char separator;
+    char cells; /* the separator of the lines behind it: of another one if the header is a comment */
 };
 
 /* The separator of a line: the first of these that it has. */
@@ -300,7 +301,8 @@ static char separator_of(const char *start, const char *stop)
 
 static struct header header_of(enum kind kind, const char *start, const char *stop)
 {
-    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator_of(start, stop)};
+    const char separator = separator_of(start, stop);
+    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator, .cells = separator};
 }
 
 /* The number of columns of a role. */
@@ -399,11 +401,12 @@ static enum sl_status find_header(enum kind kind, struct sl_text *text, struct h
     }
     if (!found || !fits(out)) {
         if (comment.start != NULL && fits(&comment)) {
+            comment.cells = found ? out->separator : comment.separator;
             *out = comment;
             *text = before;
         } else if (found && kind == EDGES && is_pair(start, stop) &&
                    (sl_reader_ends_in(text->path, ".txt") || sl_reader_ends_in(text->path, ".txt.gz"))) {
-            *out = (struct header){.kind = kind, .separator = out->separator};
+            *out = (struct header){.kind = kind, .cells = out->separator};
             *text = before;
         } else {
             return refuse_header(text->path, text->line, out);
@@ -630,7 +633,7 @@ static enum sl_status read_lines(struct table *table, void *context,
     for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
         uint32_t c = 0;
         for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
-            struct cell cell = next_cell(&p, stop, table->header.separator);
+            struct cell cell = next_cell(&p, stop, table->header.cells);
             if (cell.quoted) {
                 cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
             }
