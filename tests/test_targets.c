@@ -511,7 +511,7 @@ static void test_load(void **state)
     snprintf(options, sizeof options, "epochs=0 load=%s", in_folder("model"));
     assert_ok(run(false, options, d, &seen));
     snprintf(options, sizeof options, "epochs=0 objective=regression load=%s", in_folder("model"));
-    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--objective: found regression, expected label");
+    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--objective: found 'regression', expected 'labels'");
     sl_dataset_delete(d);
 }
 
