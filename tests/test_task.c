@@ -398,8 +398,8 @@ static void test_stage_seconds(void **state)
     }
     starpu_task_wait_for_all();
     sl_run_stage_seconds(&run, seconds);
-    assert_true(seconds[SL_STAGE_SYNC] >= 0.009 && seconds[SL_STAGE_SYNC] < 3);
-    assert_true(seconds[SL_STAGE_SAMPLE] >= 0.003 && seconds[SL_STAGE_SAMPLE] < 1);
+    assert_true(seconds[SL_STAGE_SYNC] >= 0.009 && seconds[SL_STAGE_SYNC] < 90);
+    assert_true(seconds[SL_STAGE_SAMPLE] >= 0.003 && seconds[SL_STAGE_SAMPLE] < 30);
     expect_near("an idle stage", seconds[SL_STAGE_DENSE], 0, 0);
     sl_run_log_reset(&run);
     sl_run_stage_seconds(&run, seconds);

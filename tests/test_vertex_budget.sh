@@ -95,7 +95,7 @@ figures long >whole.figures
 for epoch in 2 7; do
     "$coop_sage" "${common[@]}" "${interrupted[@]}" --checkpoint stopped --resume=auto --metrics stopped.json >stdout 2>stderr &
     program=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         [[ -e stopped.json ]] && (($(grep -c '"train_loss"' stopped.json) >= epoch)) && break
         sleep 0.02
     done
