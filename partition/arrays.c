@@ -11,6 +11,8 @@
 
 #include "partition/dataset.h"
 #include "partition/features.h"
+#include "partition/leaks.h"
+#include "partition/random_split.h"
 #include "partition/text.h"
 #include "support/convert.h"
 #include "support/decimal.h"
@@ -44,6 +46,11 @@ static enum sl_status check_numbers(struct sl_arrays *a)
     }
     if (a->n_train > 0 && has_links(a)) {
         return sl_fail(SL_EINVAL, "arrays: found %u training vertices and links; expected one of them", a->n_train);
+    }
+    if (a->split != NULL && (a->n_train > 0 || a->n_valid > 0 || a->n_test > 0 || has_links(a))) {
+        return sl_fail(SL_EINVAL,
+                       "arrays: found a split '%.100s', and vertices or links of a split; expected one of them",
+                       a->split);
     }
     return SL_OK;
 }
@@ -466,6 +473,16 @@ done:
     return st;
 }
 
+/* Note what a drawn split has to know. */
+static enum sl_status describe_ends(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    struct sl_link_split ends = {0};
+    enum sl_status st = copy_ends(a, &ends);
+    out->ends = ends.ends;
+    out->directed = a->directed;
+    return st;
+}
+
 static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
 {
     struct named_links lists[SL_N_LINK_LISTS];
@@ -479,8 +496,13 @@ static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
         SL_TRY(st, copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]), done);
     }
-    st = sl_links_check(out, "arrays");
 done:
+    return st;
+}
+
+static enum sl_status settle_leaks(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    enum sl_status st = sl_leaks_settle(out, a->drop_leaks, "arrays");
     return st == SL_EFILE ? SL_EINVAL : st;
 }
 
@@ -528,6 +550,23 @@ free_set_of:
     sl_free(set_of);
 done:
     return st;
+}
+
+static enum sl_status draw_split(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    struct sl_random_split rule;
+    enum sl_status st = sl_random_split_parse(a->split, a->split_seed, &rule);
+    if (st != SL_OK || a->split == NULL) {
+        return st;
+    }
+    if (!rule.wanted) {
+        return sl_fail(SL_EINVAL, "arrays: split is '%.100s'; expected random:TRAIN,VALID,TEST, as random:60,20,20",
+                       a->split);
+    }
+    if (a->labels == NULL && a->targets == NULL) {
+        return sl_random_split_links(&rule, out);
+    }
+    return sl_random_split_vertices(&rule, out);
 }
 
 /* Borrow the caller's arrays. If their form does not suit the number of non-zeros, a copy of the other form replaces
@@ -607,11 +646,14 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     SL_TRY(st, join_links(a), done);
     SL_TRY(st, make_graph(a, &out->graph), done);
     SL_TRY(st, copy_names(a, &out->relations), done);
+    SL_TRY(st, describe_ends(a, out), done);
     SL_TRY(st, make_links(a, &out->links), done);
+    SL_TRY(st, settle_leaks(a, out), done);
     SL_TRY(st, copy_targets(a, &out->targets), done);
     SL_TRY(st, copy_class_names(a, out), done);
     SL_TRY(st, make_split(a, out), done);
-    st = make_features(a, out);
+    SL_TRY(st, make_features(a, out), done);
+    st = draw_split(a, out);
 done:
     return st;
 }

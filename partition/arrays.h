@@ -76,7 +76,8 @@ struct sl_arrays {
     /* --objective link: links to train on, links to find, and pairs without a link for the scores. Labels, targets
      * and split may then be absent, and train must be. A link to find is in one list alone. Without training links, all
      * edges are training links, but not their reverses. Without edges, the training links are the edges. Without
-     * negatives, one is drawn for each link to find. Links have relations exactly if edges have. */
+     * negatives, one is drawn for each link to find. Links have relations exactly if edges have. No edge is a link to
+     * find; nor is its reverse if the graph is undirected, or has the reverses of all other edges. */
     struct sl_array_links train_links, valid_links, test_links, valid_negatives, test_negatives;
     /* The heads and tails that each relation may have; negatives are drawn from them. Four numbers for each relation:
      * first head, first tail, number of heads, number of tails. NULL: all vertices. */
@@ -84,6 +85,11 @@ struct sl_arrays {
     /* Names of the classes: a line for each class, in the order of the classes. For label sets, a line for each column.
      * With labels, n_classes may then be 0: the number of lines. NULL: no names. */
     const char *class_names;
+    /* Instead of a split: "random:60,20,20", percentages of training, validation and test, draws one by split_seed:
+     * of the vertices with a label or, without labels and targets, of the edges as links. NULL: none is drawn. */
+    const char *split;
+    uint64_t split_seed;
+    bool drop_leaks; /* drop edges and training links that are to be found, instead of refusing them */
 };
 
 struct sl_dataset;

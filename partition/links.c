@@ -158,7 +158,10 @@ static int compare_entries(const void *a, const void *b)
     if (x->relation != y->relation) {
         return x->relation < y->relation ? -1 : 1;
     }
-    return (x->list > y->list) - (x->list < y->list);
+    if (x->list != y->list) {
+        return x->list < y->list ? -1 : 1;
+    }
+    return (x->place > y->place) - (x->place < y->place);
 }
 
 /* Two entries of the same pair, the first of the earlier list. */
@@ -172,12 +175,14 @@ static enum sl_status refuse(const struct sl_link_split *split, const struct ent
     if (b->list >= SL_LINKS_VALID_NEGATIVE) {
         return sl_fail(SL_EFILE,
                        "%s: %s has the pair %u,%u (line %u), which is a link of %s; expected pairs without "
-                       "a link",
+                       "a link (--drop-leaks drops them)",
                        where, second, from, to, b->place + 1, first);
     }
-    return sl_fail(SL_EFILE,
-                   "%s: %s has the link %u,%u (line %u), which is in %s, too; expected each link to find once", where,
-                   second, from, to, b->place + 1, first);
+    return sl_fail(
+        SL_EFILE,
+        "%s: %s has the link %u,%u (line %u), which is in %s, too; expected each link to find once (--drop-leaks "
+        "drops leaks)",
+        where, second, from, to, b->place + 1, first);
 }
 
 static bool is_wrong(const struct entry *a, const struct entry *b)
@@ -240,12 +245,95 @@ static int compare_pairs(const void *a, const void *b)
     return (x->relation > y->relation) - (x->relation < y->relation);
 }
 
+/* Entries of equal pairs: the lists that have some, and the directions that a list has had so far. */
+struct repeats {
+    bool has[SL_N_LINK_LISTS];
+    bool seen[SL_N_LINK_LISTS][2];
+};
+
+/* Whether an entry goes. */
+static bool is_repeat(const struct sl_link_split *split, const struct entry *e, struct repeats *r)
+{
+    const struct sl_links *links = &split->list[e->list];
+    const bool to_find = r->has[SL_LINKS_VALID] || r->has[SL_LINKS_TEST];
+    const int direction = split->directed && links->from[e->place] > links->to[e->place];
+    const bool again = r->seen[e->list][direction];
+    r->seen[e->list][direction] = true;
+    switch ((enum sl_link_list)e->list) {
+    case SL_LINKS_TRAIN: return to_find;
+    case SL_LINKS_VALID: return again || r->has[SL_LINKS_TEST];
+    case SL_LINKS_TEST: return again;
+    default: return to_find || r->has[SL_LINKS_TRAIN];
+    }
+}
+
+/* Mark what goes of entries first .. end - 1, whose pairs are equal. */
+static void mark_repeats(const struct sl_link_split *split, const struct entry *first, const struct entry *end,
+                         bool *const dropped[SL_N_LINK_LISTS], struct sl_links_dropped *out)
+{
+    struct repeats repeats = {.has = {false}};
+    for (const struct entry *e = first; e < end; e++) {
+        repeats.has[e->list] = true;
+    }
+    for (const struct entry *e = first; e < end; e++) {
+        if (is_repeat(split, e, &repeats)) {
+            dropped[e->list][e->place] = true;
+            out->n_trained += e->list == SL_LINKS_TRAIN;
+            out->n_repeated += e->list == SL_LINKS_VALID || e->list == SL_LINKS_TEST;
+            out->n_negatives += e->list >= SL_LINKS_VALID_NEGATIVE;
+        }
+    }
+}
+
+static void keep_rest(const bool *dropped, struct sl_links *links)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < links->n; i++) {
+        links->from[n] = links->from[i];
+        links->to[n] = links->to[i];
+        if (links->relation != NULL) {
+            links->relation[n] = links->relation[i];
+        }
+        n += !dropped[i];
+    }
+    links->n = n;
+}
+
+enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways, struct sl_links_dropped *out)
+{
+    struct sl_link_split compared = *split; /* pairs without a direction */
+    bool *dropped[SL_N_LINK_LISTS] = {NULL};
+    struct entry *entries = NULL;
+    size_t n;
+    enum sl_status st;
+    compared.directed = split->directed && !both_ways;
+    *out = (struct sl_links_dropped){0};
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        SL_TRY(st, sl_alloc_zero((size_t)split->list[list].n + 1, sizeof(bool), "links", &dropped[list]), done);
+    }
+    SL_TRY(st, sort_pairs(&compared, SL_N_LINK_LISTS, &entries, &n), done);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && compare_pairs(&entries[i], &entries[end]) == 0; end++) {
+        }
+        mark_repeats(split, &entries[i], &entries[end], dropped, out);
+    }
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        keep_rest(dropped[list], &split->list[list]);
+    }
+done:
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        sl_free(dropped[list]);
+    }
+    sl_free(entries);
+    return st;
+}
+
 #define MAX_TRIES 1000
 
 /* What pairs are drawn from. */
 struct drawing {
     struct sl_draw draw;
-    uint32_t n_vertices;
+    const struct sl_graph *graph;
     bool directed;
     const struct sl_link_ends *ends; /* of triples; else NULL */
     const struct entry *links;       /* all links, sorted */
@@ -256,8 +344,8 @@ struct drawing {
 static void draw_ends(const struct drawing *d, uint32_t i, const uint32_t bits[4], struct sl_links *out)
 {
     if (d->ends == NULL) {
-        out->from[i] = sl_random_below(bits[0], d->n_vertices);
-        out->to[i] = sl_random_below(bits[1], d->n_vertices);
+        out->from[i] = sl_random_below(bits[0], d->graph->n_vertices);
+        out->to[i] = sl_random_below(bits[1], d->graph->n_vertices);
         return;
     }
     const struct sl_link_ends *ends = &d->ends[out->relation[i]];
@@ -279,7 +367,8 @@ static enum sl_status draw_pair(const struct drawing *d, const struct sl_links *
         uint64_t low = ordered ? out->from[i] : sl_min_u32(out->from[i], out->to[i]);
         uint64_t high = ordered ? out->to[i] : sl_max_u32(out->from[i], out->to[i]);
         const struct entry pair = {.pair = low << 32 | high, .relation = d->ends == NULL ? 0 : out->relation[i]};
-        if (out->from[i] != out->to[i] && bsearch(&pair, d->links, d->n, sizeof pair, compare_pairs) == NULL) {
+        if (out->from[i] != out->to[i] && bsearch(&pair, d->links, d->n, sizeof pair, compare_pairs) == NULL &&
+            sl_graph_find_edge(d->graph, out->from[i], out->to[i], pair.relation) == SL_NO_EDGE) {
             return SL_OK;
         }
     }
@@ -289,11 +378,11 @@ static enum sl_status draw_pair(const struct drawing *d, const struct sl_links *
                    MAX_TRIES);
 }
 
-enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
-                                       struct sl_links *out)
+enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list,
+                                       const struct sl_graph *graph, struct sl_links *out)
 {
     struct drawing d = {.draw = {.step = (uint64_t)list, .purpose = SL_FOR_SCORES},
-                        .n_vertices = n_vertices,
+                        .graph = graph,
                         .directed = split->directed,
                         .ends = split->ends};
     struct entry *links = NULL;

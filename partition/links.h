@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "partition/graph.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -72,11 +73,21 @@ enum sl_status sl_links_place(const struct sl_link_split *split, const char *pat
  * negative is a link. Each relation of a list has a training link. `where` starts the messages. SL_EFILE, SL_ENOMEM. */
 enum sl_status sl_links_check(const struct sl_link_split *split, const char *where);
 
-/* Draw a pair of distinct vertices, without a link in any list, for each link of a list. The pairs depend on the links
- * alone. Of a triple one end is drawn, of the relation's type; a draw says which. SL_EINVAL: hardly any pair has no
- * link. SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list, uint32_t n_vertices,
-                                       struct sl_links *out);
+/* What lists have lost: links to find that were training links, links of valid that were in test or twice in a list,
+ * and negatives that were links. */
+struct sl_links_dropped {
+    uint32_t n_trained, n_repeated, n_negatives;
+};
+
+/* Drop all that sl_links_check refuses, but for relations without training links. both_ways: training links are also
+ * dropped if their reverse is to be found. SL_ENOMEM: the lists are unchanged. */
+enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways, struct sl_links_dropped *out);
+
+/* Draw a pair of distinct vertices, neither a link of any list nor an edge of the graph, for each link of a list. The
+ * pairs depend on the links and edges alone. Of a triple one end is drawn, of the relation's type; a draw says which.
+ * SL_EINVAL: hardly any pair has no link. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list,
+                                       const struct sl_graph *graph, struct sl_links *out);
 
 /* A checksum of all lists. */
 uint64_t sl_links_hash(const struct sl_link_split *split);

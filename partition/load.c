@@ -14,6 +14,7 @@
 #include "partition/features.h"
 #include "partition/foreign.h"
 #include "partition/generate.h"
+#include "partition/leaks.h"
 #include "partition/made_features.h"
 #include "partition/random_split.h"
 #include "partition/reader.h"
@@ -801,15 +802,13 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     }
     bool all_known = raw.n_dropped == 0;
     raw.links.directed = options->directed;
-    st = sl_links_check(&raw.links, origin->name);
-    if (st != SL_OK) {
-        sl_raw_free(&raw);
-        return st;
-    }
     const bool made = origin->made.kind != SL_MADE_NOT;
     st = sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
                          options->scaling, out);
     sl_raw_free(&raw);
+    if (st == SL_OK) {
+        st = sl_leaks_settle(out, options->drop_leaks, origin->name);
+    }
     if (st == SL_OK && made) {
         st = make_features(options, &origin->made, out);
     }

@@ -18,6 +18,7 @@ struct sl_dataset_options {
      * */
     const char *split;
     uint64_t split_seed; /* of a drawn split */
+    bool drop_leaks;     /* SL_RAW_FOR_LINKS: drop leaks instead of refusing them (partition/leaks.h) */
     /* A drawn split has links. For SL_RAW_FOR_LINKS it always has. */
     bool draw_links;
     /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */

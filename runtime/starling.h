@@ -104,7 +104,8 @@ SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, 
 /* ---- a dataset from files ---- */
 
 /* Load the dataset that the settings name: from files, the cache or a generator. Options read: dataset, data-path,
- * split, features, directed, normalize-features, cache, and objective, epochs and load. With epochs 0, labels and split
+ * split, drop-leaks, features, directed, normalize-features, cache, and objective, epochs, load and, for a drawn split,
+ * seed. With epochs 0, labels and split
  * may be missing: n_outputs is 0 then, unless load names a model. A session can use the dataset
  * if its own settings leave these options of data at their defaults. sl_dataset_delete frees the dataset. To train
  * once, leave the loading to sl_session_open: it frees the dataset before training.
@@ -194,9 +195,10 @@ struct sl_session;
  * dataset: NULL to load the dataset named by the settings, from files, the cache or a generator. Otherwise a dataset
  * made of arrays (partition/arrays.h). It is borrowed during this call only: afterwards the program may free the
  * dataset and its arrays. With arrays, the options that select a dataset must keep their defaults. They are dataset,
- * data-path, split, features and directed. Other values are refused, also from the environment. If
- * the arrays list links, objective auto becomes link. METIS's partition is cached by the contents of the graph, in the
- * folder of option cache. Without that option, graphs of 16384 vertices or more are cached in ~/.cache/starling.
+ * data-path, split, drop-leaks, features and directed. Other values are refused, also from the environment, but for a
+ * split random:60,20,20: it is drawn of the arrays, in place of theirs. If the arrays list links, or the split is drawn
+ * and they have no labels, objective auto becomes link. METIS's partition is cached by the contents of the graph, in
+ * the folder of option cache. Without that option, graphs of 16384 vertices or more are cached in ~/.cache/starling.
  * Metrics, models and checkpoints then carry the name of the arrays. --resume requires a checkpoint of the same data.
  * The contents are compared: graph, features, labels or targets, and split. The name of the arrays may change.
  *

@@ -645,6 +645,130 @@ static void refuses_links(void **state)
                   "test_neg has the pair 0,1 (line 1), which is a link of train");
 }
 
+/* "random:..": of the vertices with labels, or without labels of the edges. */
+static void draws_splits(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    a->split = "random:60,20,20";
+    refused(&w, "found a split 'random:60,20,20', and vertices or links of a split");
+    a->n_train = a->n_valid = a->n_test = 0;
+    assert_survives_no_memory(sl_dataset_new(a, &d));
+    assert_true(d->train.n == 3 && d->valid.n == 1 && d->test.n == 1 && !sl_dataset_has_links(d));
+    assert_string_equal(d->split, "random:60,20,20");
+    sl_dataset_delete(d);
+    a->split = "60,20,20";
+    refused(&w, "split is '60,20,20'; expected random:TRAIN,VALID,TEST");
+    a->split = "random:60,20,2";
+    refused(&w, "percentages above 0 that sum to 100");
+    a->split = "random:34,33,33";
+    a->labels = NULL;
+    assert_survives_no_memory(sl_dataset_new(a, &d));
+    for (int list = 0; list < 3; list++) {
+        assert_int_equal(d->links.list[list].n, 1); /* 0 - 1, 1 - 2, 2 - 3; 4 - 4 is none */
+    }
+    assert_true(d->graph.n_edges == 3 && d->train.n == 0);
+    sl_dataset_delete(d);
+}
+
+/* Links to find that are edges, or in two lists. */
+static void finds_leaks(void **state)
+{
+    static const uint32_t from[] = {2, 4, 4}, to[] = {3, 5, 5};
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = fresh_links(&w);
+    a->train_links = (struct sl_array_links){2, w.sources, w.destinations, NULL};
+    a->valid_links = (struct sl_array_links){3, from, to, NULL};
+    a->test_links = (struct sl_array_links){1, (const uint32_t[]){5}, (const uint32_t[]){0}, NULL};
+    a->test_negatives = (struct sl_array_links){2, (const uint32_t[]){5, 3}, (const uint32_t[]){4, 0}, NULL};
+    refused(&w, "valid has the link 4,5 (line 3), which is in valid, too");
+    a->drop_leaks = true;
+    assert_survives_no_memory(sl_dataset_new(a, &d));
+    assert_true(d->links.list[SL_LINKS_VALID].n == 2 && d->links.list[SL_LINKS_TEST_NEGATIVE].n == 1);
+    assert_true(d->links.list[SL_LINKS_TRAIN].n == 2 && d->links.list[SL_LINKS_TEST_NEGATIVE].from[0] == 3);
+    assert_int_equal(d->graph.n_edges, 5); /* not 2 - 3 */
+    sl_dataset_delete(d);
+    a->drop_leaks = false;
+    a->valid_links.n = 2;
+    a->test_negatives.n = 0;
+    refused(&w, "1 links to find are edges of the graph, in one direction or the other; the first is 2,3 of valid");
+    a->valid_links.from = to; /* the other direction */
+    a->valid_links.to = from;
+    refused(&w, "the first is 3,2 of valid");
+    a->train_links.n = 0; /* all edges are links to train on */
+    refused(&w, "valid has the link 3,2 (line 1), which is in train, too");
+    a->drop_leaks = true;
+    d = make(&w);
+    assert_true(d->links.list[SL_LINKS_TRAIN].n == E - 2 && d->graph.n_edges == 5); /* listed twice */
+    sl_dataset_delete(d);
+}
+
+/* A reverse leaks only if the graph has, but for links to find, the reverses of all edges. */
+static void finds_leaks_of_one_direction(void **state)
+{
+    static const uint32_t sources[] = {0, 1, 1, 2, 2, 3}, destinations[] = {1, 0, 2, 1, 3, 4};
+    static const uint32_t from[] = {3, 4}, to[] = {2, 3};
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = fresh_links(&w);
+    a->sources = sources;
+    a->destinations = destinations;
+    a->n_edges = 6;
+    a->directed = true;
+    a->valid_links = (struct sl_array_links){1, from, to, NULL};
+    a->test_links = (struct sl_array_links){1, (const uint32_t[]){5}, (const uint32_t[]){0}, NULL};
+    d = make(&w); /* 3 -> 4 has no reverse */
+    assert_true(d->links.directed);
+    sl_dataset_delete(d);
+    a->valid_links.n = 2;
+    refused(&w, "2 links to find are edges of the graph");
+    a->train_links = (struct sl_array_links){4, sources, destinations, NULL};
+    refused(&w, "2 links to find are edges of the graph");
+    a->drop_leaks = true;
+    d = make(&w);
+    assert_true(d->graph.n_edges == 4 && !d->links.directed);
+    sl_dataset_delete(d);
+}
+
+/* In its relation, in an added reverse, and in a relation that has but reverses. */
+static void finds_leaks_of_relations(void **state)
+{
+    static const uint16_t relations[] = {0, 0, 0, 1, 1, 1, 2}, none[] = {0, 0};
+    static const uint32_t sources[] = {0, 1, 2, 3, 4, 5, 4}, destinations[] = {3, 4, 5, 0, 1, 2, 1};
+    (void)state;
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = fresh_links(&w);
+    a->sources = sources;
+    a->destinations = destinations;
+    a->n_edges = 7;
+    a->edge_relations = relations;
+    a->n_relations = 3;
+    a->directed = true;
+    a->train_links = (struct sl_array_links){2, sources, destinations, none};
+    a->valid_links = (struct sl_array_links){1, sources + 2, destinations + 2, none};
+    a->test_links.n = 0;
+    refused(&w, "1 links to find are edges of the graph");
+    a->drop_leaks = true;
+    assert_survives_no_memory(sl_dataset_new(a, &d)); /* 2 -> 5, and 5 -> 2 of relation 1 */
+    assert_true(d->graph.n_edges == 5 && sl_graph_find_edge(&d->graph, 5, 2, 1) == SL_NO_EDGE);
+    sl_dataset_delete(d);
+    a->drop_leaks = false;
+    a->sources = sources + 3; /* without relation 0 */
+    a->destinations = destinations + 3;
+    a->edge_relations = relations + 3;
+    a->n_edges = 4;
+    refused(&w, "1 links to find are edges of the graph");
+    a->valid_links.from = (const uint32_t[]){0}; /* 0 -> 5: relation 1 then has more than reverses of relation 0 */
+    d = make(&w);
+    sl_dataset_delete(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,6 +794,10 @@ int main(void)
         cmocka_unit_test(takes_links),
         cmocka_unit_test(takes_triples),
         cmocka_unit_test(refuses_links),
+        cmocka_unit_test(draws_splits),
+        cmocka_unit_test(finds_leaks),
+        cmocka_unit_test(finds_leaks_of_one_direction),
+        cmocka_unit_test(finds_leaks_of_relations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

@@ -1452,10 +1452,21 @@ static void test_lists(void **state)
     set_list(&split, SL_LINKS_VALID_NEGATIVE, 3, (const sl_vertex[]){3, 0, 2, 0, 2, 0});
     expect_wrong(&split, false, NULL);
     /* Of four vertices only 0 - 2, 0 - 3 and 2 - 3 are no links. */
-    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, 4, &drawn));
+    struct sl_graph graph;
+    expect_ok(sl_graph_build(4, 0, NULL, NULL, true, &graph));
+    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
     assert_true(drawn.n == 1 && drawn.from[0] != drawn.to[0] && drawn.from[0] != 1 && drawn.to[0] != 1);
     sl_links_free(&drawn);
-    assert_int_equal(sl_links_draw_negatives(&split, SL_LINKS_VALID, 1, &drawn), SL_EINVAL);
+    sl_graph_free(&graph);
+    /* Nor is an edge without a list: only 2 - 3 is left. */
+    expect_ok(sl_graph_build(4, 2, (const sl_vertex[]){0, 0}, (const sl_vertex[]){2, 3}, true, &graph));
+    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
+    assert_int_equal(drawn.from[0] + drawn.to[0], 5);
+    sl_links_free(&drawn);
+    sl_graph_free(&graph);
+    expect_ok(sl_graph_build(1, 0, NULL, NULL, true, &graph));
+    assert_int_equal(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn), SL_EINVAL);
+    sl_graph_free(&graph);
     uint64_t hash = sl_links_hash(&split);
     split.list[SL_LINKS_VALID_NEGATIVE].to[1] = 3;
     assert_true(hash != sl_links_hash(&split));
@@ -1494,7 +1505,10 @@ static void test_triple_lists(void **state)
     split.ends[0] = (struct sl_link_ends){{0, 2}, {4, 2}};
     split.ends[2] = (struct sl_link_ends){{3, 0}, {1, 4}};
     const struct sl_links *links = &split.list[SL_LINKS_VALID];
-    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, 4, &drawn));
+    struct sl_graph graph;
+    expect_ok(sl_graph_build_typed(4, 0, NULL, NULL, NULL, 3, false, &graph));
+    expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
+    sl_graph_free(&graph);
     for (uint32_t i = 0; i < drawn.n; i++) {
         assert_int_equal(drawn.relation[i], links->relation[i]);
         bool new_head = drawn.from[i] != links->from[i];

@@ -78,6 +78,11 @@ class Graph:
         0: 1 + the largest label.
     objective : str
         "regression": whole numbers in y are numbers to predict, not classes.
+    split : str
+        "random:60,20,20" draws the split by `seed`: percentages of training, validation and test. With y it is of the
+        vertices with a label, class by class; without y of the edges, as links. train(split=..) draws one, too.
+    drop_leaks : bool
+        Drop edges and training links that are to be found, with a warning, instead of refusing them.
     name : str
         In metrics and files.
 
@@ -119,6 +124,9 @@ class Graph:
         directed: bool = False,
         n_classes: int = 0,
         objective: str | None = None,
+        split: str | None = None,
+        seed: int = 1,
+        drop_leaks: bool = False,
         name: str = "arrays",
     ) -> None:
         if objective not in (None, "regression"):
@@ -190,6 +198,9 @@ class Graph:
             n_relations=typed.n,
             relation_names=typed.text,
             relation_ends=_arrays.pointer(ends),
+            split=None if split is None else str(split).encode(),
+            split_seed=seed,
+            drop_leaks=bool(drop_leaks),
             class_names=None if names is None else "".join(name + "\n" for name in names).encode(),
             **{name: of.members for name, of in links.items()},
         )
@@ -250,7 +261,9 @@ class Graph:
                 delete(handle)
 
     @classmethod
-    def from_pyg(cls, data: Any, *, target: str | None = None, **keywords: Any) -> Graph:
+    def from_pyg(
+        cls, data: Any, *, target: str | None = None, valid: Any = None, test: Any = None, **keywords: Any
+    ) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
         The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
@@ -261,7 +274,15 @@ class Graph:
         types have x of one width, they share its columns. Otherwise each type has columns of its own, and each vertex
         of a type without x has a column. target: the type whose y and masks are taken; None: the one that has y. If the
         data have no reverse edges, directed=False adds a reverse relation for each.
+
+        Links: from_pyg(train, valid=valid, test=test) reads the three data of RandomLinkSplit. Messages go along the
+        edges of `train`. Links are edge_label_index with an edge_label above 0, in HeteroData by relation. Pairs with
+        label 0 are the negatives of `valid` and `test`; training draws negatives anew in each epoch.
         """
+        links = _typed.links_of_pyg(data, valid, test)
+        for name, value in (("valid", valid), ("test", test)):
+            if value is not None and not _typed.is_pyg(value):  # a mask, or ids
+                keywords[name] = value
         if hasattr(data, "edge_types") and hasattr(data, "node_types"):
             vertices = {
                 type_: {
@@ -273,7 +294,10 @@ class Graph:
             edges, left_out = _typed.edges_of_stores({triple: data[triple] for triple in data.edge_types})
             _leave_out("from_pyg", left_out)
             return cls(
-                **{"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective")), **keywords}
+                **_typed.one_split(
+                    {"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective"))},
+                    {**links, **keywords},
+                )
             )
         found = {"edge_index": getattr(data, "edge_index", None), "x": getattr(data, "x", None)}
         found.update(y=getattr(data, "y", None), directed=True)
@@ -299,7 +323,7 @@ class Graph:
         advice = "; give edge_weight=data.edge_attr if these are weights" if left_out == ["edge_attr"] else ""
         _leave_out("from_pyg", left_out, advice)
         found["edge_index"] = _pair(found["edge_index"])
-        return cls(**{**found, **keywords})
+        return cls(**_typed.one_split(found, {**links, **keywords}))
 
     @classmethod
     def from_dgl(
@@ -324,7 +348,9 @@ class Graph:
             data = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
             _leave_out("from_dgl", [f"{name!r} of {triple}" for triple in data for name in _names_of(data[triple])])
             return cls(
-                **{"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective")), **keywords}
+                **_typed.one_split(
+                    {"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective"))}, keywords
+                )
             )
         found = {"edge_index": tuple(graph.edges()), "directed": True}
         for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
@@ -341,7 +367,7 @@ class Graph:
             left_out.remove(weights[0])
         if "edge_weight" not in keywords or left_out != weights:
             _leave_out("from_dgl", [f"edata {name!r}" for name in left_out])
-        return cls(**{**found, **keywords})
+        return cls(**_typed.one_split(found, keywords))
 
     @classmethod
     def from_networkx(

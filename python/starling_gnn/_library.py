@@ -203,6 +203,9 @@ class Arrays(_Sized):
         ("test_negatives", ArrayLinks),
         ("relation_ends", C.c_void_p),
         ("class_names", C.c_char_p),
+        ("split", C.c_char_p),
+        ("split_seed", C.c_uint64),
+        ("drop_leaks", C.c_bool),
     ]
 
 
@@ -531,7 +534,7 @@ def check(status: int) -> None:
 
 
 OPTIONS = {False: _list_options(False), True: _list_options(True)}
-KEPT = ("cache",)  # options of data that train() takes as well
+KEPT = ("cache", "split")  # options of data that train() takes as well
 LOAD = {key for key, option in OPTIONS[False].items() if option.of_data and key != "dataset"}
 LOAD |= {"normalize_features", "objective"}  # of a model as well
 _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() for option in table.values()})

@@ -59,6 +59,10 @@ def _record(line: bytes) -> Record:
     return record
 
 
+# Options that scores of a graph depend on, beside those of the model.
+_OF_SCORES = ("split", "seed", "loss", "link_loss", "negatives", "class_weights", "best_by", "cache")
+
+
 class Run:
     """A finished training: its history, its scores and its model. Made by train().
 
@@ -175,7 +179,14 @@ class Run:
         try:
             return _session.run(call)
         except _Closed:
+            pass
+        if self.options.get("split") is None:
             return otherwise()
+        table = OPTIONS[self.pipe]  # train() has drawn the split, which the graph does not have
+        kept = {key: value for key, value in self.options.items() if table[key].of_model or key in _OF_SCORES}
+        kept = _own_data(self.graph, {**kept, "objective": self.model.objective, "epochs": 0}, "evaluate")
+        settings = make_settings(self.pipe, kept, "evaluate")
+        return _session.run(lambda job: question(job.open(settings, self.graph, self.state_dict("dgl"))))
 
     def predict(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
         """The outputs of the last layer for all vertices of a graph, by default the one of training.

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import ctypes as C
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _arrays
-from ._library import ArrayLinks
+from ._library import ArrayLinks, StarlingWarning
 from ._numpy import Array, np
 
 MOST_RELATIONS = 65535
@@ -255,4 +256,89 @@ def join(
     made["edge_index"] = [np.concatenate([np.empty(0, np.uint32), *(pair[end] for pair in pairs)]) for end in (0, 1)]
     made["edge_type"] = np.concatenate([np.empty(0, np.uint16), *numbers])
     made["relations"] = list(edges)
+    return made
+
+
+def one_split(found: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of Graph: those found, replaced by those given. A split given, or links, replace a split found."""
+    given = [name for name, value in keywords.items() if value is not None]
+    if any(name == "split" or name.endswith("_links") for name in given):
+        found = {name: value for name, value in found.items() if name not in ("train", "valid", "test")}
+    return {**found, **keywords}
+
+
+def is_pyg(value: Any) -> bool:
+    """Whether a value is Data or HeteroData of PyG."""
+    return hasattr(value, "edge_types") or hasattr(value, "edge_index") or hasattr(value, "edge_label_index")
+
+
+def _labelled(store: Any, name: str) -> tuple[Array, Array] | None:
+    """The links and the other pairs, (2, L), that RandomLinkSplit has put into Data, or a relation of HeteroData."""
+    lists = []
+    for key in ("edge_label_index", "pos_edge_label_index", "neg_edge_label_index"):
+        index = getattr(store, key, None)
+        array = np.empty((2, 0), np.int64) if index is None else _arrays.to_numpy(index, f"{key} of {name}")
+        if array.ndim != 2 or array.shape[0] != 2:
+            raise ValueError(f"{key} of {name}: found the shape {array.shape}, expected (2, L)")
+        lists.append(array)
+    if all(getattr(store, key, None) is None for key in ("edge_label_index", "pos_edge_label_index")):
+        return None
+    pairs, links, others = lists
+    label = getattr(store, "edge_label", None)
+    is_link = np.ones(pairs.shape[1], bool) if label is None else _arrays.to_numpy(label, f"edge_label of {name}") > 0
+    if is_link.shape != (pairs.shape[1],):
+        raise ValueError(f"edge_label of {name}: found the shape {is_link.shape}, expected ({pairs.shape[1]},)")
+    return np.concatenate([pairs[:, is_link], links], 1), np.concatenate([pairs[:, ~is_link], others], 1)
+
+
+def _lists_of_hetero(train: Any, data: Any, name: str, relations: Iterable[Any]) -> tuple[Array, Array]:
+    """The same of HeteroData, (3, L), with the numbers that join gives to vertices and relations. None of a relation:
+    its edges, if it is of `relations`."""
+    first, starts = 0, {}
+    for type_ in train.node_types:
+        starts[type_] = first
+        first += train[type_].num_nodes
+    made = ([np.empty((3, 0), np.int64)], [np.empty((3, 0), np.int64)])
+    for number, triple in enumerate(train.edge_types):
+        store = data[triple] if triple in data.edge_types else None
+        lists = _labelled(store, f"{name}[{triple}]")
+        if lists is None and triple in relations:
+            edges = _arrays.to_numpy(data[triple].edge_index, f"edge_index of {triple}")
+            lists = edges, np.empty((2, 0), np.int64)
+        for part, pairs in zip(made, lists or ()):
+            heads, tails = pairs[0] + starts[triple[0]], pairs[1] + starts[triple[2]]
+            part.append(np.stack([heads, np.full(len(heads), number, heads.dtype), tails]))
+    return np.concatenate(made[0], 1), np.concatenate(made[1], 1)
+
+
+def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
+    """Keywords of Graph for the links of PyG's RandomLinkSplit; none without links."""
+    parts = {name: data for name, data in (("valid", valid), ("test", test)) if data is not None and is_pyg(data)}
+    hetero = hasattr(train, "edge_types") and hasattr(train, "node_types")
+    stores = [train[triple] for triple in train.edge_types] if hetero else [train]
+    if not parts:
+        if any(_labelled(store, "train") is not None for store in stores):
+            warnings.warn(
+                "from_pyg: found edge_label_index, which is not used without links to find; "
+                "give the other data of RandomLinkSplit: from_pyg(train, valid=valid, test=test)",
+                StarlingWarning,
+                stacklevel=3,
+            )
+        return {}
+    if not hetero and getattr(train, "edge_type", None) is not None:
+        raise ValueError("edge_label_index: found links without relations beside edge_type, expected HeteroData")
+    made: dict[str, Any] = {}
+    relations = set()
+    for name, data in parts.items():
+        if hasattr(data, "edge_types") != hetero:
+            raise TypeError(f"{name}: found {type(data).__name__}, expected {type(train).__name__}, as the first data")
+        lists = _lists_of_hetero(train, data, name, ()) if hetero else _labelled(data, name)
+        if lists is None or not lists[0].shape[1]:
+            raise ValueError(f"{name}: found no edge_label_index with links, expected data of RandomLinkSplit")
+        made[f"{name}_links"] = lists[0]
+        made[f"{name}_negatives"] = lists[1] if lists[1].shape[1] else None
+        if hetero:
+            relations |= {train.edge_types[number] for number in np.unique(lists[0][1])}
+    trained = _lists_of_hetero(train, train, "train", relations) if hetero else _labelled(train, "train")
+    made["train_links"] = None if trained is None else trained[0]
     return made

@@ -31,7 +31,7 @@ static enum sl_status take_negatives(const struct sl_dataset *dataset, enum sl_l
     if (given->n > 0 || dataset->links.list[links].n == 0) {
         return sl_links_copy(given, &out->links.list[negatives]);
     }
-    return sl_links_draw_negatives(&dataset->links, links, dataset->graph.n_vertices, &out->links.list[negatives]);
+    return sl_links_draw_negatives(&dataset->links, links, &dataset->graph, &out->links.list[negatives]);
 }
 
 static enum sl_status take_ends(const struct sl_link_split *from, struct sl_link_split *to)

@@ -101,6 +101,10 @@ static const struct sl_option options[] = {
      .help = "Split into training, validation and test vertices, or links. random:60,20,20 draws one by --seed: "
              "percentages of the vertices with a label, class by class, or of the links",
      .change = DATA, .spread = OWN, .of_data = true, .peers = "split-name"},
+    {.name = "drop-leaks", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(drop_leaks),
+     .help = "Of links to find: drop those that are among the edges or training links from there, repeated ones, and "
+             "negatives that are links, with a notice. By default they are refused",
+     .programs = COOP, .change = DATA, .of_data = true},
     {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
      .shown = "the dataset's own", .argument = "FILE|degree|onehot|random:N",
      .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). onehot: the "

@@ -79,6 +79,7 @@ struct sl_settings {
     char *dataset; /* "arxiv" */
     char *data_path;
     char *split;
+    bool drop_leaks;
     char *features;
     bool directed;
     int normalize_features; /* enum sl_normalize */

@@ -73,6 +73,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .data_path = s->data_path,
                                        .split = s->split,
                                        .split_seed = s->seed,
+                                       .drop_leaks = s->drop_leaks,
                                        .usual_split = usual_split[0] != '\0' ? usual_split : NULL,
                                        .features = s->features,
                                        .feature_seed = feature_seed(s),

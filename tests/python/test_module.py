@@ -603,6 +603,97 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "relation 'c'"):
             sl.train(graph(edge_type=kinds, relations=["a"]), "rgcn", **{**SMALL, "relation_fanout": {"c": [1, 1]}})
 
+    def test_drawn_splits(self):
+        """split="random:..": of Graph, of train and of files; and the links to find of arrays that are edges."""
+        plain = {name: None for name in ("train", "valid", "test")}
+        made = graph(**plain, split="random:50,25,25")
+        self.assertEqual(made._n_split, (N // 2, N // 4, N // 4))
+        first = sl.train(made, **SMALL)
+        self.assertEqual(losses(sl.train(graph(), **SMALL, split="random:50,25,25", seed=1)), losses(first))
+        self.assertEqual(first.config.options["split"], None)
+        again = graph(**plain, split="random:50,25,25", seed=2)
+        self.assertNotEqual(losses(sl.train(again, **SMALL)), losses(first))
+        run = sl.train(graph(), **SMALL, split="random:80,10,10", objective="link")
+        self.assertEqual(run.config.options["split"], "random:80,10,10")
+        scores = run.evaluate()
+        run._session = None
+        self.assertEqual(run.evaluate(), scores)
+        links = graph(**plain, y=None, split="random:80,10,10")
+        self.assertGreater(links._n_split[0], 7 * links._n_split[2])
+        self.assertEqual(losses(sl.train(links, **SMALL)), losses(run))
+        for words, changes in (
+            ("split: found 'random:1,2,3', expected random:TRAIN,VALID,TEST", dict(split="random:1,2,3")),
+            ("split is 'half'; expected random:TRAIN,VALID,TEST", dict(split="half")),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                graph(**plain, **changes)
+        with self.assertRaisesRegex(ValueError, "found a split 'random:60,20,20', and vertices or links"):
+            graph(split="random:60,20,20")
+        pairs = np.stack([np.arange(N), (np.arange(N) + 1) % N])
+        x = np.ones((N, 2), np.float32)
+        lists = dict(train_links=pairs[:, :-9], valid_links=pairs[:, -9:-4], test_links=pairs[::-1, -4:])
+        with self.assertRaisesRegex(ValueError, "9 links to find are edges of the graph.*drop_leaks drops"):
+            sl.Graph(pairs, x, **lists)
+        with self.assertWarnsRegex(sl.StarlingWarning, "drop_leaks: 9 links to find were edges"):
+            made = sl.Graph(pairs, x, **lists, drop_leaks=True)
+        self.assertEqual(made.n_edges, 2 * (N - 9))
+
+    def test_links_of_pyg(self):
+        """The data of RandomLinkSplit: links and negatives, of one kind and by relation."""
+
+        class Data:
+            def __init__(self, edge_index, **values):
+                self.edge_index, self.x = edge_index, np.ones((12, 2), np.float32)
+                self.__dict__.update(values)
+
+        pairs = np.stack([np.arange(10), np.arange(10) + 1])
+        both = np.concatenate([pairs[:, :6], pairs[::-1, :6]], 1)
+        label = np.array([1, 1, 0])
+        mask = np.ones(12, bool)
+        train = Data(both, edge_label_index=pairs[:, :8], edge_label=np.arange(8) < 6, train_mask=mask, y=mask)
+        valid = Data(both, edge_label_index=pairs[:, [6, 7, 3]] + [[0, 0, 0], [0, 0, 5]], edge_label=label)
+        test = Data(both, pos_edge_label_index=pairs[:, 8:], neg_edge_label_index=pairs[:, :1] + [[0], [7]])
+        made = sl.Graph.from_pyg(train, valid=valid, test=test)
+        self.assertEqual((made.n_edges, made._n_split), (12, (6, 2, 2)))
+        expected = sl.Graph(
+            both,
+            made.x,
+            directed=True,
+            train_links=pairs[:, :6],
+            valid_links=pairs[:, 6:8],
+            test_links=pairs[:, 8:],
+            valid_negatives=[[3], [9]],
+            test_negatives=[[0], [8]],
+        )
+        options = {**SMALL, "epochs": 2}
+        self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(expected, **options)))
+        with self.assertWarnsRegex(sl.StarlingWarning, "found edge_label_index, .*from_pyg.train, valid=valid"):
+            sl.Graph.from_pyg(train)
+        with self.assertRaisesRegex(ValueError, "test: found no edge_label_index with links"):
+            sl.Graph.from_pyg(train, valid=valid, test=Data(both))
+        whole = Data(np.concatenate([pairs, pairs[::-1]], 1), edge_label_index=pairs[:, :6])
+        with self.assertRaisesRegex(ValueError, "links to find are edges of the graph"):
+            sl.Graph.from_pyg(whole, valid=valid, test=test)
+        types = {name: dict(n=n, x=np.ones((n, 2), np.float32), y=None) for name, n in (("a", 5), ("b", 4))}
+        to = np.array([[0, 1, 2, 3], [0, 1, 2, 3]])
+        parts = []
+        for labelled, edges in ((to[:, :2], to[:, :2]), (to[:, 2:3], to[:, :2]), (to[:, 3:], to[:, :2])):
+            part = hetero(types, {("a", "to", "b"): edges, ("b", "of", "a"): edges[::-1].copy()})
+            part["a", "to", "b"].edge_label_index = labelled
+            parts.append(part)
+        made = sl.Graph.from_pyg(parts[0], valid=parts[1], test=parts[2])
+        self.assertEqual((made.n_edges, made._n_split), (4, (2, 1, 1)))
+        for part in parts:  # the reverses were not split
+            part["b", "of", "a"].edge_index = to[::-1].copy()
+        with self.assertRaisesRegex(ValueError, "2 links to find are edges of the graph"):
+            sl.Graph.from_pyg(parts[0], valid=parts[1], test=parts[2])
+        with self.assertRaisesRegex(TypeError, "test: found Data, expected HeteroData"):
+            sl.Graph.from_pyg(parts[0], valid=parts[1], test=test)
+        for part in parts:
+            part["a", "to", "b"].edge_index = to
+        made = sl.Graph.from_pyg(parts[0], split="random:50,25,25")
+        self.assertEqual((made.n_edges, made._n_split), (4, (2, 1, 1)))
+
     @unittest.skipUnless(has("networkx"), "there is no networkx")
     def test_networkx(self):
         import networkx
