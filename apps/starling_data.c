@@ -500,20 +500,47 @@ static enum sl_status end_all_if_failed(enum sl_status st)
 
 /* ---- info -------------------------------------------------------------------------------------------------------- */
 
-static void print_targets(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
+/* The classes that no vertex has, n of them. */
+static enum sl_status print_missing(const struct sl_targets *targets, uint32_t n)
+{
+    bool *seen;
+    enum sl_status st = sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < targets->n_rows; v++) {
+        if (targets->classes[v] >= 0) {
+            seen[targets->classes[v]] = true;
+        }
+    }
+    printf("labels      0 to %u; a model counts the classes that no vertex has, too:", targets->n_classes - 1);
+    for (uint32_t c = 0, k = 0; c < targets->n_classes && k < MOST_NAMES; c++) {
+        if (!seen[c]) {
+            printf("%s %u", k++ == 0 ? "" : ",", c);
+        }
+    }
+    if (n > MOST_NAMES) {
+        printf(", and %u more", n - MOST_NAMES);
+    }
+    printf("\n");
+    sl_free(seen);
+    return SL_OK;
+}
+
+static enum sl_status print_targets(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
     const struct sl_targets *targets = &dataset->targets;
     if (targets->type != SL_TARGET_CLASS) {
         printf("%s     %u a vertex; %u vertices without any\n", sl_targets_are_labels(targets) ? "labels " : "numbers",
                targets->width, dataset->graph.n_vertices - statistics->n_labelled);
-        return;
+        return SL_OK;
     }
     printf("classes     %u, of %u to %u vertices; %u vertices without a label\n", statistics->n_classes,
            statistics->smallest_class, statistics->largest_class, dataset->graph.n_vertices - statistics->n_labelled);
     if (statistics->n_classes < targets->n_classes) {
-        printf("labels      0 to %u: %u of them no vertex has, but a model counts them as classes\n",
-               targets->n_classes - 1, targets->n_classes - statistics->n_classes);
+        return print_missing(targets, targets->n_classes - statistics->n_classes);
     }
+    return SL_OK;
 }
 
 /* The names of the first classes, or of the columns of label sets. */
@@ -555,7 +582,7 @@ static void print_weights(const struct sl_graph *graph)
     }
 }
 
-static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
+static enum sl_status print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
     const struct sl_graph *graph = &dataset->graph;
     const struct sl_features *features = &dataset->features;
@@ -575,11 +602,12 @@ static void print_dataset(const struct sl_dataset *dataset, const struct sl_stat
     } else {
         printf("features    none\n");
     }
-    print_targets(dataset, statistics);
+    const enum sl_status st = print_targets(dataset, statistics);
     print_names(dataset);
     printf("split       %s: train %u, valid %u, test %u\n", dataset->split[0] != '\0' ? dataset->split : "none",
            dataset->train.n, dataset->valid.n, dataset->test.n);
     printf("homophily   %.4f\n", statistics->homophily);
+    return st;
 }
 
 static enum sl_status run_info(const struct settings *settings)
@@ -595,7 +623,7 @@ static enum sl_status run_info(const struct settings *settings)
     }
     st = sl_statistics_count(&dataset, &statistics);
     if (st == SL_OK) {
-        print_dataset(&dataset, &statistics);
+        st = print_dataset(&dataset, &statistics);
     }
     sl_dataset_free(&dataset);
     return st;

@@ -214,6 +214,61 @@ done:
     return st;
 }
 
+/* ---- Empty parts ------------------------------------------------------------------------------------------------- */
+
+/* Where a part's vertices are in the list of all vertices by part. */
+struct range {
+    uint32_t begin, end;
+};
+
+/* List the vertices by part, in the order of their ids. */
+static void list_by_part(uint32_t n, uint32_t n_parts, const uint32_t *parts, struct range *ranges, sl_vertex *list)
+{
+    for (uint32_t v = 0; v < n; v++) {
+        ranges[parts[v]].end++;
+    }
+    for (uint32_t q = 0, begin = 0; q < n_parts; q++) {
+        const uint32_t size = ranges[q].end;
+        ranges[q] = (struct range){begin, begin};
+        begin += size;
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        list[ranges[parts[v]].end++] = v;
+    }
+}
+
+/* METIS leaves parts empty if parts are small. Each empty part takes the last half of the largest part's vertices. */
+static enum sl_status fill_empty(uint32_t n, uint32_t n_parts, uint32_t *parts)
+{
+    struct range *ranges = NULL;
+    sl_vertex *list = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *ranges, "vertices by part", &ranges), done);
+    SL_TRY(st, sl_alloc(n, sizeof *list, "vertices by part", &list), done);
+    list_by_part(n, n_parts, parts, ranges, list);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        uint32_t largest = 0;
+        if (ranges[q].end > ranges[q].begin) {
+            continue;
+        }
+        for (uint32_t p = 1; p < n_parts; p++) {
+            if (ranges[p].end - ranges[p].begin > ranges[largest].end - ranges[largest].begin) {
+                largest = p;
+            }
+        }
+        struct range *from = &ranges[largest];
+        ranges[q] = (struct range){from->begin + (from->end - from->begin + 1) / 2, from->end};
+        from->end = ranges[q].begin;
+        for (uint32_t i = ranges[q].begin; i < ranges[q].end; i++) {
+            parts[list[i]] = q;
+        }
+    }
+done:
+    sl_free(ranges);
+    sl_free(list);
+    return st;
+}
+
 enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts)
 {
     uint32_t n = dataset->graph.n_vertices;
@@ -238,5 +293,8 @@ enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_p
         parts[v] = (uint32_t)part;
     }
     free_problem(&problem);
+    if (st == SL_OK) {
+        st = fill_empty(n, n_parts, parts);
+    }
     return st;
 }

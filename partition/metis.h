@@ -12,7 +12,8 @@
 
 /* Cut the dataset's graph into n_parts parts by METIS's multilevel k-way method (Karypis, Kumar 1998). The graph
  * counts as undirected and without self loops. Vertices, in-degrees, training and validation vertices are balanced
- * to 3 %, and few edges are cut. parts[N] gets each vertex's part. If n_parts >= N, vertex v is part v.
+ * to 3 %, and few edges are cut. parts[N] gets each vertex's part. If n_parts >= N, vertex v is part v. Otherwise no
+ * part is empty: a part that METIS leaves empty takes half of the largest part.
  *
  * Not thread safe: on failure METIS writes to standard output, so the call redirects standard output and error.
  * SL_EMETIS: METIS failed, or its integers are too small for the graph (message: METIS's own). SL_ENOMEM. */

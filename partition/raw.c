@@ -324,6 +324,32 @@ done:
     return st;
 }
 
+enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files)
+{
+    char inside[128];
+    snprintf(inside, sizeof inside, "split/%s/split_dict.pt", files->split);
+    const char *const names[] = {inside, "split/split_dict.pt", "split_dict.pt", "raw/split_dict.pt"};
+    char *path = NULL;
+    if (st != SL_OK && st != SL_EFILE) {
+        return st;
+    }
+    const enum sl_status found = find_one(folder, names, 4, &path);
+    if (found != SL_OK || path == NULL) {
+        return st == SL_OK ? found : st;
+    }
+    if (st == SL_OK) {
+        sl_raw_note_unused(files, "%.300s", path);
+    } else {
+        st = sl_fail(SL_EFILE,
+                     "%.300s: a PyTorch file, expected train.csv, valid.csv and test.csv in a folder of split/: "
+                     "torch.load it, then numpy.savetxt('train.csv', split['train'], '%%d'), ..; or draw a "
+                     "split: " SL_RANDOM_SPLIT_OF_VERTICES,
+                     path);
+    }
+    sl_free(path);
+    return st;
+}
+
 static enum sl_status find_split(const char *folder, const char *wanted, struct sl_raw_files *files)
 {
     static const char *const names[] = {"train", "valid", "test"};
@@ -345,7 +371,7 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
                  sl_links_name((enum sl_link_list)(SL_LINKS_VALID_NEGATIVE + i)));
         st = sl_raw_find_table(folder, stem, false, &files->paths[SL_RAW_VALID_NEGATIVE + i]);
     }
-    return st;
+    return sl_raw_tell_torch_split(folder, st, files);
 }
 
 /* A file in derived/ that may hold the features, or "FILE". */

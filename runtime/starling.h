@@ -229,7 +229,7 @@ struct sl_session_sizes {
     uint32_t n_parts;
     /* steps of an epoch */
     uint32_t n_per_epoch;
-    /* columns of the embeddings; 0 if the model has one layer and therefore no embeddings */
+    /* columns of the embeddings; 0 if the model has one layer and no links, and therefore no embeddings */
     uint32_t n_hidden;
     /* arrays of the model, named as --save-names says (struct sl_weight) */
     uint32_t n_weights;

@@ -213,7 +213,23 @@ expect 0 '^epoch' $run --epochs 1
 count 0 '^warning +feature'
 cp -r made gaps && gzip -dc made/raw/node-label.csv.gz | sed 's/^4/9/' | gzip >gaps/raw/node-label.csv.gz
 # shellcheck disable=SC2086
-expect 0 '^warning +5 of 10 classes have no vertex' ${run/.\/made/.\/gaps} --epochs 1
+expect 0 '^warning +5 of 10 classes have no vertex, [0-9] for one' ${run/.\/made/.\/gaps} --epochs 1
+
+# Self loops that GINConv would count.
+cp -r made loops && gzip -dc made/raw/edge.csv.gz | awk '{ print } END { print "3,3"; print "4,4" }' | gzip >loops/raw/edge.csv.gz
+rm -f loops/raw/num-edge-list*
+# shellcheck disable=SC2086
+expect 0 "^warning +the graph's 2 self loops are left out: gin adds" ${run/.\/made/.\/loops} --epochs 1 --model gin
+# shellcheck disable=SC2086
+expect 0 '^epoch' ${run/.\/made/.\/loops} --epochs 1 --model gcn
+count 0 '^warning +the graph'
+
+# A split of PyTorch alone.
+cp -r made torch && rm torch/split/random/* && : >torch/split/random/split_dict.pt
+# shellcheck disable=SC2086
+expect 1 'torch/split/random/split_dict.pt: a PyTorch file, expected train.csv, .*numpy.savetxt' ${run/.\/made/.\/torch}
+# shellcheck disable=SC2086
+expect 0 '^epoch' ${run/.\/made/.\/torch} --epochs 1 --split random:60,20,20
 
 # ---- inference ------------------------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ static void assert_partition(const struct sl_dataset *d, const struct sl_partiti
     assert_int_equal(p->first[n_parts], n);
     for (uint32_t q = 0; q < n_parts; q++) {
         assert_true(p->first[q] <= p->first[q + 1]);
+        assert_true(n < n_parts || p->first[q] < p->first[q + 1]); /* no part is empty */
         for (uint32_t id = p->first[q]; id < p->first[q + 1]; id++) {
             assert_int_equal(sl_partition_owner(p->first, n_parts, id), q);
             assert_int_equal(p->new_ids[p->dataset_ids[id]], id); /* both ways: a bijection */
@@ -237,6 +238,23 @@ static void odd_graphs(void **state)
             }
             sl_dataset_free(&d);
         }
+    }
+}
+
+/* METIS alone leaves some of so many parts empty. */
+static void many_parts(void **state)
+{
+    (void)state;
+    for (uint32_t n = 60; n <= 297; n += 79) {
+        struct sl_dataset d;
+        generate(n, false, &d);
+        for (uint32_t n_parts = 16; n_parts <= n; n_parts += 16) {
+            struct sl_partition p;
+            assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+            assert_properties(&d, &p, n_parts);
+            sl_partition_free(&p);
+        }
+        sl_dataset_free(&d);
     }
 }
 
@@ -527,6 +545,7 @@ int main(void)
         cmocka_unit_test(random_is_stratified),
         cmocka_unit_test(same_seed_same_parts),
         cmocka_unit_test(odd_graphs),
+        cmocka_unit_test(many_parts),
         cmocka_unit_test(refuses_bad_counts),
         with_folder(metis_is_quiet),
         with_folder(caches_parts),

@@ -141,7 +141,13 @@ expect 0 '^features +none$' info ./bare --cache none
 expect 0 '^cross-edge' partition ./bare --parts 3 --cache none
 mkdir -p gaps/raw && printf '0,1\n' >gaps/raw/edge.csv && printf '0\n7\n' >gaps/raw/node-label.csv && printf '1\n2\n' >gaps/raw/node-feat.csv
 expect 0 '^classes +2, of 1 to 1 vertices' info ./gaps --cache none
-expect 0 '^labels +0 to 7: 6 of them no vertex has' info ./gaps --cache none
+expect 0 '^labels +0 to 7; a model counts the classes that no vertex has, too: 1, 2, 3, 4, 5, 6$' info ./gaps --cache none
+for file in split/s/split_dict.pt split_dict.pt raw/split_dict.pt; do
+    mkdir -p gaps/split/s && : >gaps/$file
+    "$program" info ./gaps --cache none >/dev/null 2>stderr
+    grep -q "warning: ./gaps/$file: is not used\$" stderr || complain "$file is not named: $(cat stderr)"
+    rm gaps/$file
+done
 STARLING_PART=7 said 'STARLING_PART is set, but no program of Starling reads it; did you mean STARLING_PARTS\?$' 0 partition ./made --method none --cache none
 STARLING_STAGES=2 STARLING_OUT=parts.of expect 0 '' partition ./made --method none --cache none
 for name in ogbn-arxiv ogbn-products cora; do

@@ -511,15 +511,15 @@ static enum sl_status find_split(const struct sl_request *request, const struct 
         st = sl_raw_choose_split(request->path, request->usual_split, needed, files->split, sizeof files->split);
     }
     if (st == SL_OK && links) {
-        return find_links(request->path, files);
+        st = find_links(request->path, files);
     }
-    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0' && target != NULL; i++) {
+    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0' && !links && target != NULL; i++) {
         char stem[3 * MAX_NAME];
         snprintf(stem, sizeof stem, "split/%s/%s/%s", files->split, target->name, names[i]);
         char **path = &files->paths[SL_RAW_TRAIN + i];
         st = sl_raw_find_table(request->path, stem, needed, path);
     }
-    return st;
+    return sl_raw_tell_torch_split(request->path, st, files);
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)

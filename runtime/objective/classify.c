@@ -83,11 +83,10 @@ static double entropy_of(const struct sl_objective *o, const double *counts)
     return total > 0 ? sum + total * log(total) : 0;
 }
 
-static enum sl_status count_empty(const struct sl_targets *targets, uint32_t *n_out)
+static enum sl_status count_empty(const struct sl_targets *targets, struct sl_objective *out)
 {
     bool *seen;
     enum sl_status st = sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen);
-    *n_out = 0;
     if (st != SL_OK) {
         return st;
     }
@@ -97,7 +96,9 @@ static enum sl_status count_empty(const struct sl_targets *targets, uint32_t *n_
         }
     }
     for (uint32_t c = 0; c < targets->n_classes; c++) {
-        *n_out += !seen[c];
+        if (!seen[c] && out->n_empty++ == 0) {
+            out->first_empty = c;
+        }
     }
     sl_free(seen);
     return SL_OK;
@@ -119,7 +120,7 @@ static enum sl_status open_classes(const struct sl_settings *settings, const str
     count_classes(dataset, counts);
     SL_TRY(st, weigh(settings, dataset, counts, out), done);
     out->guess = entropy_of(out, counts);
-    st = count_empty(&dataset->targets, &out->n_empty);
+    st = count_empty(&dataset->targets, out);
 done:
     sl_free(counts);
     return st;

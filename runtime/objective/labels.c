@@ -83,7 +83,9 @@ static enum sl_status open_labels(const struct sl_settings *settings, const stru
     SL_TRY(st, weigh(settings, counts, out), done);
     out->guess = guess_of(out, counts);
     for (uint32_t c = 0; c < out->n_outputs; c++) {
-        out->n_empty += dataset->train.n > 0 && counts[c][1] == 0;
+        if (dataset->train.n > 0 && counts[c][1] == 0 && out->n_empty++ == 0) {
+            out->first_empty = c;
+        }
     }
 done:
     sl_free(counts);

@@ -210,10 +210,11 @@ void sl_objective_warn(const struct sl_objective *o, FILE *stream)
 {
     if (o->n_empty > 0 && o->kind == &sl_classify) {
         sl_print_line(stream, "warning",
-                      "%u of %u classes have no vertex: classes are numbered from 0 to the largest label", o->n_empty,
-                      o->n_outputs);
+                      "%u of %u classes have no vertex, %u%s: classes are numbered from 0 to the largest label",
+                      o->n_empty, o->n_outputs, o->first_empty, o->n_empty > 1 ? " for one" : "");
     } else if (o->n_empty > 0) {
-        sl_print_line(stream, "warning", "%u of %u labels have no positive training vertex", o->n_empty, o->n_outputs);
+        sl_print_line(stream, "warning", "%u of %u labels have no positive training vertex, %u%s", o->n_empty,
+                      o->n_outputs, o->first_empty, o->n_empty > 1 ? " for one" : "");
     }
 }
 

@@ -37,6 +37,7 @@ struct sl_objective {
     uint32_t n_negatives;       /* link: k */
     int decoder;                /* link: enum sl_decoder_name */
     uint32_t n_empty; /* outputs without a vertex: classes of no vertex, labels without a positive training vertex */
+    uint32_t first_empty;
 };
 
 /* Rows of the last layer whose loss is wanted: a chunk of a frontier in one part. */

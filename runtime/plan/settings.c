@@ -202,9 +202,10 @@ static const struct sl_option options[] = {
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
     {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
-     .help = "Begin with a product of the features by a matrix, and ReLU. Types of a typed dataset thus get "
-             "projections to --hidden, and vertices without features trained vectors. Adam leaves rows of the matrix "
-             "without a gradient as they are if features are sparse (all models but gcnii and resgcn, which begin so)",
+     .help = "Put a product and ReLU before the first layer (not with gcnii and resgcn, whose first layer is such). In a "
+             "typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
+             "features a trained vector. If features are sparse, Adam leaves vectors that a step did not read as they "
+             "are",
      .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor,both", .initial = "none",
@@ -475,7 +476,8 @@ static const struct sl_option options[] = {
              "the split",
      .programs = COOP, .change = FREELY, .spread = PATH, .needs = "objective=link"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
-     .help = "Write the last hidden rows of all vertices at the end, as .npy. The rows are of the best epoch",
+     .help = "Write the last hidden rows of all vertices at the end, as .npy; of links the outputs, which scores are "
+             "made of. The rows are of the best epoch",
      .change = FREELY, .spread = PATH, .written = true, .peers = "embedding,embeddings,save-embeddings,save-embed"},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
      .argument = "DIR",
@@ -644,7 +646,8 @@ static struct sl_option_table tables[2] = {
             "Scores are always measured with all in-neighbours, without sampling. The same seed gives the same "
             "losses for every partition and every number of workers.\n\n"
             "--save, --predict and --embed write the best epoch: the epoch with the best validation score "
-            "(--best-by), the earliest of equals, or the last epoch if nothing was evaluated. An option with an "
+            "(--best-by), the earliest of equals. If no score is defined they write the last evaluated epoch, and the "
+            "last epoch if nothing was evaluated. An option with an "
             "empty value counts as not given.\n\n"
             "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves. A second "
             "signal ends at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a "

@@ -296,6 +296,15 @@ enum sl_status sl_shards_take_fanouts(uint32_t *table, uint32_t n_layers, struct
 
 /* ---- weights ---- */
 
+static uint64_t self_loops(const struct sl_graph *graph, uint32_t v)
+{
+    uint64_t n = 0;
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        n += graph->sources[e] == v;
+    }
+    return n;
+}
+
 /* Number of in-neighbours of v, not counting v; or the sum of their weights. */
 static double other_neighbours(const struct sl_graph *graph, const float *weights, uint32_t v)
 {
@@ -317,6 +326,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
         sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
         numbers[0] = factor != NULL ? (sl_real)factor(other_neighbours(graph, weights, v)) : 1;
         numbers[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        s->n_self_loops += self_loops(graph, v);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
         }

@@ -65,6 +65,8 @@ struct sl_shards {
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
      * graph has weights. */
     bool weighs_edges; /* or read their relations (partition/graph.h) */
+    /* Of the graph; 0 before sl_shards_weigh. */
+    uint64_t n_self_loops;
     /* Borrowed. */
     struct sl_partition *partition;
     /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */
@@ -112,7 +114,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
 
 /* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
  * in-neighbours without the vertex itself, and the length of its neighbour list. With weighs_edges, d is the sum of the
- * weights. factor NULL: 1. SL_ENOMEM. */
+ * weights. factor NULL: 1. Also counts the self loops. SL_ENOMEM. */
 enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);
 
 /* Take over the table of fanouts by relation, n_layers x n_relations of the graph; NULL: no effect. On failure the

@@ -53,6 +53,14 @@ static void describe_data(const struct sl_session *t, FILE *stream)
     if (t->settings->epochs > 0) {
         sl_objective_warn(&t->objective, stream);
     }
+    const uint64_t n_loops = t->shards.n_self_loops;
+    const bool plain = t->settings->model == SL_MODEL_GIN;
+    if (n_loops > 0 && (plain || (sl_settings_weighs_sums(t->settings) && t->settings->model != SL_MODEL_SAGE))) {
+        sl_print_line(stream, "warning", "the graph's %llu %s left out: %s", (unsigned long long)n_loops,
+                      sl_noun(n_loops, "self loop is", "self loops are"),
+                      plain ? "gin adds each vertex once to its sum; GINConv adds it again for a self loop"
+                            : "each vertex has one self loop of weight 1; GCNConv keeps their weights");
+    }
 }
 
 enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)

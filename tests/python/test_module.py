@@ -526,6 +526,7 @@ class Data(unittest.TestCase):
                 files = sl.load(folder, cache="none", objective="link")
                 options = dict(SMALL, decoder="distmult" if relations else "dot")
                 expected = sl.train(files, objective="link", **options)
+                np.testing.assert_array_equal(expected.embeddings(), expected.predict())  # as --embed
                 scores = expected.evaluate()
             train = rows.pop("train_links")
             made = {"links": sl.Graph(None, x, train_links=train, **rows)}
