@@ -148,8 +148,8 @@ bool sl_raw_has_edges(const char *path);
  * `needed`. Errors as for sl_raw_find. */
 enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes);
 
-/* Name a split_dict.pt, which OGB's newer tools write and no reader reads: note it if the split was found (st is SL_OK),
- * or fail by it if lists are missing (SL_EFILE). Else return st. SL_ENOMEM. */
+/* Name a split_dict.pt, which OGB's newer tools write and no reader reads. st is SL_OK, the split was found: note it.
+ * SL_EFILE, lists are missing: fail by it. Else return st. SL_ENOMEM. */
 enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files);
 
 /* True if the folder has a folder `raw`. */

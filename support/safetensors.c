@@ -484,8 +484,11 @@ static enum sl_status header_length(const char *path, const char *bytes, size_t 
             "%s: found a PyTorch file, expected a safetensors file: torch.load it, then safetensors.torch.save_file",
             path);
     }
-    return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
-                   (unsigned long long)length, n);
+    if (n == LENGTH_BYTES || bytes[LENGTH_BYTES] != '{') {
+        return sl_fail(SL_EFILE, "%s: not a safetensors file: expected the length of a header and a {", path);
+    }
+    return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a whole safetensors file",
+                   path, (unsigned long long)length, n);
 }
 
 static enum sl_status load_header(const char *path, const char *text, size_t n, json_t **out)

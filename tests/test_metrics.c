@@ -275,6 +275,14 @@ static void the_summary_line_is_as_documented(void **state)
     assert_true(number(json, "best_valid_acc") == 0.5 && number(json, "test_acc_at_best") == 0.25);
     assert_true(number(json, "test_f1_at_best") == 0.3);
     assert_true(number(json, "best_epoch") == 4 && number(json, "seconds") == 8);
+    assert_non_null(strstr(buffer, "\"test_f1_at_best\":0.3,"));
+    json_decref(json);
+    fclose(stream);
+    s.best.score[1].valid = NAN; /* no epoch is the best */
+    stream = to_buffer(&m);
+    assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
+    json = line();
+    assert_true(json_is_null(json_object_get(json, "best_epoch")) && number(json, "test_acc_at_best") == 0.25);
     json_decref(json);
     fclose(stream);
     s.evaluated = false;
@@ -283,6 +291,41 @@ static void the_summary_line_is_as_documented(void **state)
     json = line();
     assert_true(json_is_null(json_object_get(json, "best_valid_acc")) &&
                 json_is_null(json_object_get(json, "best_epoch")));
+    json_decref(json);
+    fclose(stream);
+}
+
+/* Reals have as few digits as give the same bits again; texts stay. */
+static void reals_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0.24, "0.24"}, {0.1 + 0.2, "0.30000000000000004"},
+                 {2, "2.0"},     {-0.5, "-0.5"},
+                 {1e300, "1e"},  {1e-7, "1e-07"},
+                 {0, "0.0"},     {12345678, "12345678.0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sl_metrics m;
+        char wanted[64];
+        FILE *stream = to_buffer(&m);
+        assert_int_equal(sl_metrics_step(&m, 1, 2, cases[i].value), SL_OK);
+        snprintf(wanted, sizeof wanted, "\"loss\":%s", cases[i].text);
+        json_t *json = line();
+        assert_non_null(strstr(buffer, wanted));
+        assert_true(number(json, "loss") == cases[i].value);
+        json_decref(json);
+        fclose(stream);
+    }
+    struct sl_metrics m;
+    FILE *stream = to_buffer(&m);
+    const char *name = "a\\\"0.23999999999999999, 1.50 \"\\";
+    const struct sl_settings none = {.schedule = SL_SCHEDULE_MINIBATCH};
+    const struct sl_metrics_config c = {.version = "0.1", .dataset = name, .options = &none};
+    assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
+    json_t *json = line();
+    assert_string_equal(json_string_value(json_object_get(json, "dataset")), name);
     json_decref(json);
     fclose(stream);
 }
@@ -532,6 +575,7 @@ int main(void)
         cmocka_unit_test(losses_read_back_exactly),
         cmocka_unit_test(the_config_line_holds_all_options),
         cmocka_unit_test(the_summary_line_is_as_documented),
+        cmocka_unit_test(reals_are_short),
         FILE_TEST(an_existing_file_is_emptied_or_gone_on_with),
         FILE_TEST(an_unfinished_last_line_is_removed),
         FILE_TEST(a_file_is_cut_back_to_the_checkpoint),

@@ -358,6 +358,9 @@ static void lies_about_the_length_are_refused(void **state)
         for (size_t n = 0; n < 8; n++) {
             assert_int_equal(sl_safetensors_parse("test", file, n, &found), SL_EFILE);
         }
+        file[8] = '7'; /* bytes of anything */
+        assert_int_equal(sl_safetensors_parse("test", file, 10, &found), SL_EFILE);
+        assert_non_null(strstr(sl_message(), "test: not a safetensors file"));
         sl_free(file);
     }
     assert_int_equal(sl_safetensors_read("/nowhere", &found), SL_EIO);

@@ -123,7 +123,7 @@ said()
 # What is not used, or not there, is said; classes are those of vertices.
 cp -r made edged
 printf '0.5,1\n' | gzip >edged/raw/edge-feat.csv.gz
-said '^starling_data: warning: ./edged/raw/edge-feat.csv.gz: this table of the edges is not used; weights are read from raw/edge-weight.csv.gz' 0 info ./edged --cache none
+said '^starling_data: warning: ./edged/raw/edge-feat.csv.gz: is not used$' 0 info ./edged --cache none
 rm -r edged
 printf '3 2 011\n9 2 7\n1 1 7 3 7\n1 2 7\n' >heavy.graph
 said '^starling_data: warning: heavy.graph: vertex weights and sizes are not used' 0 partition heavy.graph --parts 2 --cache none

@@ -24,13 +24,21 @@
 #define DEFAULT_SCHED SL_NEAR
 #define DEFAULT_SCHED_GPUS "dmdas"
 
-/* " near eager prio lws .." */
+/* " near eager prio lws ..", without the many that are put together of modules. */
 static void list_policies(char *out, size_t bytes)
 {
     struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
     size_t used = (size_t)snprintf(out, bytes, " " SL_NEAR);
+    unsigned n_modular = 0;
     for (int i = 0; policies[i] != NULL && used < bytes; i++) {
+        if (strncmp(policies[i]->policy_name, "modular-", strlen("modular-")) == 0) {
+            n_modular++;
+            continue;
+        }
         used += (size_t)snprintf(out + used, bytes - used, " %s", policies[i]->policy_name);
+    }
+    if (n_modular > 0 && used < bytes) {
+        snprintf(out + used, bytes - used, ", and %u of StarPU's called modular-..", n_modular);
     }
 }
 

@@ -202,8 +202,8 @@ static const struct sl_option options[] = {
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
     {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
-     .help = "Put a product and ReLU before the first layer (not with gcnii and resgcn, whose first layer is such). In a "
-             "typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
+     .help = "Put a product and ReLU before the first layer (not with gcnii and resgcn, whose first layer is such). In "
+             "a typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
              "features a trained vector. If features are sparse, Adam leaves vectors that a step did not read as they "
              "are",
      .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
@@ -388,6 +388,7 @@ static const struct sl_option options[] = {
              "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). "
              "auto: by the targets (raw/node-label). A single column of whole numbers has classes. Numbers 0 and 1 in "
              "several columns are labels. Unknown entries (nan) are left out",
+     .common = true, .brief = "What is learned: a class, a set of labels, numbers, or links. auto: by the targets",
      .peers = "task,task-type,problem-type"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",

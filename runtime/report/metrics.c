@@ -4,6 +4,7 @@
  * Metrics as JSON lines. */
 #include "runtime/report/metrics.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -17,6 +18,7 @@
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
@@ -200,6 +202,49 @@ static json_t *object_of(const struct member *members, size_t n)
 
 #define OBJECT(members) object_of(members, sizeof(members) / sizeof *(members))
 
+/* Write the number of a JSON text with as few digits as give the same bits again: 15, 16 or 17. */
+static size_t write_real(double value, char *out, size_t bytes)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        sl_decimal_write(value, digits, out, bytes);
+        if (sl_decimal_read(out, NULL) == value) {
+            break;
+        }
+    }
+    if (strpbrk(out, ".e") == NULL) {
+        strcat(out, ".0");
+    }
+    return strlen(out);
+}
+
+/* Shorten the reals of a line in place; they have 17 digits. */
+static void shorten(char *line)
+{
+    const char *from = line;
+    char *to = line;
+    bool quoted = false;
+    while (*from != '\0') {
+        size_t n = 1;
+        if (quoted) {
+            n = *from == '\\' ? 2 : 1;
+            quoted = *from != '"';
+        } else if (*from == '-' || isdigit((unsigned char)*from)) {
+            n = strspn(from, "+-.0123456789e");
+        } else {
+            quoted = *from == '"';
+        }
+        char number[40];
+        size_t length = n;
+        if (n > 1 && !quoted && strcspn(from, ".e") < n) {
+            length = sl_min_u64(n, write_real(sl_decimal_read(from, NULL), number, sizeof number - 2));
+        }
+        memmove(to, length < n ? number : from, length);
+        to += length;
+        from += n;
+    }
+    *to = '\0';
+}
+
 static enum sl_status put(FILE *stream, const char *line)
 {
     if (stream == NULL || (fputs(line, stream) >= 0 && fputc('\n', stream) != EOF && fflush(stream) == 0)) {
@@ -219,6 +264,7 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
     if (dump == NULL) {
         return sl_fail(SL_ENOMEM, "a line of metrics: no memory");
     }
+    shorten(dump);
     enum sl_status st = put(metrics->file, dump);
     enum sl_status second = put(metrics->stream, dump);
     if (metrics->line != NULL) {
