@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 '''
 
 TEXTS = {
-    "class-weights": "Union[str, PathLike[str], ArrayLike, None]",
+    "class-weights": "Union[str, PathLike[str], ArrayLike, Mapping[Any, SupportsFloat], None]",
     "relation-fanout": "Union[str, Mapping[Any, Union[SupportsIndex, Iterable[SupportsIndex]]], None]",
 }
 

@@ -14,6 +14,7 @@ from ._graph import Graph, as_graph
 from ._library import KEPT, OPTIONS, StarlingWarning
 from ._numpy import Array, np
 from ._train import train as train_model
+from ._train import weights_by_class
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -142,6 +143,8 @@ class NodeClassifier:
         else:
             used = self._graph_of_rows(X, **given)
         options = {keyword: getattr(self, keyword) for keyword in _KEYWORDS if getattr(self, keyword) is not None}
+        if isinstance(options.get("class_weights"), Mapping):
+            options["class_weights"] = weights_by_class(options["class_weights"], self.classes_)
         self.n_features_in_ = 1 if self.graph is not None else used.n_features
         self.run_ = train_model(used, self.model, **options)
         self.model_ = self.run_.model

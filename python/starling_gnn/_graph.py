@@ -303,8 +303,8 @@ class Graph:
         found.update(y=getattr(data, "y", None), directed=True)
         if found["edge_index"] is None and getattr(data, "adj_t", None) is not None:
             found["edge_index"], found["edge_weight"] = _typed.edges_of_adj_t(data.adj_t)
-        for name, mask in _typed.MASKS:
-            found[name] = getattr(data, mask, None)
+        if {**found, **keywords}.get("y") is not None:  # without labels, a split has no use
+            found.update((name, getattr(data, mask, None)) for name, mask in _typed.MASKS)
         if getattr(data, "edge_type", None) is not None:
             found["edge_type"] = data.edge_type
         left_out = []
@@ -358,8 +358,8 @@ class Graph:
             if found[key] is None and key not in keywords and (key == "x" or name != usual):
                 names = ", ".join(map(repr, _names_of(graph.ndata))) or "none"
                 raise ValueError(f"{key}: found ndata {names}, expected {name!r}; name another: {key}='..'")
-        for name, mask in _typed.MASKS:
-            found[name] = graph.ndata[mask] if mask in graph.ndata else None
+        if {**found, **keywords}.get("y") is not None:  # without labels, a split has no use
+            found.update((name, graph.ndata[mask]) for name, mask in _typed.MASKS if mask in graph.ndata)
         left_out = _names_of(getattr(graph, "edata", {}))
         weights = [name for name in left_out if name in ("edge_weight", "weight", "w")]
         if weights and "edge_weight" not in keywords and _typed.are_weights(graph.edata[weights[0]]):
@@ -448,6 +448,8 @@ def _is_mask(value: Any, n: int) -> bool:
 
 def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | None, Array | None, Array | None]:
     """(sources, destinations, offsets, weights): destinations or offsets are None, and weights may be."""
+    if edge_index is None:
+        raise TypeError("edge_index: found None, expected (2, E), or train_links; no edges: numpy.empty((2, 0), int)")
     weights = edge_weight
     if _arrays.is_sparse(edge_index):
         if edge_index.shape != (n, n):

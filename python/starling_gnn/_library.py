@@ -430,14 +430,19 @@ class Option:
         if self.name == "relation-fanout" and isinstance(value, Mapping):
             return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
         if self.name == "class-weights" and hasattr(value, "__iter__") and not isinstance(value, Mapping):
-            return ",".join(self._real(entry) for entry in value)
+            return self._list([self._real(entry) for entry in value])
         if self.kind == "list" and hasattr(value, "__iter__"):
-            return ",".join(str(self._whole(entry)) for entry in value)
+            return self._list([str(self._whole(entry)) for entry in value])
         if self.kind in ("whole", "long", "list"):
             return str(self._whole(value))
         if self.kind == "real":
             return self._real(value)
         raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+
+    def _list(self, entries: list[str]) -> str:
+        if not entries:  # the library takes an empty text for an option that is not given
+            raise ValueError(f"{self.keyword}: found an empty list, expected {self._expected()}; None is the default")
+        return ",".join(entries)
 
     def _real(self, value: Any) -> str:
         try:

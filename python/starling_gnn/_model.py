@@ -123,9 +123,7 @@ class Model:
 
     def _rows(self, function: Any, width: int, graph: GraphLike, vertices: Any) -> Floats:
         def question(used: Graph, dataset: Any) -> Floats:
-            ids = None if vertices is None else _arrays.ids32(vertices, "vertices", used.n_vertices)
-            if ids is not None and ids.ndim != 1:
-                raise ValueError(f"vertices: found the shape {ids.shape}, expected vertex ids (n,)")
+            ids = None if vertices is None else _arrays.members(vertices, "vertices", used.n_vertices)
             rows = np.empty((used.n_vertices if ids is None else len(ids), width), np.float32)
             if len(rows):
                 address = None if ids is None else ids.ctypes.data
@@ -137,14 +135,15 @@ class Model:
     def predict(self, graph: GraphLike, vertices: Any = None) -> Floats:
         """Scores of the vertices of a graph, float32 (N, K): the outputs before softmax or sigmoid, or numbers.
 
-        vertices: ids (n,); the result has their rows alone. InvalidArgumentError: the model is of links.
+        vertices: ids (n,) or a mask (N,); the result has their rows alone. InvalidArgumentError: the model is of links.
         """
         return self._rows(lib.sl_model_predict, self.n_outputs, graph, vertices)
 
     def embeddings(self, graph: GraphLike, vertices: Any = None) -> Floats:
         """The last hidden layer for the vertices of a graph, float32 (N, n_embeddings).
 
-        A model of links gives its outputs, from which the decoder makes scores. vertices: ids (n,); the result has their rows alone. InvalidArgumentError: the model has one layer.
+        A model of links gives its outputs, from which the decoder makes scores. vertices: ids (n,) or a mask (N,); the
+        result has their rows alone. InvalidArgumentError: the model has one layer.
         """
         return self._rows(lib.sl_model_embed, self.n_embeddings, graph, vertices)
 
@@ -191,7 +190,7 @@ class Model:
 def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
     """The columns of Model.predict_table."""
     ids = graph.ids
-    columns: dict[str, Any] = {"id": ids if vertices is None else ids[_arrays.ids32(vertices, "vertices", len(ids))]}
+    columns: dict[str, Any] = {"id": ids if vertices is None else ids[_arrays.members(vertices, "vertices", len(ids))]}
     classes = model.classes
     if model.objective == "class" and classes is not None:
         columns["class"] = classes[scores.argmax(axis=1)]

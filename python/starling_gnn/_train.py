@@ -192,7 +192,7 @@ class Run:
         """The outputs of the last layer for all vertices of a graph, by default the one of training.
 
         graph: a Graph, PyG's Data or HeteroData, a DGLGraph, or the name or path of a dataset. It needs no labels and
-        no split. vertices: ids (n,); the result has their rows alone.
+        no split. vertices: ids (n,) or a mask (N,); the result has their rows alone.
 
         Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers. K columns are those
         of `classes`. After training on links: the embeddings.
@@ -298,7 +298,7 @@ def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str
     source = graph._source or {}
     for keyword, value in source.items():
         if options.get(keyword, value) not in (value, None):
-            raise ValueError(f"{keyword}: found {options[keyword]!r}, expected {value!r}, with which load() read the graph")
+            raise ValueError(f"{keyword}: found {options[keyword]!r}, expected {value!r}, as load() read the graph")
     return {**options, **source}
 
 
@@ -427,9 +427,21 @@ def train(
     weights: Weights | None = None,
     **options: Unpack[TrainOptions],
 ) -> Run:
+    used = as_graph(graph)
     given: dict[str, Any] = {"model": model, **options}
+    if isinstance(given.get("class_weights"), Mapping):
+        given["class_weights"] = weights_by_class(given["class_weights"], used.classes)
     arrays = None if weights is None else _initial_weights(weights, given)
-    return _Training(as_graph(graph), pipe, given, on_epoch, on_step, progress, arrays).run()
+    return _Training(used, pipe, given, on_epoch, on_step, progress, arrays).run()
+
+
+def weights_by_class(weights: Mapping[Any, Any], classes: Array | None) -> list[Any]:
+    """Weights in the order of the classes; 1 for a class without any."""
+    names = [] if classes is None else classes.tolist()
+    for name in weights:
+        if name not in names:
+            raise ValueError(f"class_weights: found the class {name!r}, expected classes of {names[:10]}")
+    return [weights.get(name, 1) for name in names]
 
 
 _TRAIN = """Train a model on a graph, and return a Run.
