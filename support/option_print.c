@@ -9,6 +9,7 @@
 #include "support/option.h"
 #include "support/text.h"
 
+#define RELEASE_DATE "2026-11-27" /* of the version in configure.ac, on man pages */
 #define LINE_COLUMNS 80
 #define TEXT_COLUMN 26 /* where the help texts start */
 #define N_EXAMPLES 4   /* of --help; --help-all has all */
@@ -344,7 +345,7 @@ static void man_examples(const struct sl_option_table *table, FILE *stream)
         fprintf(stream, ".SH EXAMPLES\n");
     }
     for (size_t i = 0; i < table->n_examples; i++) {
-        fprintf(stream, ".PP\n");
+        fprintf(stream, "%s", i > 0 ? ".PP\n" : "");
         roff(table->examples[i].text, stream);
         fprintf(stream, "\n.PP\n.RS 4\n.nf\n");
         roff(table->examples[i].entry, stream);
@@ -381,7 +382,7 @@ static void print_man(const struct sl_option_table *table, const char *version, 
     for (const char *c = table->program; *c != '\0'; c++) {
         fputc(toupper((unsigned char)*c), stream);
     }
-    fprintf(stream, " 1 \"\" \"Starling %s\" \"Starling\"\n.SH NAME\n%s \\- ", version, table->program);
+    fprintf(stream, " 1 \"" RELEASE_DATE "\" \"Starling %s\" \"Starling\"\n.SH NAME\n%s \\- ", version, table->program);
     roff(table->summary, stream);
     fprintf(stream, "\n.SH SYNOPSIS\n");
     if (table->n_commands == 0) {

@@ -804,7 +804,8 @@ static void the_man_page_is_safe_roff(void **state)
 {
     (void)state;
     const char *man = printed(&table, SL_OPTION_MAN);
-    assert_holds(man, ".TH TESTER 1 \"\" \"Starling 1.2.3\"");
+    assert_holds(man, ".TH TESTER 1 \"20");
+    assert_holds(man, "\" \"Starling 1.2.3\" \"Starling\"");
     assert_holds(man, ".SH NAME\ntester \\- test options\n");
     assert_holds(man, ".B \\-\\-batch\\-size N\n");
     assert_holds(man, "(default: 7 seeds)");
