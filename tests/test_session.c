@@ -1076,8 +1076,8 @@ static void test_no_traces(void **state)
 
 /* The binary cache changes no bit. */
 /* Steps differ in size and tasks in their order, yet after the first epoch steps take no buffers from the system. If
- * tasks run in an unusual order, more of the buffers are in use at a time, which calls for a few more once. Buffers that
- * each step took would be hundreds. */
+ * tasks run in an unusual order, more of the buffers are in use at a time, which calls for a few more once. Buffers
+ * that each step took would be hundreds. */
 static void test_no_new_buffers(void **state)
 {
     (void)state;

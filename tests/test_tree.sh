@@ -25,8 +25,8 @@ long()
 wide()
 {
     (cd "$1" && export LC_ALL=C.UTF-8 && {
-        find support partition tasks codelets runtime apps tests python "${sources[@]}" ! -path 'tests/bench/*.py' \
-            ! -path 'tests/reference/*.py' ! -path 'tests/homes/*' -exec awk -v most=$most_columns '
+        find support partition tasks codelets runtime apps tests python "${sources[@]}" ! -path 'tests/*.py' \
+            ! -path 'tests/homes/*' -exec awk -v most=$most_columns '
                 length > most { print FILENAME ": line " FNR " has " length " columns" }' {} +
         find . -name '*.md' ! -path './shared/*' -exec awk -v most=$most_columns '
             FNR == 1 { block = 0 }

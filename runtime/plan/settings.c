@@ -467,8 +467,8 @@ static const struct sl_option options[] = {
      .change = FREELY},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
      .help = "Write the outputs of all vertices at the end, as .npy or .csv: class scores, label scores (logits) or "
-             "numbers. With --objective link: the scores of --pairs. They are of the best epoch. .csv has a header, the "
-             "vertices' ids and the names of their classes",
+             "numbers. With --objective link: the scores of --pairs. They are of the best epoch. .csv has a header, "
+             "the vertices' ids and the names of their classes",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
      .brief = "Write the outputs of all vertices, as .npy or .csv",
      .peers = "predictions,save-predictions,save-pred,pred-file"},
