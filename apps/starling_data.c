@@ -21,6 +21,7 @@
 #include "partition/load.h"
 #include "partition/metis_file.h"
 #include "partition/partition.h"
+#include "partition/random_split.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
 #include "runtime/machine/limits.h"
@@ -50,6 +51,7 @@ struct settings {
     char *cache;
     bool directed;
     int normalize_features; /* enum sl_normalize */
+    bool links;             /* split: of links */
     /* output */
     char *out;
     int to; /* enum form */
@@ -83,21 +85,35 @@ struct settings {
 #define MOST_NAMES 20 /* of classes that info prints */
 #define FIELD(name) offsetof(struct settings, name)
 
+#define PATH_OPTION                                                                                                    \
+    {                                                                                                                  \
+        .name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),                    \
+        .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",                           \
+        .help = "Folders that are searched for datasets"                                                               \
+    }
+
+#define DIRECTED_OPTION                                                                                                \
+    {                                                                                                                  \
+        .name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),                        \
+        .help = "Do not add reverse edges"                                                                             \
+    }
+
+#define CACHE_OPTION                                                                                                   \
+    {                                                                                                                  \
+        .name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                            \
+        .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                              \
+        .help = "Folder for the binary copies of datasets. none: keep no copies"                                       \
+    }
+
 #define DATA_OPTIONS                                                                                                   \
-    {.name = "data-path",                                                                                              \
-     .group = "data",                                                                                                  \
-     .kind = SL_OPTION_STRING,                                                                                         \
-     .offset = FIELD(data_path),                                                                                       \
-     .shown = "$STARLING_DATA, ./data, ~/.local/share/starling",                                                       \
-     .argument = "DIR[:DIR]",                                                                                          \
-     .help = "Folders that are searched for datasets"},                                                                \
+    PATH_OPTION,                                                                                                       \
         {.name = "split",                                                                                              \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \
          .offset = FIELD(split),                                                                                       \
          .shown = "the only split of the dataset",                                                                     \
-         .argument = "NAME",                                                                                           \
-         .help = "Split into training, validation and test vertices"},                                                 \
+         .argument = "NAME|random:N,N,N",                                                                              \
+         .help = "Split into training, validation and test vertices. random:60,20,20 draws one, as for --seed 1"},     \
         {.name = "features",                                                                                           \
          .group = "data",                                                                                              \
          .kind = SL_OPTION_STRING,                                                                                     \
@@ -106,16 +122,7 @@ struct settings {
          .argument = "FILE|none|degree|onehot|random:N",                                                               \
          .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). "       \
                  "onehot: the vertex. random:N: N normal numbers"},                                                    \
-        {.name = "directed",                                                                                           \
-         .group = "data",                                                                                              \
-         .kind = SL_OPTION_FLAG,                                                                                       \
-         .offset = FIELD(directed),                                                                                    \
-         .help = "Do not add reverse edges"},                                                                          \
-    {                                                                                                                  \
-        .name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                            \
-        .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                              \
-        .help = "Folder for the binary copies of datasets. none: keep no copies"                                       \
-    }
+        DIRECTED_OPTION, CACHE_OPTION
 
 #define NORMALIZE_OPTION                                                                                               \
     {                                                                                                                  \
@@ -231,6 +238,24 @@ static const struct sl_option partition_options[] = {
      .offset = FIELD(out),
      .argument = "FILE",
      .help = "Write the part of each vertex, one a line, as METIS does"},
+};
+
+static const struct sl_option split_options[] = {
+    PATH_OPTION,
+    DIRECTED_OPTION,
+    CACHE_OPTION,
+    {.name = "links",
+     .group = "split",
+     .kind = SL_OPTION_FLAG,
+     .offset = FIELD(links),
+     .help = "Split the edges, as links, instead of the vertices"},
+    SEED_OPTION("split", "Equal seeds give equal splits: those of coop_sage --seed N"),
+    {.name = "out",
+     .group = "output",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(out),
+     .argument = "DIR|FILE.csv",
+     .help = "Folder for train.csv, valid.csv and test.csv, or a table of vertices: id,split; required"},
 };
 
 static const struct sl_option plot_options[] = {
@@ -371,6 +396,19 @@ static const struct sl_option_table commands[] = {
      .options = partition_options,
      .n_options = N_OPTIONS(partition_options)},
     {.program = "starling_data",
+     .command = "split",
+     .summary = "Draw a split of the vertices or of the links, and write it",
+     .description =
+         "random:60,20,20 are the percentages of training, validation and test. The lists have the numbers of the "
+         "vertices; in a typed dataset, within their types. DATASET/split/NAME is a folder for them. A table has the "
+         "ids of nodes.csv, for its column split.",
+     .arguments = "DATASET random:N,N,N",
+     .min_arguments = 2,
+     .max_arguments = 2,
+     .env_prefix = "STARLING_",
+     .options = split_options,
+     .n_options = N_OPTIONS(split_options)},
+    {.program = "starling_data",
      .command = "report",
      .summary = "Show how a traced run spent its time",
      .description =
@@ -421,6 +459,7 @@ enum {
     COMMAND_CONVERT,
     COMMAND_GENERATE,
     COMMAND_PARTITION,
+    COMMAND_SPLIT,
     COMMAND_REPORT,
     COMMAND_PLOT,
     COMMAND_PROJECT,
@@ -445,6 +484,8 @@ static const struct sl_option_note examples[] = {
     {"starling_data convert ./mine --to metis --out mine.graph", "Write the graph as a file for METIS."},
     {"starling_data partition ./mine --parts 8 --out parts.txt",
      "Cut the graph into 8 parts, print the cut and the balance, and write the part of each vertex."},
+    {"starling_data split ./mine random:60,20,20 --out ./mine/split/random",
+     "Draw a split of the vertices, and add it to the dataset."},
     {"starling_data report out", "Report again on the run that coop_sage --trace out has traced."},
     {"starling_data plot one.jsonl two.jsonl --out runs.html", "Draw two runs over each other, as a page."},
     {"starling_data project one.jsonl four.jsonl --latency 2 --message-time 1 --bandwidth 12",
@@ -472,6 +513,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .split = settings->split,
                                        .features = settings->features,
                                        .feature_seed = 1,
+                                       .split_seed = 1,
                                        .cache = settings->cache,
                                        .need = SL_RAW_FOR_LOOKS,
                                        .directed = settings->directed,
@@ -787,6 +829,155 @@ static enum sl_status run_partition(const struct settings *settings)
     return st;
 }
 
+/* ---- split ------------------------------------------------------------------------------------------------------- */
+
+static const char *const list_names[] = {"train", "valid", "test"};
+
+/* The first vertex of the type of a list: files number the vertices of each type from 0. */
+static sl_vertex first_of(const struct sl_dataset *dataset, const struct sl_ids *ids)
+{
+    const uint32_t n = dataset->graph.n_relations / (dataset->directed ? 1 : 2);
+    for (uint32_t r = 0; dataset->ends != NULL && ids->n > 0 && r < n; r++) {
+        for (int end = 0; end < 2; end++) {
+            const struct sl_link_ends *ends = &dataset->ends[r];
+            if (ids->ids[0] >= ends->first[end] && ids->ids[0] - ends->first[end] < ends->n[end]) {
+                return ends->first[end];
+            }
+        }
+    }
+    return 0;
+}
+
+static void put_vertices(FILE *stream, const struct sl_dataset *dataset, int list)
+{
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    const sl_vertex first = first_of(dataset, lists[list]);
+    for (uint32_t i = 0; i < lists[list]->n; i++) {
+        fprintf(stream, "%u\n", lists[list]->ids[i] - first);
+    }
+}
+
+static void put_links(FILE *stream, const struct sl_dataset *dataset, int list)
+{
+    const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN + list];
+    for (uint32_t i = 0; i < links->n; i++) {
+        if (links->relation == NULL) {
+            fprintf(stream, "%u,%u\n", links->from[i], links->to[i]);
+        } else {
+            const struct sl_link_ends *ends = &dataset->links.ends[links->relation[i]];
+            fprintf(stream, "%u,%u,%u\n", links->from[i] - ends->first[0], links->relation[i],
+                    links->to[i] - ends->first[1]);
+        }
+    }
+}
+
+static enum sl_status write_list(const struct settings *settings, const struct sl_dataset *dataset, int list)
+{
+    struct sl_writer writer;
+    char *path = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_format(&path, "%s/%s.csv", settings->out, list_names[list]), done);
+    SL_TRY(st, sl_folder_make_parents(path), done);
+    SL_TRY(st, sl_writer_open(path, &writer), done);
+    if (settings->links) {
+        put_links(writer.stream, dataset, list);
+    } else {
+        put_vertices(writer.stream, dataset, list);
+    }
+    st = sl_writer_close(&writer);
+done:
+    sl_free(path);
+    return st;
+}
+
+static bool holds(const struct sl_ids *ids, uint32_t *next, sl_vertex v)
+{
+    bool found = *next < ids->n && ids->ids[*next] == v;
+    *next += found;
+    return found;
+}
+
+/* A line for each vertex: its id in the files, and its list. */
+static enum sl_status write_table(const char *path, const struct sl_dataset *dataset)
+{
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    const char *names = dataset->vertex_names;
+    uint32_t next[3] = {0};
+    struct sl_writer writer;
+    enum sl_status st = sl_writer_open(path, &writer);
+    if (st != SL_OK) {
+        return st;
+    }
+    fprintf(writer.stream, "id,split\n");
+    for (sl_vertex v = 0; v < dataset->graph.n_vertices; v++) {
+        const char *set = "";
+        for (int list = 0; list < 3; list++) {
+            set = holds(lists[list], &next[list], v) ? list_names[list] : set;
+        }
+        if (names != NULL) {
+            const size_t n = strcspn(names, "\n");
+            const char *quote = memchr(names, ',', n) != NULL ? "\"" : "";
+            fprintf(writer.stream, "%s%.*s%s,%s\n", quote, (int)n, names, quote, set);
+            names += n + 1;
+        } else {
+            fprintf(writer.stream, "%u,%s\n", v, set);
+        }
+    }
+    return sl_writer_close(&writer);
+}
+
+static void print_split(const struct settings *settings, const struct sl_dataset *dataset)
+{
+    const struct sl_links *links = dataset->links.list;
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    printf("split       %s of %s: ", dataset->split, settings->links ? "links" : "vertices");
+    for (int i = 0; i < 3; i++) {
+        printf("%s%s %u", i > 0 ? ", " : "", list_names[i], settings->links ? links[i].n : lists[i]->n);
+    }
+    printf("\n");
+}
+
+/* Whether `split` writes a table instead of a folder. */
+static bool is_table(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".csv") == 0;
+}
+
+static enum sl_status run_split(const struct settings *settings, const char *split)
+{
+    struct sl_dataset dataset;
+    struct sl_dataset_options options = options_of(settings);
+    struct sl_random_split rule;
+    const bool table = is_table(settings->out);
+    enum sl_status st = sl_random_split_parse(split, settings->seed, &rule);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (!rule.wanted) {
+        return sl_fail(SL_EINVAL, "split: found '%.100s', expected percentages to draw: random:60,20,20", split);
+    }
+    if (table && settings->links) {
+        return sl_fail(SL_EINVAL, "--out: found '%.200s', expected a folder for lists of links", settings->out);
+    }
+    options.split = split;
+    options.split_seed = settings->seed;
+    options.draw_links = settings->links;
+    SL_TRY(st, sl_dataset_load(&options, &dataset), done);
+    if (table) {
+        st = write_table(settings->out, &dataset);
+    }
+    for (int list = 0; list < 3 && !table && st == SL_OK; list++) {
+        st = write_list(settings, &dataset, list);
+    }
+    if (st == SL_OK) {
+        print_split(settings, &dataset);
+    }
+    sl_dataset_free(&dataset);
+done:
+    return st;
+}
+
 /* ---- report ------------------------------------------------------------------------------------------------------ */
 
 static enum sl_status run_report(const char *folder)
@@ -1062,6 +1253,7 @@ static enum sl_status check_out(int command, const struct settings *settings)
     if (settings->out == NULL) {
         return SL_OK;
     }
+    folder |= command == COMMAND_SPLIT && !is_table(settings->out);
     if (!folder) {
         return sl_writer_try(settings->out);
     }
@@ -1083,6 +1275,7 @@ static enum sl_status run(int command, const struct settings *settings, const st
     case COMMAND_CONVERT: return run_convert(settings);
     case COMMAND_GENERATE: return run_generate(settings, parse);
     case COMMAND_PARTITION: return run_partition(settings);
+    case COMMAND_SPLIT: return run_split(settings, arguments[1]);
     case COMMAND_REPORT: return run_report(settings->dataset);
     case COMMAND_PLOT: return run_plot(settings, parse, (const char *const *)arguments);
     default: return run_project(settings, parse, (const char *const *)arguments);
@@ -1102,7 +1295,8 @@ static int run_command(int command, int argc, char **argv)
         code = complain(EXIT_USAGE);
     } else if (parse.action != SL_OPTION_RUN) {
         code = print(table, parse.action);
-    } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE) && settings.out == NULL) {
+    } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE || command == COMMAND_SPLIT) &&
+               settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
     } else if (check_command(command, &settings, &parse) != SL_OK) {
@@ -1134,8 +1328,8 @@ static int run_bare(int argc, char **argv)
     }
     sl_free(parse.sources);
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL,
-                "expected a command: info, convert, generate, partition, report, plot or project; --help tells more");
+        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition, split, report, plot or project; "
+                           "--help tells more");
         return complain(EXIT_USAGE);
     }
     return print(&overview, parse.action);
@@ -1152,10 +1346,10 @@ static int body(int argc, char **argv)
             return run_command(command, argc - 1, argv + 1);
         }
     }
-    sl_fail(
-        SL_EINVAL,
-        "%.100s: expected a command: info, convert, generate, partition, report, plot or project; --help tells more",
-        argv[1]);
+    sl_fail(SL_EINVAL,
+            "%.100s: expected a command: info, convert, generate, partition, split, report, plot or project; --help "
+            "tells more",
+            argv[1]);
     return complain(EXIT_USAGE);
 }
 

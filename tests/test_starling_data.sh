@@ -26,7 +26,7 @@ expect()
 }
 
 # Help, and usage errors: exit code 2, one line.
-for command in info convert generate partition report project; do
+for command in info convert generate partition split report project; do
     expect 0 "Usage: starling_data $command" $command --help
     expect 2 'has no such option' $command --nonsense=x
 done
@@ -108,6 +108,28 @@ expect 1 'a binary copy needs features' convert bare.mtx --to cache --out x
 compgen -G 'x/*' >/dev/null && complain 'convert: a binary copy of half a dataset'
 printf '3 9\n2\n1 3\n2\n' >bad.graph
 expect 1 '^starling_data: bad.graph:1: 3 vertices and 9 edges do not fit' info bad.graph
+
+# Split: lists in a folder, which are those of --split; and a table.
+expect 0 '^split +random:60,20,20 of vertices: train 1800, valid 600, test 600$' split ./made random:60,20,20 --out copy/split/drawn --cache none
+expect 0 '^split +drawn: train 1800, valid 600, test 600$' info ./copy --split drawn --cache none
+for list in train valid test; do
+    [[ -s copy/split/drawn/$list.csv ]] || complain "split: no $list.csv"
+done
+expect 0 '' convert ./made --split random:60,20,20 --out whole --cache none
+for list in train valid test; do
+    diff copy/split/drawn/$list.csv <(gzip -dc "whole/split/random:60,20,20/$list.csv.gz") >/dev/null || complain "split: $list differs"
+done
+expect 0 '' split ./made random:60,20,20 --out other.csv --seed 2 --cache none
+[[ $(cut -d, -f2 other.csv | sort | uniq -c | tr -s ' \n' ' ') == ' 1 split 600 test 1800 train 600 valid ' ]] || complain 'split: the table'
+diff <(awk -F, '$2 == "test" { print $1 }' other.csv) copy/split/drawn/test.csv >/dev/null && complain 'split: expected another with another seed'
+expect 0 '^split +random:80,10,10 of links: ' split made.graph random:80,10,10 --links --out lists
+[[ $(sort lists/*.csv | uniq -d | wc -l) -eq 0 && $(cat lists/*.csv | wc -l) -eq $(($(cut -d' ' -f2 <(head -n 1 made.graph)))) ]] || complain 'split: links'
+expect 1 'expected percentages to draw' split ./made time --out x
+expect 1 'sum to 100' split ./made random:60,20,10 --out x
+expect 1 'of 0 vertices with a label' split made.graph random:60,20,20 --out x
+expect 1 'expected a folder for lists of links' split made.graph random:60,20,20 --links --out x.csv
+expect 2 '--out: split needs' split ./made random:60,20,20
+rm -r copy/split/drawn
 
 # said PATTERN STATUS ARGUMENT...: one line on standard error that matches, beside what is printed.
 said()
