@@ -102,7 +102,7 @@ enum sl_status sl_foreign_refuse(const char *path)
     while (!fits(kind, path, head, n)) { /* the last fits all */
         kind++;
     }
-    if (strcmp(kind->name, TEXT) == 0) {
+    if (strcmp(kind->name, TEXT) == 0 && first_line(head, n) > 0) {
         return sl_fail(SL_EFILE, "%.300s: %s that begins with '%.*s', expected a dataset: %s", path, kind->name,
                        first_line(head, n), head, kind->advice);
     }

@@ -264,7 +264,7 @@ static void reads_other_headers(void **state)
          "c,3,,0,test,\"P;Q\"\n"},
         {"edges.csv", "from;to;weight\na;b;2\nc;a;3\n", "id;x;label;split\na;1;0;train\nb;2;1;valid\nc;3;0;test\n"},
         {"edges.txt", "# a graph\n# 3 vertices\n\n# FromNodeId ToNodeId  weight\na\tb\t2\nc\ta\t3\n",
-         "#id  x label  split\na 1 0   train\nb 2 1 valid\nc 3  0 test \n"},
+         "\xef\xbb\xbf# x\r\n#id  x label  split\r\na 1 0   train\r\n b 2 1 valid\r\nc 3  0 test \r\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sl_raw raw;

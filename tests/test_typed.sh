@@ -197,7 +197,7 @@ refused '^coop_sage: --labor-iterations: expected 0 with --model rgat' --dataset
 refused '^coop_sage: --heads: found 3, expected a divisor of --hidden' --dataset ./small --model rgat --heads 3 --hidden 16
 refused '^coop_sage: --bases: expected --model rgcn' --dataset ./small --model rgat --bases 2
 refused '^coop_sage: --input-layer: expected none with --model gcnii' --dataset ./small --model gcnii --input-layer
-refused 'expected a file split/.*/train.csv.gz \(or .csv\), found none' --dataset ./small --objective link
+refused 'expected a file split/.*/train.csv.gz \(or .csv, .npy\), found none' --dataset ./small --objective link
 "$pipe_gnn" --dataset ./small --cache none --epochs 1 --quiet >stdout 2>stderr && complain "pipe_gnn: expected a refusal"
 grep -q "'small': found a typed dataset, which pipe_gnn does not take; use coop_sage" stderr || complain "pipe_gnn: $(cat stderr)"
 for model in rgcn rgat; do

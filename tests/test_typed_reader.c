@@ -260,6 +260,9 @@ static void reads_links(void **state)
     put_text("small/split/deals/test.csv", "2,1,1\n");
     assert_int_equal(sl_dataset_load(&options, &d), SL_EFILE);
     assert_non_null(strstr(sl_message(), "expected a head of relation 1, an id below 1, found 2"));
+    put_npy_array("small/split/deals/valid.npy", "<i4", "(2, 1)", "\0\0\0\0\0\0\0\0", 8);
+    const struct sl_dataset_options again = put_links();
+    assert_refused(sl_dataset_load(&again, &d), SL_EFILE, "deals/valid.csv: the table is there twice, also as ");
 }
 
 static void links_survive_no_memory(void **state)

@@ -165,7 +165,8 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     return (struct cell){start, (size_t)(end - start), false};
 }
 
-/* The next line that is not blank, without its line end. A byte order mark before the first line is left out. */
+/* The next line that is not blank, without its line end and blanks at its start. A byte order mark before the first line
+ * is left out. */
 static bool next_line(struct sl_text *text, const char **start, const char **stop)
 {
     while (sl_text_next(text, start, stop)) {
@@ -174,6 +175,9 @@ static bool next_line(struct sl_text *text, const char **start, const char **sto
         }
         if (*stop > *start && (*stop)[-1] == '\r') {
             --*stop;
+        }
+        while (*start < *stop && **start == ' ') {
+            ++*start;
         }
         if (sl_text_skip_blanks(*start, *stop) < *stop) {
             return true;
@@ -434,6 +438,7 @@ static enum sl_status read_header(enum kind kind, const char *path, char **lines
     for (int i = 0; i < MOST_LINES && comment && (n = getline(&line, &room, stream)) > 0; i++) {
         const char *stop = line + n;
         const char *start = sl_text_skip_blanks(line, stop);
+        start += i == 0 && strncmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         SL_TRY(st, sl_realloc(lines, bytes + (size_t)n + 1, 1, "a header"), done);
         memcpy(*lines + bytes, line, (size_t)n + 1);
         bytes += (size_t)n;

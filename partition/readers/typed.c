@@ -467,11 +467,7 @@ static enum sl_status find_links(const char *folder, struct sl_raw_files *files)
         snprintf(stem, sizeof stem, "split/%s/%s", files->split, sl_links_name((enum sl_link_list)list));
         char **path = &files->paths[link_files[list]];
         const bool needed = list == SL_LINKS_TRAIN || (list <= SL_LINKS_TEST && !files->may_lack_links);
-        if (needed) {
-            st = need_table(folder, stem, path);
-        } else {
-            st = find_table(folder, stem, path);
-        }
+        st = sl_raw_find_table(folder, stem, needed, path);
     }
     return st;
 }
@@ -489,7 +485,7 @@ static enum sl_status find_training_links(const struct sl_request *request, bool
     }
     if (st == SL_OK && split[0] != '\0') {
         snprintf(stem, sizeof stem, "split/%s/train", split);
-        st = find_table(request->path, stem, &path);
+        st = sl_raw_find_table(request->path, stem, false, &path);
         *found = path != NULL;
         sl_free(path);
     }

@@ -299,6 +299,9 @@ static void run_npy(const uint8_t *data, size_t n)
     }
     judge(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
     judge(sl_npy_read_ids(path, "ids", N, &ids));
+    char *names = NULL;
+    judge(sl_npy_read_names(path, "class_names", &names));
+    sl_free(names);
     judge(sl_npy_read_count(path, "num_nodes_list", N, &count));
     judge(sl_npy_count_rows(path, "node_feat", &count));
     judge(sl_npy_find(path, (const char *const[]){"edge_feat"}, 1, &name));
@@ -499,8 +502,13 @@ static void seed_table(const char *folder)
                                 "id,x,label,split\na,1,0,train\nb,2,1,val\n\"c\"\"\",0,,\n";
     static const char tabs[] =
         "\xef\xbb\xbfsource\ttarget\n7\t12\n\0node_id\ty\tsplit\tf\n12\t0.5\ttest\t3\n7\tnan\t\t1";
+    static const char neo4j[] = ":START_ID(P);:END_ID(P);weight:float;:TYPE\na;b;1;K\n\0"
+                                "p:ID(P);x:double;n:string;label:string;:LABEL\na;1;N;gold;P\nb;2;;\"b \"\"x\"\"\";P\n";
+    static const char snap[] = "# a graph\n# FromNodeId ToNodeId\n0\t1\n7\t0\n\0#id label x\n0 a  1\n1  7 2\n7 nan 0\n";
     put_seed(folder, "plain", plain, sizeof plain - 1);
     put_seed(folder, "tabs", tabs, sizeof tabs - 1);
+    put_seed(folder, "neo4j", neo4j, sizeof neo4j - 1);
+    put_seed(folder, "snap", snap, sizeof snap - 1);
 }
 
 /* The tables of a typed dataset; the name of a relation that is in the links is `b___r___a`, another relation has no
