@@ -146,7 +146,10 @@ class NodeClassifier:
         if isinstance(options.get("class_weights"), Mapping):
             options["class_weights"] = weights_by_class(options["class_weights"], self.classes_)
         self.n_features_in_ = 1 if self.graph is not None else used.n_features
-        self.run_ = train_model(used, self.model, **options)
+        with warnings.catch_warnings():
+            if used._n_split[1] == 0:  # rows of scikit-learn have no validation set
+                warnings.filterwarnings("ignore", "valid .* is not defined", StarlingWarning)
+            self.run_ = train_model(used, self.model, **options)
         self.model_ = self.run_.model
         self._has_edges = used.n_edges > 0
         return self

@@ -1372,8 +1372,10 @@ class Training(unittest.TestCase):
         ids = np.concatenate([sets["train"], sets["valid"]])
         classifier = sl.NodeClassifier("gcn", **SMALL, graph=dict(edge_index=edges, x=x, name="crowds"))
         expected = sl.train(graph(y=names, train=ids, valid=None, test=None), "gcn", **SMALL)
-        for X in (ids, ids[:, None], ids.tolist()):
-            self.assertEqual(losses(classifier.fit(X, names[ids]).run_), losses(expected))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a missing validation set
+            for X in (ids, ids[:, None], ids.tolist()):
+                self.assertEqual(losses(classifier.fit(X, names[ids]).run_), losses(expected))
         found = classifier.predict(sets["test"][:, None])
         np.testing.assert_array_equal(found, classifier.classes_[expected.predict().argmax(1)][sets["test"]])
         asked = names[sets["test"]]
@@ -1527,9 +1529,11 @@ class Training(unittest.TestCase):
             loss, scores = (drawn(axes) for axes in run.plot())
             self.assertEqual(loss["validation"], (epochs, "o"))
             self.assertEqual(set(map(str, scores.values())), {str((epochs, "o"))})
+        with self.assertWarnsRegex(sl.StarlingWarning, "valid acc is not defined"):
+            run = sl.train(graph(valid=None, test=None), **SMALL)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            axes = sl.train(graph(valid=None, test=None), **SMALL).plot()
+            axes = run.plot()
             self.assertEqual((len(axes[0].lines), drawn(axes[1])), (1, {}))
         matplotlib.pyplot.close("all")
 
