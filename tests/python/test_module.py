@@ -957,8 +957,11 @@ def heterograph(types, edges):
             def num_nodes(self, name):
                 return types[name]["n"]
 
-            def edges(self, etype):
-                return tuple(edges_of[etype])
+            class Edges(dict):
+                def __call__(self, etype):
+                    return tuple(edges_of[etype])
+
+            edges = Edges({triple: Bag(data={}) for triple in edges_of})
 
         return HeteroGraph()
     import dgl
