@@ -178,16 +178,17 @@ static enum sl_status name_arrays(struct sl_raw_files *files)
     return st;
 }
 
-/* Take a table from raw/data.npz. */
+/* Take a table from raw/data.npz. The two counts may stand there as well: the tables are compared with them. */
 static enum sl_status take_inside(enum sl_raw_file table, struct sl_raw_files *files)
 {
+    const bool counts = table == SL_RAW_NODE_COUNT || table == SL_RAW_EDGE_COUNT;
     const char *binary = files->paths[SL_RAW_BINARY];
     const char *path = files->paths[table];
     const char *inside = NULL;
     enum sl_status st = SL_OK;
-    if (binary != NULL && path != NULL) {
+    if (binary != NULL && path != NULL && !counts) {
         st = sl_npy_find(binary, array_names[table], N_NAMES, &inside);
-    } else if (binary != NULL) {
+    } else if (binary != NULL && path == NULL) {
         st = sl_raw_take_array(binary, table, files);
     }
     if (st == SL_OK && inside != NULL) {

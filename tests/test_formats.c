@@ -207,6 +207,19 @@ static const char *put_ogb_npz(void)
     return put_npz("ogb.npz", names);
 }
 
+/* OGB's text, with the counts in raw/data.npz as well. */
+static const char *put_ogb_with_counts(void)
+{
+    static unsigned char count[1024];
+    static unsigned char zip[4096];
+    const int64_t n = N;
+    struct member member = {.name = "num_nodes_list.npy", .data = count};
+    const char *path = put_ogb();
+    member.bytes = make_array(count, "<i8", false, "(1,)", &n, sizeof n);
+    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, &member, 1, false, false));
+    return path;
+}
+
 static const char *put_safetensors(void)
 {
     const char *path = in_folder("whole.safetensors");
@@ -316,6 +329,7 @@ static void files_are_the_same(void **state)
         const struct sl_reader *reader;
     } forms[] = {
         {"OGB's text", put_ogb, &sl_reader_ogb},
+        {"OGB's text and counts twice", put_ogb_with_counts, &sl_reader_ogb},
         {"OGB's text with odd ends", put_spoiled_ogb, &sl_reader_ogb},
         {".npy files in Fortran order", put_npy_folder, &sl_reader_ogb},
         {".npz with PyG's names", put_pyg_npz, &sl_reader_arrays},
