@@ -24,8 +24,10 @@
 #include "partition/random_split.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
+#include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/messages.h"
+#include "runtime/plan/model_file.h"
 #include "runtime/plan/parse.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
@@ -35,6 +37,8 @@
 #include "support/lines.h"
 #include "support/memory.h"
 #include "support/option.h"
+#include "support/safetensors.h"
+#include "support/text.h"
 #include "tasks/ranks.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -354,10 +358,10 @@ static const struct sl_option project_options[] = {
 static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "info",
-     .summary = "Describe a dataset; without a dataset, this build and this machine",
+     .summary = "Describe a dataset or a model; without either, this build and this machine",
      .description = "Under mpirun, the command lists the ranks, the machine of each rank, and the cores, memory and "
                     "GPUs that the rank may use.",
-     .arguments = "[DATASET]",
+     .arguments = "[DATASET|MODEL]",
      .max_arguments = 1,
      .env_prefix = "STARLING_",
      .options = info_options,
@@ -479,6 +483,7 @@ static const struct sl_option_note files[] = {
 static const struct sl_option_note examples[] = {
     {"starling_data info", "Describe this build and this machine."},
     {"starling_data info ./mine", "Describe the dataset in the folder mine."},
+    {"starling_data info model.safetensors", "Describe a saved model, or a checkpoint."},
     {"starling_data generate --vertices 2000 --edges 12000 --features 32 --classes 5 --out mine",
      "Make a small dataset in the folder mine."},
     {"starling_data convert ./mine --to metis --out mine.graph", "Write the graph as a file for METIS."},
@@ -652,12 +657,117 @@ static enum sl_status print_dataset(const struct sl_dataset *dataset, const stru
     return st;
 }
 
+/* A list of names on a line. */
+static void print_list(const char *label, const char *names)
+{
+    uint32_t n = 0;
+    if (names == NULL) {
+        return;
+    }
+    printf("%-11s ", label);
+    for (const char *name = names; *name != '\0'; n++) {
+        const size_t length = strcspn(name, "\n");
+        if (n < MOST_NAMES) {
+            printf("%s%.*s", n > 0 ? ", " : "", (int)length, name);
+        }
+        name += length;
+        name += *name != '\0';
+    }
+    if (n > MOST_NAMES) {
+        printf(", and %u more", n - MOST_NAMES);
+    }
+    printf("\n");
+}
+
+static void print_fact(const struct sl_model_file *file, const char *label, const char *key)
+{
+    const char *text = sl_model_file_text(file, key);
+    if (text != NULL) {
+        printf("%-11s %s\n", label, text);
+    }
+}
+
+/* The options of the model that are not a default of coop_sage. */
+static enum sl_status print_options(const struct sl_model_file *file)
+{
+    struct sl_settings *settings;
+    enum sl_status st = sl_settings_new(&settings);
+    const char *between = "options     ";
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < file->tensors.n_metadata; i++) {
+        const struct sl_metadata *entry = &file->tensors.metadata[i];
+        char usual[256];
+        if (strncmp(entry->key, SL_KEY_OPTION, strlen(SL_KEY_OPTION)) == 0) {
+            const char *name = entry->key + strlen(SL_KEY_OPTION);
+            const bool known = sl_settings_get(settings, name, usual, sizeof usual) == SL_OK;
+            if (known && strcmp(usual, entry->value) != 0) {
+                printf("%s--%s %s", between, name, entry->value);
+                between = " ";
+            }
+        }
+    }
+    printf("%s", between[1] == '\0' ? "\n" : "");
+    sl_settings_delete(settings);
+    return SL_OK;
+}
+
+/* Describe a model or a checkpoint. */
+static enum sl_status print_model(const char *path)
+{
+    struct sl_model_file file;
+    uint64_t bytes = 0;
+    enum sl_status st = sl_model_file_read(path, &file);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < file.tensors.n; i++) {
+        bytes += sl_tensor_bytes(&file.tensors.tensors[i]);
+    }
+    printf("file        a model%s, %u arrays, %llu bytes\n", sl_is_checkpoint(&file.tensors) ? " in a checkpoint" : "",
+           file.tensors.n, (unsigned long long)bytes);
+    sl_model_file_warn(&file);
+    printf("model       %s\n", sl_text_or(sl_model_file_option(&file, "model"), "unknown"));
+    print_fact(&file, "trained by", SL_KEY_PROGRAM);
+    print_fact(&file, "dataset", "dataset");
+    print_fact(&file, "objective", SL_KEY_OBJECTIVE);
+    print_fact(&file, "features", SL_KEY_FEATURES);
+    print_fact(&file, "outputs", SL_KEY_OUTPUTS);
+    if (file.scaling.n > 0) {
+        printf("normalized  with the means and deviations of %u columns\n", file.scaling.n);
+    }
+    print_list("classes", sl_model_file_text(&file, SL_KEY_CLASSES));
+    print_list("relations", sl_model_file_text(&file, SL_KEY_RELATIONS));
+    print_list("types", sl_model_file_text(&file, SL_KEY_TYPES));
+    st = print_options(&file);
+    sl_model_file_free(&file);
+    return st;
+}
+
+/* Whether a file is a model: a safetensors file without edges. */
+static bool is_model(const char *path)
+{
+    struct sl_tensors tensors;
+    if (!sl_file_exists(path) || sl_safetensors_map(path, &tensors) != SL_OK) {
+        return false;
+    }
+    const bool model = sl_tensors_find(&tensors, "edge_index") == NULL &&
+                       (sl_tensors_metadata(&tensors, SL_KEY_VERSION) != NULL || sl_is_checkpoint(&tensors) ||
+                        sl_tensors_metadata(&tensors, SL_KEY_OPTION "model") != NULL);
+    sl_tensors_free(&tensors);
+    return model;
+}
+
 static enum sl_status run_info(const struct settings *settings)
 {
     struct sl_dataset dataset;
     struct sl_statistics statistics;
     if (settings->dataset == NULL) {
         return end_all_if_failed(sl_info_print(stdout));
+    }
+    if (is_model(settings->dataset)) {
+        return end_all_if_failed(print_model(settings->dataset));
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {

@@ -17,7 +17,8 @@
 #include "support/parallel.h"
 #include "support/safetensors.h"
 
-#define VERSION 9 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define VERSION                                                                                                        \
+    10 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -44,6 +45,7 @@ enum section {
     SECTION_VERTEX_NAMES,
     SECTION_MEAN,
     SECTION_SCALE,
+    SECTION_TYPES,
     N_SECTIONS
 };
 
@@ -64,6 +66,7 @@ static const char *const section_names[N_SECTIONS] = {
     [SECTION_CLASS_NAMES] = "class_names",
     [SECTION_VERTEX_NAMES] = "vertex_names",
     [SECTION_MEAN] = "x.mean",
+    [SECTION_TYPES] = "types",
     [SECTION_SCALE] = "x.inverse_deviation",
 };
 
@@ -286,6 +289,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     }
     add_names(draft, SECTION_CLASS_NAMES, dataset->class_names);
     add_names(draft, SECTION_VERTEX_NAMES, dataset->vertex_names);
+    add_names(draft, SECTION_TYPES, dataset->types);
     add(draft, SECTION_MEAN, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.mean);
     add(draft, SECTION_SCALE, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.scale);
 }
@@ -582,6 +586,8 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
     return true;
 }
 
+#define ANY_LINES UINT64_MAX
+
 /* Names, `n` lines; NULL: none. */
 static bool read_names(const struct reading *file, enum section which, uint64_t n, char **out)
 {
@@ -593,7 +599,7 @@ static bool read_names(const struct reading *file, enum section which, uint64_t 
     const char *names = bytes > 1 ? section(file, which, SL_DTYPE_U8, bytes) : NULL;
     *out = (char *)(uintptr_t)names;
     return names != NULL && memchr(names, '\0', bytes) == names + bytes - 1 && names[bytes - 2] == '\n' &&
-           sl_text_count_lines(names) == n;
+           (n == ANY_LINES || sl_text_count_lines(names) == n);
 }
 
 /* Statistics of the columns, copied; empty: none. */
@@ -625,6 +631,7 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
         !read_targets(&file, &read.targets) || !read_lists(&file, &read) ||
         !read_names(&file, SECTION_CLASS_NAMES, sl_targets_outputs(&read.targets), &read.class_names) ||
         !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names) ||
+        !read_names(&file, SECTION_TYPES, ANY_LINES, &read.types) ||
         !read_scaling(&file, read.features.n_columns, &read.scaling)) {
         sl_tensors_free(&file.tensors);
         return false;

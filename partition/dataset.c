@@ -74,6 +74,7 @@ enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl
     SL_TRY(st, copy_text(dataset->feature_words, &out->feature_words), fail);
     SL_TRY(st, copy_text(dataset->relations, &out->relations), fail);
     SL_TRY(st, copy_text(dataset->class_names, &out->class_names), fail);
+    SL_TRY(st, copy_text(dataset->types, &out->types), fail);
     return SL_OK;
 fail:
     sl_dataset_free(out);
@@ -155,6 +156,7 @@ void sl_dataset_free(struct sl_dataset *dataset)
         sl_targets_free(&dataset->targets);
         sl_free(dataset->class_names);
         sl_free(dataset->vertex_names);
+        sl_free(dataset->types);
     }
     if (dataset->mapping != NULL) {
         munmap(dataset->mapping, dataset->mapping_bytes);

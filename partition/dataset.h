@@ -48,6 +48,9 @@ struct sl_dataset {
     char *class_names;
     /* The ids that the files give the vertices: a line for each vertex. NULL: the ids are 0 .. N-1 */
     char *vertex_names;
+    /* The types of a typed folder: a line "NAME,VERTICES,COLUMNS" for each, in the order of their vertices; the number
+     * of their feature columns, 0: one column for each vertex (partition/readers/typed.c). NULL: no types */
+    char *types;
     /* The heads and tails of the relations above, or of a typed graph without names. NULL: all vertices */
     struct sl_link_ends *ends;
     /* How the tables were made: what a model's file must say (runtime/plan/model_file.h). */

@@ -691,6 +691,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->links = raw->links;
     out->class_names = raw->class_names;
     out->vertex_names = raw->vertex_names;
+    out->types = raw->types;
     *raw = (struct sl_raw){0};
     out->directed = directed;
     out->normalized = normalize;
@@ -721,7 +722,8 @@ static enum sl_status make_features(const struct sl_dataset_options *options, co
 {
     struct sl_features features = {0};
     enum sl_status st;
-    SL_TRY(st, sl_made_features_make(made, &dataset->graph, options->feature_seed, &features), done);
+    SL_TRY(st, sl_made_features_make(made, &dataset->graph, dataset->vertex_names, options->feature_seed, &features),
+           done);
     SL_TRY(st, sl_features_settle(&features), fail);
     sl_scaling_free(&dataset->scaling);
     if (options->scaling != NULL) {

@@ -29,9 +29,10 @@ struct sl_made_features {
  * the name ./none. SL_EINVAL: random without a number of columns. On failure *out is unchanged. */
 enum sl_status sl_made_features_parse(const char *text, struct sl_made_features *out);
 
-/* Make the features of a graph. The ids are the dataset's own, so no partition changes a feature. out: empty.
+/* Make the features of a graph. The ids are the dataset's own, so no partition changes a feature. names: a line for
+ * each vertex, or NULL: random features then depend on the name, not on the vertex's place. out: empty.
  * SL_EINVAL: onehot, and the graph has too many vertices. SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_made_features_make(const struct sl_made_features *made, const struct sl_graph *graph, uint64_t seed,
-                                     struct sl_features *out);
+enum sl_status sl_made_features_make(const struct sl_made_features *made, const struct sl_graph *graph,
+                                     const char *names, uint64_t seed, struct sl_features *out);
 
 #endif

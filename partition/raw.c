@@ -995,5 +995,6 @@ void sl_raw_free(struct sl_raw *raw)
     sl_link_split_free(&raw->links);
     sl_free(raw->class_names);
     sl_free(raw->vertex_names);
+    sl_free(raw->types);
     *raw = (struct sl_raw){0};
 }

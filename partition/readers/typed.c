@@ -842,6 +842,19 @@ static enum sl_status join(const struct typed *typed, const struct parts *parts,
     return st;
 }
 
+/* Describe the types and their columns (partition/dataset.h). */
+static enum sl_status describe_types(const struct typed *typed, const struct parts *parts, char **out)
+{
+    const size_t bytes = (size_t)typed->n_types * (MAX_NAME + 32) + 1;
+    size_t used = 0;
+    enum sl_status st = sl_alloc_zero(bytes, 1, "names of types", out);
+    for (uint32_t t = 0; t < typed->n_types && st == SL_OK; t++) {
+        used += (size_t)snprintf(*out + used, bytes - used, "%s,%u,%u\n", typed->types[t].name, typed->types[t].n,
+                                 parts->table[t].n_columns);
+    }
+    return st;
+}
+
 static enum sl_status read_features(const char *where, const struct typed *typed, struct sl_raw *raw)
 {
     struct parts parts = {0};
@@ -855,6 +868,7 @@ static enum sl_status read_features(const char *where, const struct typed *typed
         }
     }
     SL_TRY(st, place_columns(where, typed, &parts), done);
+    SL_TRY(st, describe_types(typed, &parts, &raw->types), done);
     st = join(typed, &parts, &raw->features);
 done:
     for (uint32_t t = 0; parts.table != NULL && t < typed->n_types; t++) {

@@ -8,6 +8,8 @@
  *   objective          the objective that --objective auto chose, or the given one
  *   n_features, n_outputs
  *   features.seed      of --features random:N
+ *   program            "coop_sage" or "pipe_gnn"
+ *   n_relations        of the graph, with the reverse ones; 0: not typed
  *   normalize.mean, normalize.scale    of --normalize-features column: n_features numbers, separated by spaces
  *
  * Names are a line each:
@@ -15,7 +17,6 @@
  *   classes            of the classes, in order
  *   relations          SOURCE,NAME,DESTINATION of the relations without reverses, in order
  *   types              NAME,VERTICES,COLUMNS of the types of vertices, in order (partition/dataset.h)
- *   feature_names      of the feature columns
  */
 #ifndef SL_RUNTIME_PLAN_MODEL_FILE_H
 #define SL_RUNTIME_PLAN_MODEL_FILE_H
@@ -40,7 +41,6 @@
 #define SL_KEY_CLASSES "classes"
 #define SL_KEY_RELATIONS "relations"
 #define SL_KEY_TYPES "types"
-#define SL_KEY_FEATURE_NAMES "feature_names"
 
 struct sl_model_file {
     struct sl_tensors tensors; /* without data after sl_model_file_drop */

@@ -35,9 +35,11 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
         if (of_model != NULL) {
             SL_TRY(st, sl_scaling_copy(of_model, &out->scaling), done);
         }
-        out->features = dataset->features;
-        out->features.dense.hold = SL_HOLD_BORROWED;
-        out->features.hold = SL_HOLD_BORROWED;
+        if (out->features.n_rows == 0) {
+            out->features = dataset->features;
+            out->features.dense.hold = SL_HOLD_BORROWED;
+            out->features.hold = SL_HOLD_BORROWED;
+        }
         SL_TRY(st, sl_features_normalize(&out->features, wanted, &out->scaling), done);
         SL_TRY(st, sl_features_measure(&out->features, &dataset->range), done);
         dataset->features = out->features;
@@ -108,6 +110,177 @@ static enum sl_status match_lines(const char *from, const char *to, uint32_t *n_
 done:
     sl_free(used);
     sl_free(place);
+    return st;
+}
+
+/* ---- columns of types ---- */
+
+struct types {
+    uint32_t n;
+    struct type {
+        const char *name; /* not terminated */
+        size_t length;
+        uint32_t n, columns, first; /* vertices; columns, and the first of them */
+    } * type;
+    bool shares; /* all types have the same columns */
+    uint64_t n_columns;
+};
+
+/* A number up to the next character that is none. False: no number. */
+static bool take_number(const char **p, char end, uint32_t *out)
+{
+    uint64_t value = 0;
+    const char *stop = *p;
+    while (*stop >= '0' && *stop <= '9' && value < UINT32_MAX) {
+        value = 10 * value + (uint64_t)(*stop++ - '0');
+    }
+    if (stop == *p || *stop != end || value >= UINT32_MAX) {
+        return false;
+    }
+    *out = (uint32_t)value;
+    *p = stop + 1;
+    return true;
+}
+
+/* Read the lines NAME,VERTICES,COLUMNS. SL_EFILE: other lines. The types point into the text. */
+static enum sl_status read_types(const char *where, const char *text, struct types *out)
+{
+    const uint32_t n = (uint32_t)sl_text_count_lines(text);
+    *out = (struct types){.n = n, .shares = true};
+    enum sl_status st = sl_alloc((size_t)n + 1, sizeof *out->type, "types", &out->type);
+    for (uint32_t t = 0; t < n && st == SL_OK; t++) {
+        struct type *type = &out->type[t];
+        *type = (struct type){.name = text, .length = strcspn(text, ",\n")};
+        text += type->length;
+        if (*text++ != ',' || !take_number(&text, ',', &type->n) || !take_number(&text, '\n', &type->columns)) {
+            st = sl_fail(SL_EFILE, "%.300s: types: expected lines NAME,VERTICES,COLUMNS", where);
+            sl_free(out->type);
+            out->type = NULL;
+            return st;
+        }
+        out->shares &= type->columns > 0 && type->columns == out->type[0].columns;
+    }
+    for (uint32_t t = 0; t < n && st == SL_OK; t++) {
+        struct type *type = &out->type[t];
+        type->first = out->shares ? 0 : (uint32_t)out->n_columns;
+        out->n_columns = type->first + (uint64_t)(type->columns > 0 ? type->columns : type->n);
+    }
+    return st;
+}
+
+static const struct type *find_type(const struct types *types, const struct type *wanted)
+{
+    for (uint32_t t = 0; t < types->n; t++) {
+        if (types->type[t].length == wanted->length && memcmp(types->type[t].name, wanted->name, wanted->length) == 0) {
+            return &types->type[t];
+        }
+    }
+    return NULL;
+}
+
+/* A type of the dataset has the columns that it has in the model. */
+static enum sl_status check_type(const struct sl_settings *s, const struct type *here, const struct type *there)
+{
+    const int length = (int)sl_min_u64(here->length, 100);
+    if (there == NULL) {
+        return sl_fail(SL_EINVAL, "features: found type '%.*s', which the model in %.300s does not know", length,
+                       here->name, s->load);
+    }
+    if (here->columns != there->columns) {
+        return sl_fail(
+            SL_EINVAL,
+            "features: found %u columns of type '%.*s', expected %u, with which the model in %.300s was trained",
+            here->columns, length, here->name, there->columns, s->load);
+    }
+    if (here->columns == 0 && here->n != there->n) {
+        return sl_fail(SL_EINVAL,
+                       "features: found %u vertices of type '%.*s', expected the %u of the model in %.300s: vertices "
+                       "without features have trained vectors of their own",
+                       here->n, length, here->name, there->n, s->load);
+    }
+    return SL_OK;
+}
+
+/* The features with the columns of each type where the model has them. */
+static enum sl_status move_columns(const struct sl_features *from, const struct types *here, const struct types *there,
+                                   struct sl_features *out)
+{
+    struct sl_features wide;
+    uint64_t n = 0;
+    uint32_t row = 0;
+    enum sl_status st;
+    const uint64_t most = sl_features_nonzeros(from);
+    float block[SL_COLUMN_BLOCK];
+    SL_TRY(st, sl_features_start_csr(from->n_rows, (uint32_t)there->n_columns, most, &wide), done);
+    wide.offsets[0] = 0;
+    for (uint32_t t = 0; t < here->n; t++) {
+        const struct type *type = &here->type[t];
+        const uint32_t first = find_type(there, type)->first;
+        for (uint32_t i = 0; i < type->n && row < from->n_rows; i++) {
+            if (from->offsets != NULL) {
+                for (uint64_t k = from->offsets[row]; k < from->offsets[row + 1]; k++) {
+                    wide.columns[n] = from->columns[k] - type->first + first;
+                    wide.values[n++] = from->values[k];
+                }
+            } else {
+                for (uint32_t c = 0; c < type->columns; c++) {
+                    const uint64_t entry = (uint64_t)row * from->n_columns + type->first + c;
+                    const float x = *sl_column_floats(&from->dense, entry, 1, block);
+                    if (x != 0) {
+                        wide.columns[n] = first + c;
+                        wide.values[n++] = x;
+                    }
+                }
+                if (type->columns == 0) {
+                    wide.columns[n] = first + i;
+                    wide.values[n++] = 1;
+                }
+            }
+            wide.offsets[++row] = n;
+        }
+    }
+    *out = wide;
+    st = sl_features_settle(out);
+done:
+    return st;
+}
+
+/* Columns of types in another order, or of types that the dataset lacks. */
+static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted *out)
+{
+    struct sl_dataset *dataset = &out->dataset;
+    const char *known = sl_model_file_text(s->model_file, SL_KEY_TYPES);
+    struct types here = {0}, there = {0};
+    uint64_t n_vertices = 0;
+    bool moved;
+    enum sl_status st = SL_OK;
+    if (known == NULL || dataset->types == NULL || strcmp(known, dataset->types) == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, read_types(s->load, known, &there), done);
+    SL_TRY(st, read_types(dataset->name, dataset->types, &here), done);
+    moved = here.n_columns != there.n_columns;
+    for (uint32_t t = 0; t < here.n; t++) {
+        const struct type *type = find_type(&there, &here.type[t]);
+        SL_TRY(st, check_type(s, &here.type[t], type), done);
+        moved |= type->first != here.type[t].first;
+        n_vertices += here.type[t].n;
+    }
+    if (n_vertices != dataset->features.n_rows || here.n_columns != dataset->features.n_columns ||
+        there.n_columns != s->model_file->n_features) {
+        st = sl_fail(SL_EFILE, "%.300s: types: expected as many columns as the %u features of the model", s->load,
+                     s->model_file->n_features);
+        goto done;
+    }
+    if (moved) {
+        SL_TRY(st, move_columns(&dataset->features, &here, &there, &out->features), done);
+        dataset->features = out->features;
+        dataset->hashed = false;
+    }
+    dataset->types = (char *)(uintptr_t)known;
+done:
+    sl_free(here.type);
+    sl_free(there.type);
     return st;
 }
 
@@ -420,7 +593,8 @@ enum sl_status sl_adapt(const struct sl_settings *s, const struct sl_dataset *da
     enum sl_status st;
     *out = (struct sl_adapted){.dataset = *dataset};
     if (s->model_file != NULL) {
-        SL_TRY(st, match_features(s, dataset), fail);
+        SL_TRY(st, match_types(s, out), fail);
+        SL_TRY(st, match_features(s, &out->dataset), fail);
         SL_TRY(st, match_relations(s, out), fail);
         if (!sl_settings_trains_links(s)) {
             SL_TRY(st, adapt_targets(s, out), fail);

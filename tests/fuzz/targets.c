@@ -30,8 +30,10 @@
 #include "partition/reader.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/environment.h"
+#include "runtime/plan/adopt.h"
 #include "runtime/report/metrics.h"
 #include "runtime/starling.h"
+#include "runtime/train/adapt.h"
 #include "support/file.h"
 #include "support/memory.h"
 
@@ -415,6 +417,88 @@ static void seed_safetensors(const char *folder)
     snprintf(path, sizeof path, "%s/tensors", folder);
     need(sl_safetensors_write(path, tensors, 3, metadata, 3) == SL_OK);
     need(sl_checkpoint_save(folder, tensors, 3, metadata, 3) == SL_OK);
+}
+
+/* Adapt a typed graph of six vertices, 0 .. 3 of type a and 4, 5 of type b, to a model. */
+static void adapt_tiny(const struct sl_settings *settings)
+{
+    static const uint32_t sources[] = {0, 1, 4, 5}, destinations[] = {4, 5, 2, 3};
+    static const uint16_t relations[] = {0, 0, 1, 1};
+    static const float features[N * 3] = {1, 2, 3, 4};
+    static const int32_t labels[N] = {0, 1, -1, 0, 1, 0};
+    const struct sl_arrays arrays = {.size = sizeof arrays,
+                                     .n_vertices = N,
+                                     .n_edges = 4,
+                                     .sources = sources,
+                                     .destinations = destinations,
+                                     .edge_relations = relations,
+                                     .n_relations = 2,
+                                     .relation_names = "b,y,a\na,x,b\n",
+                                     .n_features = 3,
+                                     .features = features,
+                                     .labels = labels,
+                                     .class_names = "blue\nred\n"};
+    struct sl_adapted adapted;
+    struct sl_dataset *dataset;
+    need(sl_dataset_new(&arrays, &dataset) == SL_OK);
+    need(sl_strdup("a,4,1\nb,2,2\n", &dataset->types) == SL_OK);
+    enum sl_status st = sl_adapt(settings, dataset, &adapted);
+    judge(st);
+    if (st == SL_OK) {
+        const struct sl_graph *graph = &adapted.dataset.graph;
+        for (uint64_t e = 0; e < graph->n_edges; e++) {
+            need(graph->sources[e] < N && sl_graph_weights(graph)[e] < (float)graph->n_relations);
+        }
+        sl_adapted_free(&adapted);
+    }
+    sl_dataset_delete(dataset);
+}
+
+/* A model's file brings options, statistics and names. */
+static void run_model(const uint8_t *data, size_t n)
+{
+    const char *path = file_of(0, data, n);
+    for (int pipe = 0; pipe < 2; pipe++) {
+        struct sl_settings *settings;
+        enum sl_status st;
+        if (pipe) {
+            need(sl_settings_new_pipe(&settings) == SL_OK);
+        } else {
+            need(sl_settings_new(&settings) == SL_OK);
+        }
+        need(sl_settings_set(settings, "load", path) == SL_OK);
+        st = sl_settings_adopt(settings);
+        judge(st);
+        if (st == SL_OK) {
+            adapt_tiny(settings);
+        }
+        sl_settings_delete(settings);
+    }
+}
+
+static void seed_model(const char *folder)
+{
+    static const sl_real entries[6] = {1, 2, 3, 4, 5, 6};
+    const struct sl_tensor tensors[] = {sl_tensor_make("layers.0.fc_self.weight", SL_DTYPE_REAL, 2, 3, entries),
+                                        sl_tensor_make("layers.0.fc_self.bias", SL_DTYPE_REAL, 2, 0, entries)};
+    const struct sl_metadata metadata[] = {{"starling_model", "1"},
+                                           {"program", "coop_sage"},
+                                           {"objective", "class"},
+                                           {"n_features", "3"},
+                                           {"n_outputs", "2"},
+                                           {"n_relations", "4"},
+                                           {"features.seed", "7"},
+                                           {"normalize.mean", "0 1.5 -2e-3"},
+                                           {"normalize.scale", "1 0.5 2"},
+                                           {"classes", "red\nblue\n"},
+                                           {"relations", "a,x,b\nb,y,a\n"},
+                                           {"types", "b,2,2\na,4,1\n"},
+                                           {"option.layers", "1"},
+                                           {"option.model", "sage"},
+                                           {"option.normalize-features", "row"}};
+    char path[512];
+    snprintf(path, sizeof path, "%s/model", folder);
+    need(sl_safetensors_write(path, tensors, 2, metadata, sizeof metadata / sizeof *metadata) == SL_OK);
 }
 
 /* ---- datasets ---- */
@@ -829,6 +913,7 @@ static void seed_environment(const char *folder)
 const struct fuzz_target fuzz_targets[] = {
     {"csv", run_csv, seed_csv},
     {"lines", run_lines, seed_lines},
+    {"model", run_model, seed_model},
     {"number", run_number, seed_number},
     {"metis", run_metis, seed_metis},
     {"npy", run_npy, seed_npy},

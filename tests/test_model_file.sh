@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# A model's file needs a dataset and nothing else: scores of the same graph, of its vertices, types and relations in
+# another order, of a part of it, and of vertices without labels. What contradicts the file is refused.
+# --predict FILE.csv; starling_data info FILE.
+
+set -u
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+
+# close ONE.csv TWO.csv: all lines of TWO are in ONE, with the same texts, and numbers equal but for rounding in another
+# order.
+close()
+{
+    awk -F, '
+        function size(x) { return x < 0 ? -x : x + 0 }
+        NR == FNR { for (i = 2; i <= NF; i++) one[$1, i] = $i; n[$1] = NF; next }
+        n[$1] != NF { print "line " $1; exit 1 }
+        {
+            most = 1
+            for (i = 2; i <= NF; i++) if (size($i + 0) > most) most = size($i + 0)
+            for (i = 2; i <= NF; i++) {
+                if ($i == one[$1, i]) continue
+                if ($i ~ /^[-0-9.e+]+$/ && size($i - one[$1, i]) <= 4e-6 * most) continue
+                print $0 "; " one[$1, i]
+                exit 1
+            }
+        }' "$1" "$2"
+}
+
+# ---- vertices with names: two components of a graph, in two orders, and one of them alone ----
+
+# make FOLDER ORDER LABELS: vertices 0 .. 79, of which 0 .. 39 and 40 .. 79 have no edge in common.
+make()
+{
+    mkdir -p "$1"
+    awk -v folder="$1" -v order="$2" -v labels="$3" 'BEGIN {
+        srand(4); n = 80; split("ant,bee,cow", name, ",")
+        for (v = 0; v < n; v++) { x[v] = v % 3 + rand() - 0.8; y[v] = 40 * rand() - 9 }
+        print "id,f,g" (labels ? ",label,split" : "") >folder "/nodes.csv"
+        for (i = 0; i < (order == "part" ? 40 : n); i++) {
+            v = order == "back" ? n - 1 - i : i
+            line = "v" v "," x[v] "," y[v]
+            set = v % 40 < 20 ? "train" : v % 40 < 30 ? "valid" : "test"
+            if (labels) line = line "," name[v % 3 + 1] "," set
+            print line >folder "/nodes.csv"
+        }
+        print "src,dst,weight" >folder "/edges.csv"
+        for (e = 0; e < 400; e++) {
+            a = int(40 * rand()); b = int(40 * rand()); w = 1 + int(5 * rand()); c = 40 * (e % 2)
+            if (order != "part" || c == 0) print "v" a + c ",v" b + c "," w >folder "/edges.csv"
+        }
+    }'
+}
+
+make known same 1
+make back back 0
+make part part 0
+make labelled back 1
+small="--cache none --hidden 8 --cpus 2 --quiet"
+score="--cache none --quiet --epochs 0"
+
+# try PROGRAM OPTION...: train on known, and score all.
+try()
+{
+    local program=$1 data
+    shift
+    # shellcheck disable=SC2086
+    "$program" --dataset ./known $small --epochs 2 --lr 0.02 --save m.safetensors --predict known.csv "$@" 2>stderr ||
+        { complain "$*: $(cat stderr)"; return; }
+    for data in back part labelled known; do
+        # shellcheck disable=SC2086
+        "$program" --dataset ./$data $score --load m.safetensors --predict $data-2.csv 2>stderr ||
+            { complain "$*, $data: $(cat stderr)"; continue; }
+        close known.csv $data-2.csv >line || complain "$*, $data: other scores: $(cat line)"
+    done
+    [[ $(head -n 1 back-2.csv) == id,class,ant,bee,cow && $(wc -l <part-2.csv) -eq 41 ]] ||
+        complain "$*: $(head -n 2 back-2.csv)"
+}
+
+batch="--batch-size 20 --layers 2"
+for options in "" "--normalize-features row" "--normalize-features column" "--directed" "--edge-weights factor" \
+    "--features degree" "--features random:8 --seed 5" "--model gcn --normalize-features column" \
+    "--model gat --heads 2 --norm batch" "--model gcnii --alpha 0.3" "--model resgcn" "--model gin --directed" \
+    "--input-layer --residual --norm layer --layers 3"; do
+    # shellcheck disable=SC2086
+    try "$coop_sage" $batch $options
+done
+for options in "--layers 2" "--model gcnii --layers 3 --normalize-features column" \
+    "--model gin --layers 2 --directed"; do
+    # shellcheck disable=SC2086
+    try "$pipe_gnn" $options
+done
+
+# A graph without one of the classes.
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./known $small $batch --epochs 4 --save m.safetensors 2>stderr || complain "$(cat stderr)"
+mkdir -p fewer && cp known/edges.csv fewer
+awk -F, -v OFS=, 'NR > 1 && $4 == "ant" { $4 = ""; $5 = "" } 1' known/nodes.csv >fewer/nodes.csv
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./fewer $score --load m.safetensors --predict fewer.csv 2>stderr ||
+    complain "fewer classes: $(cat stderr)"
+[[ $(head -n 1 fewer.csv) == id,class,ant,bee,cow ]] || complain "fewer classes: $(head -n 1 fewer.csv)"
+
+# What contradicts the file is refused by name.
+for options in "--directed" "--hidden 256" "--normalize-features row" "--features degree" "--model gcn"; do
+    # shellcheck disable=SC2086
+    "$coop_sage" --dataset ./back $score --load m.safetensors $options --predict p.csv >/dev/null 2>stderr
+    [[ $? -eq 2 ]] || complain "$options: expected exit code 2: $(cat stderr)"
+    grep -q -- "^coop_sage: ${options%% *}: found .*, expected .* m.safetensors was trained" stderr ||
+        complain "$options: $(cat stderr)"
+done
+for ending in txt csv.gz json; do
+    # shellcheck disable=SC2086
+    "$coop_sage" --dataset ./back $score --load m.safetensors --predict p.$ending >/dev/null 2>stderr
+    [[ $? -eq 2 ]] && grep -q 'expected a name that ends in .npy or .csv' stderr ||
+        complain "--predict p.$ending: $(cat stderr)"
+done
+
+"$starling_data" info m.safetensors >stdout 2>stderr || complain "info: $(cat stderr)"
+grep -q '^classes *ant, bee, cow' stdout && grep -q '^model *sage' stdout || complain "info: $(cat stdout)"
+
+# ---- types and relations in another order ----
+
+# typed FOLDER TYPES RELATIONS: types a (features of 2 columns), b (of 3) and c (none).
+typed()
+{
+    mkdir -p "$1"/raw/node-feat/{a,b} "$1/raw/node-label/a" "$1/split/s/a"
+    awk -v folder="$1" -v types="$2" -v relations="$3" 'BEGIN {
+        srand(9); n["a"] = 40; n["b"] = 30; n["c"] = 20
+        k = split(types, type, ",")
+        for (i = 1; i <= k; i++) counts = counts (i > 1 ? "," : "") n[type[i]]
+        print types "\n" counts >folder "/raw/num-node-dict.csv"
+        for (v = 0; v < 40; v++) {
+            print v % 2 >folder "/raw/node-label/a/node-label.csv"
+            print v % 2 + rand() "," rand() >folder "/raw/node-feat/a/node-feat.csv"
+            print v >folder "/split/s/a/" (v < 20 ? "train" : v < 30 ? "valid" : "test") ".csv"
+        }
+        for (v = 0; v < 30; v++) print rand() "," rand() "," rand() >folder "/raw/node-feat/b/node-feat.csv"
+        k = split("a,likes,b;b,sees,a;c,has,a;a,near,a", all, ";")
+        for (i = 1; i <= k; i++) {
+            split(all[i], f, ",")
+            where = folder "/raw/relations/" f[1] "___" f[2] "___" f[3]
+            system("mkdir -p " where)
+            for (e = 0; e < 60; e++) print int(n[f[1]] * rand()) "," int(n[f[3]] * rand()) >where "/edge.csv"
+        }
+        for (i = 1; i <= length(relations); i++) print all[substr(relations, i, 1)] >folder "/raw/triplet-type-list.csv"
+    }'
+}
+
+typed first a,b,c 1234
+typed second c,a,b 4213
+for model in "rgcn --bases 2" "rgat --heads 2" "rgcn" "sage"; do
+    # shellcheck disable=SC2086
+    "$coop_sage" --dataset ./first $small $batch --model $model --input-layer --epochs 3 --save t.safetensors \
+        --predict first.csv 2>stderr || complain "$model: $(cat stderr)"
+    # shellcheck disable=SC2086
+    "$coop_sage" --dataset ./second $score --load t.safetensors --predict second.csv 2>stderr ||
+        { complain "$model: $(cat stderr)"; continue; }
+    # Of type a: the first 40 vertices, then those after the 20 of type c.
+    head -n 41 first.csv >one.csv
+    awk -F, -v OFS=, 'NR == 1 { print; next } $1 >= 20 && $1 < 60 { $1 -= 20; print }' second.csv >two.csv
+    [[ $(wc -l <two.csv) -eq 41 ]] || complain "$model: $(wc -l <two.csv) lines"
+    close one.csv two.csv >line || complain "$model: types and relations in another order: $(cat line)"
+done
+typed unknown a,b,c 1234
+sed -i 's/likes/hates/' unknown/raw/triplet-type-list.csv
+mv unknown/raw/relations/a___likes___b unknown/raw/relations/a___hates___b
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./unknown $score --load t.safetensors --predict u.csv >/dev/null 2>stderr &&
+    complain 'an unknown relation was taken'
+grep -q "relation: found 'a,hates,b', which the model in t.safetensors does not know" stderr ||
+    complain "unknown relation: $(cat stderr)"
+typed missing a,b,c 234
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./missing $score --load t.safetensors --predict u.csv 2>stderr ||
+    complain "missing relation: $(cat stderr)"
+grep -q "warning: relation 'a,likes,b' of the model is not in the dataset" stderr ||
+    complain "missing relation: $(cat stderr)"
+
+# ---- links ----
+
+printf '0,3\n1,5\n7,2\n' >pairs.csv
+for decoder in dot distmult mlp; do
+    # shellcheck disable=SC2086
+    "$coop_sage" --dataset ./known $small $batch --objective link --split random:80,10,10 --decoder $decoder \
+        --epochs 2 --save l.safetensors 2>stderr || { complain "links: $(cat stderr)"; continue; }
+    for data in known back; do
+        # shellcheck disable=SC2086
+        "$coop_sage" --dataset ./$data $score --load l.safetensors --predict $data-l.csv --pairs pairs.csv 2>stderr ||
+            complain "links, $data: $(cat stderr)"
+    done
+    [[ $(cut -d, -f 1-2 known-l.csv | tr '\n' ' ') == 'source,target v0,v3 v1,v5 v7,v2 ' ]] ||
+        complain "links: $(cat known-l.csv)"
+done
+
+exit $failed
