@@ -218,9 +218,9 @@ check_links()
 # ---- the pages ----
 
 for page in "${pages[@]}"; do
-    work=$folder/$(basename "$page" .md)
-    mkdir "$work" && ln -s "$apps" "$work/apps" || exit 99
     name=${page#"$top_srcdir"/}
+    work=$folder/${name//\//-}
+    mkdir "$work" && ln -s "$apps" "$work/apps" || exit 99
     check_links "$page"
     number=0 inside=0 before=
     while IFS= read -r text; do
