@@ -342,13 +342,15 @@ static void stopper_start(unsigned n_workers)
     starpu_task_wait_for_all();
     assert_int_equal(atomic_load(&stopper.n_known), n_workers);
     assert_int_equal(pthread_create(&stopper.self, NULL, stop_workers, NULL), 0);
+    while (atomic_load(&stopper.n_stopped) == 0) { /* the thread may be late on a loaded machine */
+        nap(100000);
+    }
 }
 
 static void stopper_end(void)
 {
     atomic_store(&stopper.ends, true);
     pthread_join(stopper.self, NULL);
-    assert_true(atomic_load(&stopper.n_stopped) > 0);
 }
 
 /* Homes of several workers, homes of one worker, and homes that PEs share. */
