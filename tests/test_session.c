@@ -874,7 +874,7 @@ static void test_save_and_load(void **state)
     assert_non_null(sl_tensors_find(&tensors, "layers.1.fc_self.bias"));
     sl_tensors_free(&tensors);
     assert_refused(train("norm=batch epochs=0 load=%a.safetensors hidden=9"), SL_EINVAL, "9");
-    assert_refused(train("norm=layer epochs=0 load=%b.safetensors layers=3 fanout=2,2,2"), SL_EINVAL, "--norm");
+    assert_refused(train("norm=layer epochs=0 load=%b.safetensors layers=3 fanout=2,2,2"), SL_EINVAL, "--layers");
     assert_refused(train("epochs=0 load=%none.safetensors"), SL_EIO, "none.safetensors");
 }
 
