@@ -165,8 +165,8 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     return (struct cell){start, (size_t)(end - start), false};
 }
 
-/* The next line that is not blank, without its line end and blanks at its start. A byte order mark before the first line
- * is left out. */
+/* The next line that is not blank, without its line end and blanks at its start. A byte order mark before the first
+ * line is left out. */
 static bool next_line(struct sl_text *text, const char **start, const char **stop)
 {
     while (sl_text_next(text, start, stop)) {
