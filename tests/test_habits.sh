@@ -78,7 +78,7 @@ coop_sage --precision fp16         | 2 | ^coop_sage: --precision: found 'fp16', 
 coop_sage --model transformer      | 2 | expected one of sage, gcn
 coop_sage --lr 0,01                | 2 | --lr: found '0,01', expected a number
 coop_sage --fanout -2              | 2 | --fanout: found '-2', expected .* or -1
-coop_sage --fanout 10 --layers 2   | 2 | --fanout: found 1 number, expected one per layer, and --layers is 2
+coop_sage --fanout 9,8,7 --layers 2 | 2 | --fanout: found 3 numbers, expected one per layer, and --layers is 2
 coop_sage --kappa 4 --sampler full | 2 | --kappa: expected --sampler neighbor or labor with 4$
 coop_sage --kappa 4 --replace      | 2 | --kappa: found 4 with --replace, expected 1
 coop_sage --replace --sampler labor | 2 | --replace: expected --sampler neighbor
@@ -89,6 +89,7 @@ coop_sage --heads 4                | 2 | --heads: expected --model gat or rgat w
 coop_sage --resume                 | 2 | --resume: expected --checkpoint DIR with it$
 # Habits that just work.
 coop_sage RUN --fanout 10,10               | 0 | ^epoch 1/1 loss
+coop_sage RUN --fanout 10 --layers 2       | 0 | ^epoch 1/1 loss
 coop_sage RUN --fanout -1                  | 0 | ^epoch 1/1 loss
 coop_sage RUN --fanout 5,-1                | 0 | ^epoch 1/1 loss
 coop_sage RUN --model GraphSAGE            | 0 | ^epoch 1/1 loss
