@@ -49,7 +49,7 @@ TARGET SL_INLINE vector fused(vector a, vector b, vector c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-#include "codelets/rowwise_kernel.h"
+#include "codelets/rowwise_kernel.inc"
 
 void sl_rowwise_avx512(const struct sl_rowwise_stretch *stretch)
 {

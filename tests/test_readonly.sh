@@ -64,7 +64,7 @@ for program in coop_sage pipe_gnn; do
 done
 for output in predict embed trace; do
     # shellcheck disable=SC2086
-    expect 1 "$output.*(Read-only|can be written|FxT)|Read-only.*$output" coop_sage $run --$output $output.out
+    expect 1 "$output.*(Read-only|can be written|FxT)|Read-only.*$output" coop_sage $run --$output $output.npy
 done
 expect 0 '500' starling_data info ./made
 expect 1 'Read-only|can be written' starling_data generate --vertices 500 --edges 2000 --classes 4 --features 8 --out again

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 #
 # The files of the source tree: README.md is short, lines are at most 120 columns wide, clang-format finds nothing, and
-# the tarball has every tracked file. Each check finds a planted fault first.
+# the tarball has every tracked file, no two tests share a log. Each check finds a planted fault first.
 
 set -u
 # shellcheck source=tests/lib.sh
@@ -11,7 +11,7 @@ source "$top_srcdir/tests/lib.sh"
 
 most_lines=130 # of README.md
 most_columns=120
-sources=('(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.py' ')')
+sources=('(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.inc' -o -name '*.py' ')')
 
 # long ROOT: complain about a README.md of too many lines.
 long()
@@ -39,7 +39,7 @@ wide()
 unformatted()
 {
     (cd "$1" && find support partition tasks codelets runtime apps tests '(' -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
-        -o -name '*.cuh' ')' -exec "$clang_format" --style=file --dry-run {} + 2>&1 | grep -c 'warning: code should be' |
+        -o -name '*.cuh' -o -name '*.inc' ')' -exec "$clang_format" --style=file --dry-run {} + 2>&1 | grep -c 'warning: code should be' |
         sed -n 's/^[1-9].*/& places are not formatted, see make check-format/p')
 }
 
@@ -84,6 +84,17 @@ if [[ $("$clang_format" --version 2>/dev/null) == *' 14.'* ]]; then
 else
     echo "not checked: the format; there is no clang-format 14"
 fi
+
+# Of two tests whose names differ in their ending alone, make check runs one: both have the same log.
+same_log()
+{
+    tr ' ' '\n' | sed 's/\.sh$//' | sort | uniq -d
+}
+[[ $(same_log <<<'tests/test_a tests/test_b.sh tests/test_a.sh') == tests/test_a ]] || complain 'same_log is blind'
+tests=$(env -u MAKEFLAGS -u MFLAGS make -s -C "$top_builddir" print-tests)
+[[ " $tests " == *' tests/test_tree.sh '* ]] || complain "make print-tests: $tests"
+found=$(same_log <<<"$tests")
+[[ -z $found ]] || complain "these tests share a log with another: $found"
 
 if tracked=$(git -C "$top_srcdir" ls-files 2>/dev/null) && [[ -e $top_srcdir/.git && -n $tracked ]]; then
     distributed=$(env -u MAKEFLAGS -u MFLAGS make -s -C "$top_builddir" print-distfiles)

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The reader of typed datasets (partition/readers/typed.c): ids, relations, columns of features, and the binary copy.
- * tests/test_typed.sh has the messages. */
+ * tests/test_typed_runs.sh has the messages. */
 #include "tests/npy_fixture.h"
 
 #include "partition/load.h"
