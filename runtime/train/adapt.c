@@ -78,8 +78,9 @@ static const char *line_of(const char *names, uint32_t i, size_t *length)
     return names;
 }
 
-/* For each of the n lines of `from`, its place among the lines of `to`; SL_NONE: it is not there. Equal lines are
- * matched in order. Frees nothing: *out is the caller's (sl_free). */
+/* For each of the n lines of `from`, its place among the lines of `to`; SL_NONE: it is not there. Equal lines have
+ * different places. The search begins behind the last place, so lists of one order take one pass. *out is the caller's
+ * (sl_free). */
 static enum sl_status match_lines(const char *from, const char *to, uint32_t *n_out, uint32_t **out)
 {
     const uint32_t n = (uint32_t)sl_text_count_lines(from);
@@ -90,11 +91,16 @@ static enum sl_status match_lines(const char *from, const char *to, uint32_t *n_
     SL_TRY(st, sl_alloc_zero((size_t)n_to + 1, sizeof *used, "names", &used), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *place, "names", &place), done);
     const char *name = from;
+    const char *other = to;
+    uint32_t k = 0;
     for (uint32_t i = 0; i < n; i++) {
         const size_t length = strcspn(name, "\n");
-        const char *other = to;
         place[i] = SL_NONE;
-        for (uint32_t k = 0; k < n_to && place[i] == SL_NONE; k++) {
+        for (uint32_t tries = 0; tries < n_to && place[i] == SL_NONE; tries++, k++) {
+            if (k == n_to) {
+                k = 0;
+                other = to;
+            }
             const size_t other_length = strcspn(other, "\n");
             if (!used[k] && length == other_length && memcmp(name, other, length) == 0) {
                 place[i] = k;
