@@ -76,6 +76,7 @@ try()
             { complain "$*, $data: $(cat stderr)"; continue; }
         close known.csv $data-2.csv >line || complain "$*, $data: other scores: $(cat line)"
     done
+    cmp known.csv known-2.csv >line 2>&1 || complain "$*: the same graph has other bits: $(cat line)"
     [[ $(head -n 1 back-2.csv) == id,class,ant,bee,cow && $(wc -l <part-2.csv) -eq 41 ]] ||
         complain "$*: $(head -n 2 back-2.csv)"
 }
