@@ -316,6 +316,47 @@ static enum sl_status copy_names(const struct sl_arrays *a, char **out)
     return sl_strdup(a->relation_names, out);
 }
 
+/* Describe the types of vertices as struct sl_dataset does. */
+static enum sl_status describe_types(const struct sl_arrays *a, char **out)
+{
+    uint64_t n_vertices = 0, n_columns = 0;
+    bool share = true;
+    enum sl_status st = SL_OK;
+    if (a->n_types == 0) {
+        return SL_OK;
+    }
+    if (a->type_names == NULL || a->type_vertices == NULL || a->type_columns == NULL) {
+        return sl_fail(SL_EINVAL, "arrays: n_types is %u; expected type_names, type_vertices and type_columns",
+                       a->n_types);
+    }
+    for (uint32_t t = 0; t < a->n_types; t++) {
+        share &= a->type_columns[t] > 0 && a->type_columns[t] == a->type_columns[0];
+        n_vertices += a->type_vertices[t];
+        n_columns += a->type_columns[t] > 0 ? a->type_columns[t] : a->type_vertices[t];
+    }
+    n_columns = share ? a->type_columns[0] : n_columns;
+    if (n_vertices != a->n_vertices || n_columns != a->n_features) {
+        return sl_fail(SL_EINVAL, "arrays: types have %llu vertices and %llu columns; expected %u and %u",
+                       (unsigned long long)n_vertices, (unsigned long long)n_columns, a->n_vertices, a->n_features);
+    }
+    const uint64_t n_lines = sl_text_count_lines(a->type_names);
+    if (n_lines != a->n_types || strchr(a->type_names, ',') != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: type_names has %llu lines; expected %u, a name without commas on each",
+                       (unsigned long long)n_lines, a->n_types);
+    }
+    const size_t bytes = strlen(a->type_names) + (size_t)a->n_types * 24 + 1;
+    SL_TRY(st, sl_alloc_zero(bytes, 1, "names of types", out), done);
+    const char *name = a->type_names;
+    for (size_t t = 0, used = 0; t < a->n_types; t++) {
+        const size_t length = strcspn(name, "\n");
+        used += (size_t)snprintf(*out + used, bytes - used, "%.*s,%u,%u\n", (int)length, name, a->type_vertices[t],
+                                 a->type_columns[t]);
+        name += length + 1;
+    }
+done:
+    return st;
+}
+
 /* Copy the names of the classes: a line for each class, or for each column. `out` has its targets. */
 static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_dataset *out)
 {
@@ -460,9 +501,9 @@ static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split 
         for (uint32_t end = 0; end < 2 && a->relation_ends != NULL; end++) {
             ends->first[end] = a->relation_ends[4 * r + end];
             ends->n[end] = a->relation_ends[4 * r + 2 + end];
-            if (ends->n[end] == 0 || (uint64_t)ends->first[end] + ends->n[end] > a->n_vertices) {
+            if ((uint64_t)ends->first[end] + ends->n[end] > a->n_vertices) {
                 st = sl_fail(SL_EINVAL,
-                             "arrays: relation_ends has %u ids from %u on for relation %u; expected 1 or more of "
+                             "arrays: relation_ends has %u ids from %u on for relation %u; expected ids of "
                              "0 .. %u",
                              ends->n[end], ends->first[end], r, a->n_vertices - 1);
                 goto done;
@@ -646,6 +687,7 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     SL_TRY(st, join_links(a), done);
     SL_TRY(st, make_graph(a, &out->graph), done);
     SL_TRY(st, copy_names(a, &out->relations), done);
+    SL_TRY(st, describe_types(a, &out->types), done);
     SL_TRY(st, describe_ends(a, out), done);
     SL_TRY(st, make_links(a, &out->links), done);
     SL_TRY(st, settle_leaks(a, out), done);

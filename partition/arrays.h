@@ -90,6 +90,13 @@ struct sl_arrays {
     const char *split;
     uint64_t split_seed;
     bool drop_leaks; /* drop edges and training links that are to be found, instead of refusing them */
+    /* The types of vertices: a line "NAME" for each, without commas, and arrays of n_types. Vertices of a type have
+     * consecutive ids, in the order of the types. type_columns: the feature columns of each type; 0: one column for
+     * each vertex. All types share the columns if they have equally many. Otherwise they have columns of their own, in
+     * order. A trained model then finds the columns of a type by its name. 0: no types. */
+    uint32_t n_types;
+    const char *type_names;
+    const uint32_t *type_vertices, *type_columns;
 };
 
 struct sl_dataset;

@@ -143,6 +143,11 @@ static void refuses_values(void **state)
 {
     (void)state;
     spoiled(w.arrays.class_names = "a\nb\n", "labels[2] is 2; expected -1 (unknown), or a class of 0 to 1");
+    spoiled(w.arrays.n_types = 2, "n_types is 2; expected type_names, type_vertices and type_columns");
+    static const uint32_t of_types[] = {1, 2};
+    spoiled((w.arrays.n_types = 2, w.arrays.type_names = "a\nb\n", w.arrays.type_vertices = of_types,
+             w.arrays.type_columns = of_types),
+            "types have 3 vertices and 3 columns; expected");
     spoiled((w.arrays.class_names = "a\nb\n", w.arrays.n_classes = 3),
             "class_names has 2 lines; expected 3, a line for");
     spoiled(w.arrays.class_names = "a\nb\nc\nd", "class_names ends in 'd'; expected an end of line");
@@ -601,7 +606,7 @@ static void takes_triples(void **state)
     ends[6] = 3;
     refused(&w, "train_links.from[3] is 3; expected an id of 0 .. 2");
     ends[6] = 7;
-    refused(&w, "relation_ends has 7 ids from 0 on for relation 1; expected 1 or more of 0 .. 5");
+    refused(&w, "relation_ends has 7 ids from 0 on for relation 1; expected ids of 0 .. 5");
     ends[6] = 6;
     ends[5] = UINT32_MAX;
     refused(&w, "relation_ends has 5 ids from 4294967295 on");

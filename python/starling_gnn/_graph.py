@@ -198,6 +198,7 @@ class Graph:
             n_relations=typed.n,
             relation_names=typed.text,
             relation_ends=_arrays.pointer(ends),
+            **(types.members if isinstance(types, _typed.Types) and x is types.x else {}),
             split=None if split is None else str(split).encode(),
             split_seed=seed,
             drop_leaks=bool(drop_leaks),

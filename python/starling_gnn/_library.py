@@ -206,6 +206,10 @@ class Arrays(_Sized):
         ("split", C.c_char_p),
         ("split_seed", C.c_uint64),
         ("drop_leaks", C.c_bool),
+        ("n_types", C.c_uint32),
+        ("type_names", C.c_char_p),
+        ("type_vertices", C.c_void_p),
+        ("type_columns", C.c_void_p),
     ]
 
 

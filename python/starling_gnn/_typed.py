@@ -70,7 +70,7 @@ class Relations:
                 if (
                     not isinstance(found, slice)
                     or None in (found.start, found.stop)
-                    or not 0 <= found.start < found.stop
+                    or not 0 <= found.start <= found.stop
                 ):
                     raise ValueError(f"types: found {found!r} of {end!r}, expected slice(first, end) of its vertices")
             head, tail = types[name[0]], types[name[2]]
@@ -204,6 +204,26 @@ def join_features(counts: list[int], tables: list[Any]) -> Any:
     return Csr(indptr, columns[order], values[order].astype(np.float32), (first_row, first_column or width))
 
 
+class Types(dict[str, slice]):
+    """The slices of the types of join(), and what the library must know of them: `members`."""
+
+    def __init__(self, slices: Mapping[str, slice], tables: Iterable[Any], x: Any) -> None:
+        super().__init__(slices)
+        self.x = x  # their features, joined
+        if any("," in str(name) or "\n" in str(name) for name in slices):
+            raise ValueError(f"types: found {', '.join(map(repr, slices))}, expected names without commas")
+        self.arrays = (
+            np.array([where.stop - where.start for where in slices.values()], np.uint32),
+            np.array([0 if x is None else x.shape[1] for x in tables], np.uint32),
+        )
+        self.members = {
+            "n_types": len(slices),
+            "type_names": "".join(f"{name}\n" for name in slices).encode(),
+            "type_vertices": _arrays.pointer(self.arrays[0]),
+            "type_columns": _arrays.pointer(self.arrays[1]),
+        }
+
+
 def _join_targets(where: slice, n_vertices: int, y: Any, numbers: bool) -> Array:
     """Targets of all vertices: y of the vertices `where`, unknown ones elsewhere."""
     named = _arrays.named(y, "y")
@@ -239,7 +259,9 @@ def join(
         target = labelled[0] if labelled else None
     elif target not in vertices:
         raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
-    made = {"x": join_features(counts, [type_["x"] for type_ in vertices.values()]), "types": types}
+    tables = [type_["x"] for type_ in vertices.values()]
+    x = join_features(counts, tables)
+    made = {"x": x, "types": Types(types, tables, x)}
     if target is not None and vertices[target]["y"] is not None:
         made["y"] = _join_targets(types[target], starts[-1], vertices[target]["y"], objective == "regression")
         for name, _ in MASKS:

@@ -508,6 +508,10 @@ class Data(unittest.TestCase):
             made = sl.Graph.from_pyg(hetero(types, edges))
             self.assertEqual((made.n_edges, len(made.relations), made.n_features), (0, n, 3))
             self.assertEqual(len(sl.train(made, "rgcn", **SMALL).records), 4)
+        types["b"] = dict(n=0, x=np.empty((0, 2), np.float32), y=None)
+        made = sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.empty((2, 0), int)}))
+        self.assertEqual((made.types["b"], made.n_features), (slice(3, 3), 5))
+        self.assertEqual(len(sl.train(made, "rgcn", **SMALL).records), 4)
 
     def test_links(self):
         """Links of arrays train as the same lists in a folder do."""
@@ -596,7 +600,7 @@ class Data(unittest.TestCase):
             sl.train(graph(), **SMALL, objective="link")
         run = sl.train(sl.Graph(train, x, **links), **SMALL)
         self.assertEqual(run.predict(graph()).shape, (N, 8))  # a graph without lists of links
-        for wrong in (None, slice(None), 3, slice(-2, 4), slice(4, 4)):
+        for wrong in (None, slice(None), 3, slice(-2, 4), slice(5, 4)):
             types = {"a": slice(0, N), "b": wrong}
             with self.assertRaisesRegex(ValueError, "types: found .* of 'b', expected slice"):
                 graph(edge_type=kinds, relations=[("a", "to", "b")], types=types)
@@ -1757,7 +1761,19 @@ class Models(unittest.TestCase):
             turned = hetero(types, dict(reversed(edges.items())))
             found = model.predict(turned if directed else sl.Graph.from_pyg(turned, directed=False))
             np.testing.assert_allclose(found, run.predict(), rtol=1e-6, atol=1e-6)
+            self.check_order_of_types(run, model, types, edges, directed)
         self.assertEqual(model.relations, (("user", "likes", "item"), ("item", "near", "item")))
+
+    def check_order_of_types(self, run, model, types, edges, directed):
+        """The columns of types are found by the names of the types, also if a type has no vertices."""
+        turned = sl.Graph.from_pyg(hetero(dict(reversed(types.items())), edges), directed=directed)
+        expected, found = run.predict(), model.predict(turned)
+        for name, where in run.graph.types.items():
+            np.testing.assert_allclose(found[turned.types[name]], expected[where], rtol=1e-5, atol=1e-5)
+        alone = {"item": types["item"]}
+        near = {("item", "near", "item"): edges["item", "near", "item"]}
+        made = sl.Graph.from_pyg(hetero(alone, near), directed=directed)
+        self.assertEqual(model.predict(made).shape, (types["item"]["n"], model.n_outputs))
 
     def test_links(self):
         links = lists_of_links()
