@@ -39,6 +39,14 @@ static const char *line_end(const struct sl_lines *lines, const char *p, const c
     return end;
 }
 
+/* Whether a line begins with a number; nan and inf are numbers, info is not. */
+static bool begins_with_number(const char *start, const char *end)
+{
+    double number;
+    const char *stop = sl_number_real(start, end, &number);
+    return stop != NULL && (stop == end || !(isalnum((unsigned char)*stop) || *stop == '_'));
+}
+
 /* Report line `n` of the block: expected text, and the text found at `start`. */
 static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *start, const char *end,
                                const char *expected)
@@ -54,7 +62,7 @@ static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const c
     if (start < end && *start == '#') {
         advice = "; leave out the lines that begin with '#'";
     } else if (lines->first_line + n == 0 && start < end &&
-               (isalpha((unsigned char)*start) || strchr("\"'_,", *start) != NULL)) {
+               (isalpha((unsigned char)*start) || strchr("\"'_,", *start) != NULL) && !begins_with_number(start, end)) {
         advice = "; write it without a header line (pandas: to_csv(.., header=False, index=False))";
     }
     return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'%s", lines->path,

@@ -296,6 +296,40 @@ enum sl_status sl_npy_find(const char *path, const char *const *names, int n, co
     return st == SL_ENOMEM ? st : SL_OK;
 }
 
+static enum sl_status list_tensors(const struct sl_tensors *tensors, char **out)
+{
+    size_t room = 1;
+    size_t n = 0;
+    for (uint32_t i = 0; i < tensors->n; i++) {
+        room += strlen(tensors->tensors[i].name) + 1;
+    }
+    enum sl_status st = sl_alloc_zero(room, 1, "names of arrays", out);
+    for (uint32_t i = 0; i < tensors->n && st == SL_OK; i++) {
+        n += (size_t)snprintf(*out + n, room - n, "%s\n", tensors->tensors[i].name);
+    }
+    return st;
+}
+
+enum sl_status sl_npy_list(const char *path, char **out)
+{
+    struct owner owner = {.inflated = NULL};
+    *out = NULL;
+    enum sl_status st = sl_file_map(path, &owner.map);
+    if (st == SL_OK && sl_zip_is(owner.map.data, owner.map.bytes)) {
+        st = sl_zip_list(path, owner.map.data, owner.map.bytes, out);
+    } else if (st == SL_OK && is_safetensors(&owner.map)) {
+        SL_TRY(st, sl_safetensors_map(path, &owner.tensors), done);
+        st = list_tensors(&owner.tensors, out);
+    }
+done:
+    sl_file_unmap(&owner.map);
+    sl_tensors_free(&owner.tensors);
+    if (st != SL_ENOMEM && *out == NULL) {
+        st = sl_alloc_zero(1, 1, "names of arrays", out);
+    }
+    return st;
+}
+
 void sl_npy_free(struct sl_npy *array)
 {
     if (array->owner != NULL) {

@@ -37,6 +37,9 @@ struct sl_npy {
  * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
+/* The names of the arrays of such a file, a line each (sl_free). A file that cannot be read has none. SL_ENOMEM. */
+enum sl_status sl_npy_list(const char *path, char **out);
+
 /* Read one array of numbers: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file.
  * The content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);

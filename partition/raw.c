@@ -27,7 +27,7 @@
 #define MAX_SPLITS 64
 #define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
-#define N_NAMES 3 /* at most, of a table's array */
+#define N_NAMES 6 /* at most, of a table's array */
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
@@ -89,7 +89,7 @@ static const char *const array_names[SL_RAW_N_FILES][N_NAMES] = {
     [SL_RAW_FEATURES] = {"x", "node_feat"},
     [SL_RAW_LABELS] = {"y", "node_label"},
     [SL_RAW_TRAIN] = {"train_mask", "train", "train_idx"},
-    [SL_RAW_VALID] = {"val_mask", "valid", "valid_idx"},
+    [SL_RAW_VALID] = {"val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"},
     [SL_RAW_TEST] = {"test_mask", "test", "test_idx"},
     [SL_RAW_WEIGHTS] = {"edge_weight"},
 };
@@ -134,18 +134,44 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
     return st;
 }
 
-enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
+/* Whether an array is read from `path`, or tells what others tell, too. A file of arrays has all tables: a split in it
+ * that is not read was not asked for. */
+static bool is_read(const char *path, const char *name, const struct sl_raw_files *files)
 {
-    static const char *const arrays[] = {"edge_reltype", "edge_type", "edge_attr", "edge_feat"};
-    enum sl_status st = SL_OK;
-    for (int i = 0; i < 4 && st == SL_OK; i++) {
-        const char *name;
-        st = sl_npy_find(path, &arrays[i], 1, &name);
-        if (st == SL_OK && name != NULL) {
-            sl_raw_note_unused(files, "%.280s: array '%s'", path, name);
+    static const char *const counts[] = {"num_nodes", "num_nodes_list", "num_edges", "num_edges_list"};
+    const bool inside = files->paths[SL_RAW_BINARY] != NULL;
+    bool found = strcmp(name, "x_scale") == 0 || strcmp(name, "class_names") == 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        found |= strcmp(name, counts[i]) == 0;
+    }
+    for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        const bool here = files->paths[i] != NULL && strcmp(files->paths[i], path) == 0;
+        found |= here && files->arrays[i] != NULL && strcmp(files->arrays[i], name) == 0;
+        for (int k = 0; k < N_NAMES && array_names[i][k] != NULL && !inside; k++) {
+            found |= strcmp(name, array_names[i][k]) == 0;
         }
     }
-    return st;
+    return found;
+}
+
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
+{
+    char *names;
+    char *rest;
+    enum sl_status st = sl_npy_list(path, &names);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (char *name = strtok_r(names, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
+        if (ends_in(name, ".npy")) {
+            name[strlen(name) - 4] = '\0';
+        }
+        if (!is_read(path, name, files)) {
+            sl_raw_note_unused(files, "%.280s: array '%.60s'", path, name);
+        }
+    }
+    sl_free(names);
+    return SL_OK;
 }
 
 static bool is_binary(const char *path)
@@ -162,6 +188,9 @@ static enum sl_status name_array(const char *path, enum sl_raw_file table, const
         [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
     };
     enum sl_status st = sl_npy_find(path, array_names[table], N_NAMES, out);
+    if (st == SL_OK && *out != NULL) {
+        st = refuse_second(path, table, *out);
+    }
     *out = sl_text_or(*out, usual[table]);
     return st;
 }
@@ -474,31 +503,52 @@ done:
 
 static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
 {
-    return sl_raw_find_table(folder, "raw/node-label", files->need == SL_RAW_FOR_TRAINING,
-                             &files->paths[SL_RAW_LABELS]);
-}
-
-static bool is_edge_table(const char *name)
-{
-    static const char *const kinds[] = {"feat", "attr", "weight", "type", "reltype", "label"};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strncmp(name, "edge", 4) == 0 && (name[4] == '-' || name[4] == '_') &&
-            strncmp(name + 5, kinds[i], strlen(kinds[i])) == 0) {
-            return true;
-        }
+    enum sl_status st = sl_raw_find_table(folder, "raw/node-label", false, &files->paths[SL_RAW_LABELS]);
+    if (st == SL_OK) {
+        st = take_inside(SL_RAW_LABELS, files);
     }
-    return false;
+    if (st == SL_OK && files->paths[SL_RAW_LABELS] == NULL && files->need == SL_RAW_FOR_TRAINING) {
+        st = sl_raw_find_table(folder, "raw/node-label", true, &files->paths[SL_RAW_LABELS]);
+    }
+    return st;
 }
 
-void sl_raw_note_edge_tables(const char *folder, const char *used, bool typed, struct sl_raw_files *files)
+/* Whether a path is a table that is read, or a folder of one. */
+static bool is_used(const char *path, const struct sl_raw_files *files)
 {
-    const char *name = used != NULL ? strrchr(used, '/') + 1 : "";
+    const size_t n = strlen(path);
+    bool used = false;
+    for (uint32_t i = 0; i < SL_RAW_N_FILES + files->n_more; i++) {
+        const char *table = i < SL_RAW_N_FILES ? files->paths[i] : files->more[i - SL_RAW_N_FILES];
+        used |= table != NULL && strncmp(table, path, n) == 0 && (table[n] == '\0' || table[n] == '/');
+    }
+    return used;
+}
+
+/* Whether a name begins with a word; '-' and '_' are the same. */
+static bool begins(const char *name, const char *word)
+{
+    while (*word != '\0' && (*name == *word || (*name == '_' && *word == '-'))) {
+        name++;
+        word++;
+    }
+    return *word == '\0';
+}
+
+void sl_raw_note_others(const char *folder, const char *const *words, struct sl_raw_files *files)
+{
     DIR *dir = opendir(folder);
     struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        bool is_number = typed && strncmp(entry->d_name, "edge_reltype", strlen("edge_reltype")) == 0;
-        if (is_edge_table(entry->d_name) && strcmp(entry->d_name, name) != 0 && !is_number) {
-            sl_raw_note_unused(files, "%.280s/%.100s", folder, entry->d_name);
+        char path[4096];
+        const size_t n = (size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        for (int i = 0; words[i] != NULL && n < sizeof path && entry->d_name[0] != '.'; i++) {
+            if (begins(entry->d_name, words[i])) {
+                if (!is_used(path, files)) {
+                    sl_raw_note_unused(files, "%.380s", path);
+                }
+                break;
+            }
         }
     }
     if (dir != NULL) {
@@ -506,13 +556,20 @@ void sl_raw_note_edge_tables(const char *folder, const char *used, bool typed, s
     }
 }
 
-/* Note the tables of the edges without a reader. */
-static enum sl_status note_unused(const char *folder, struct sl_raw_files *files)
+/* Note the tables that are not read. Features and labels elsewhere are the caller's choice. */
+static enum sl_status note_unused(const char *folder, const char *features, struct sl_raw_files *files)
 {
+    static const char *const lists[] = {"train", "val", "test", NULL};
+    static const char *const tables[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", "node-feat", NULL};
+    static const char *const without_features[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", NULL};
     const char *binary = files->paths[SL_RAW_BINARY];
-    char raw[4096];
-    if ((size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw) {
-        sl_raw_note_edge_tables(raw, files->paths[SL_RAW_WEIGHTS], false, files);
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/raw", folder) < sizeof path) {
+        sl_raw_note_others(path, features != NULL ? without_features : tables, files);
+    }
+    if (files->split[0] != '\0' &&
+        (size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
+        sl_raw_note_others(path, lists, files);
     }
     return binary != NULL ? sl_raw_note_arrays(binary, files) : SL_OK;
 }
@@ -539,7 +596,7 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
     SL_TRY(st, find_labels(folder, out), fail);
     SL_TRY(st, find_split(folder, split, out), fail);
     if (need != SL_RAW_FOR_LINKS) {
-        SL_TRY(st, note_unused(folder, out), fail);
+        SL_TRY(st, note_unused(folder, features, out), fail);
     }
     SL_TRY(st, name_arrays(out), fail);
     return SL_OK;
@@ -717,13 +774,21 @@ static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t
     if (features != NULL && is_binary(features)) {
         return sl_npy_count_rows(features, files->arrays[SL_RAW_FEATURES], out);
     }
+    uint64_t n = SL_NONE;
+    enum sl_status st = SL_OK;
     if (features != NULL) {
-        return sl_csv_count_lines(features, out);
+        SL_TRY(st, sl_csv_count_lines(features, out), done);
     }
     if (labels != NULL) {
-        return sl_csv_count_lines(labels, out);
+        SL_TRY(st, sl_csv_count_lines(labels, &n), done);
     }
-    return SL_OK;
+    if (features != NULL && labels != NULL && *out > n) {
+        st = sl_fail(SL_EFILE, "%.200s:1: expected %llu lines, as %.200s has, found %llu; is line 1 a header?",
+                     features, (unsigned long long)n, labels, (unsigned long long)*out);
+    }
+    *out = features != NULL ? *out : n;
+done:
+    return st;
 }
 
 static enum sl_status read_count(const struct sl_raw_files *files, enum sl_raw_file table, uint64_t *out)

@@ -120,9 +120,12 @@ enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_ta
                                    struct sl_targets *out, char **names);
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
-/* Note the tables of the edges in a folder, but for `used` (a path or NULL). The folder of a relation (`typed`) may
- * have the number of the relation. */
-void sl_raw_note_edge_tables(const char *folder, const char *used, bool typed, struct sl_raw_files *files);
+/* Words that tables of the edges begin with, beside the edges themselves. */
+#define SL_RAW_EDGE_TABLES "edge-feat", "edge-attr", "edge-weight", "edge-type", "edge-label"
+
+/* Note the entries of a folder that begin with one of the words (the last is NULL; '-' also means '_') and are no
+ * table of *files, nor a folder of one. */
+void sl_raw_note_others(const char *folder, const char *const *words, struct sl_raw_files *files);
 
 /* Note a table or column that is not read. */
 void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -139,7 +142,7 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
  * Else, or if the table has a path already, *files stays. SL_ENOMEM. */
 enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files);
 
-/* Note an array of the edges in such a file that is not read. SL_ENOMEM. */
+/* Note the arrays of such a file that are not read. SL_ENOMEM. */
 enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files);
 
 /* True if such a file has edges. True also if there is no memory to know. */

@@ -95,6 +95,15 @@ enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *r
     return st;
 }
 
+enum sl_status sl_reader_refuse_two(const char *folder)
+{
+    if (sl_reader_table.recognise(folder)) {
+        return sl_fail(
+            SL_EFILE, "%.300s: found both raw and a table edges, two forms of a dataset; expected one of them", folder);
+    }
+    return SL_OK;
+}
+
 bool sl_reader_ends_in(const char *path, const char *ending)
 {
     size_t n = strlen(path);

@@ -64,6 +64,9 @@ enum sl_status sl_reader_start(const char *name, const struct sl_request *reques
 /* `find` for a file with a graph alone, which becomes the path of the edges. SL_ENOMEM also. */
 enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out);
 
+/* Refuse a folder with raw that has a table edges, too. SL_EFILE. */
+enum sl_status sl_reader_refuse_two(const char *folder);
+
 /* True if a path ends in `ending`, small or capital letters, and has more before it. */
 bool sl_reader_ends_in(const char *path, const char *ending);
 

@@ -129,6 +129,33 @@ bool sl_zip_has(const unsigned char *data, size_t bytes, const char *name)
     return has;
 }
 
+static const char *member_name(const struct archive *archive, zip_int64_t i)
+{
+    const char *name = zip_get_name(archive->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+    return name != NULL ? name : "";
+}
+
+enum sl_status sl_zip_list(const char *path, const unsigned char *data, size_t bytes, char **out)
+{
+    struct archive archive = {.path = path, .data = data, .bytes = bytes};
+    size_t room = 1;
+    size_t n = 0;
+    enum sl_status st = open_archive(&archive);
+    if (st != SL_OK) {
+        return st;
+    }
+    const zip_int64_t n_members = zip_get_num_entries(archive.zip, 0);
+    for (zip_int64_t i = 0; i < n_members; i++) {
+        room += strlen(member_name(&archive, i)) + 1;
+    }
+    st = sl_alloc_zero(room, 1, "names of arrays", out);
+    for (zip_int64_t i = 0; i < n_members && st == SL_OK; i++) {
+        n += (size_t)snprintf(*out + n, room - n, "%s\n", member_name(&archive, i));
+    }
+    zip_discard(archive.zip);
+    return st;
+}
+
 /* ---- The contents ------------------------------------------------------------------------------------------------ */
 
 /* Find the contents of a stored member in the archive, and check them. */

@@ -17,6 +17,9 @@ bool sl_zip_is(const unsigned char *data, size_t bytes);
 /* True if the archive has a member `name`. False also if its directory is damaged. */
 bool sl_zip_has(const unsigned char *data, size_t bytes, const char *name);
 
+/* The names of the members, a line each (sl_free). SL_EFILE: a damaged archive. SL_ENOMEM. */
+enum sl_status sl_zip_list(const char *path, const unsigned char *data, size_t bytes, char **out);
+
 /* Find the member `name`. *data_out and *bytes_out get its contents. A stored member lies inside `data`, and
  * *inflated_out is NULL. A deflated member is a new block: *inflated_out equals *data_out, and the caller frees it
  * (sl_free). Contents are checked against their CRC. `path` is for messages. SL_EFILE: not an archive, a damaged

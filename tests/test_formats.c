@@ -488,6 +488,56 @@ static const char *put_tensors(const struct tensor_text *texts)
         "train_mask", SL_DTYPE_BOOL, 3, 0, mask                                                                        \
     }
 
+static char notices[1024];
+
+static void note(enum sl_notice notice, const char *line)
+{
+    if (notice == SL_NOTICE_WARNING) {
+        snprintf(notices + strlen(notices), sizeof notices - strlen(notices), "%s\n", line);
+    }
+}
+
+static enum sl_status load_noting(const char *path, struct sl_dataset *out)
+{
+    const struct sl_dataset_options options = {.dataset = path, .cache = "none", .need = SL_RAW_FOR_LOOKS};
+    notices[0] = '\0';
+    sl_on_notice(note);
+    enum sl_status st = sl_dataset_load(&options, out);
+    sl_on_notice(NULL);
+    return st;
+}
+
+/* Arrays that are not read are named; a table in raw/data.npz and in a file of its own is refused. */
+static void names_other_arrays(void **state)
+{
+    (void)state;
+    static const unsigned char second[] = {0, 1, 0};
+    static const struct tensor_text more[] = {EDGES,
+                                              ROWS,
+                                              CLASSES,
+                                              MASK,
+                                              {"valid_mask", SL_DTYPE_BOOL, 3, 0, second},
+                                              {"node_year", SL_DTYPE_F32, 3, 0, numbers},
+                                              {NULL}};
+    static unsigned char zip[4096];
+    static unsigned char array[1024];
+    struct sl_dataset d;
+    struct member members[] = {{.name = "node_year.npy", .data = array}, {.name = "node_label.npy", .data = array}};
+    assert_ok(load_noting(put_tensors(more), &d));
+    assert_int_equal(d.valid.n, 1);
+    sl_dataset_free(&d);
+    assert_non_null(strstr(notices, "t.safetensors: array 'node_year': is not used"));
+    assert_null(strstr(notices, "valid_mask"));
+    members[0].bytes = members[1].bytes = make_array(array, "<i8", false, "(3,)", classes, sizeof classes);
+    const char *path = put_ogb();
+    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, members, 1, false, false));
+    assert_ok(load_noting(path, &d));
+    sl_dataset_free(&d);
+    assert_non_null(strstr(notices, "data.npz: array 'node_year': is not used"));
+    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, members, 2, false, false));
+    assert_refused(load_noting(path, &d), SL_EFILE, "the table is there twice, also as array node_label of ");
+}
+
 static void refuses_bad_files_of_arrays(void **state)
 {
     (void)state;
@@ -568,8 +618,8 @@ static void refuses_bad_files_of_arrays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {with_folder(files_are_the_same), cmocka_unit_test(arrays_are_the_same),
+    const struct CMUnitTest tests[] = {with_folder(files_are_the_same),      cmocka_unit_test(arrays_are_the_same),
                                        with_folder(matrices_have_the_graph), with_folder(narrow_stays_narrow),
-                                       with_folder(refuses_bad_files_of_arrays)};
+                                       with_folder(names_other_arrays),      with_folder(refuses_bad_files_of_arrays)};
     return cmocka_run_group_tests(tests, make, unmake);
 }

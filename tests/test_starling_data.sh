@@ -170,6 +170,19 @@ for file in split/s/split_dict.pt split_dict.pt raw/split_dict.pt; do
     grep -q "warning: ./gaps/$file: is not used\$" stderr || complain "$file is not named: $(cat stderr)"
     rm gaps/$file
 done
+mkdir -p gaps/split/s && touch gaps/split/s/val.csv gaps/split/s/train.pt gaps/raw/node_feat.npy
+"$program" info ./gaps --cache none >/dev/null 2>stderr
+for file in split/s/val.csv split/s/train.pt raw/node_feat.npy; do
+    grep -q "warning: ./gaps/$file: is not used\$" stderr || complain "$file is not named: $(cat stderr)"
+done
+rm -r gaps/split gaps/raw/node_feat.npy
+printf 'src,dst\n0,1\n' >gaps/edges.csv
+said '^starling_data: ./gaps: found both raw and a table edges, .*; expected one of them$' 1 info ./gaps --cache none
+rm gaps/edges.csv
+printf 'f\n1\n2\n' >gaps/raw/node-feat.csv
+said '^starling_data: ./gaps/raw/node-feat.csv:1: expected 2 lines, as .*node-label.csv has, found 3; is line 1 a header' 1 info ./gaps --cache none
+printf 'nan\n2\n' >gaps/raw/node-feat.csv
+said "^starling_data: ./gaps/raw/node-feat.csv:1: expected 1 finite numbers.*, found 'nan'\$" 1 info ./gaps --cache none
 STARLING_PART=7 said 'STARLING_PART is set, but no program of Starling reads it; did you mean STARLING_PARTS\?$' 0 partition ./made --method none --cache none
 STARLING_STAGES=2 STARLING_OUT=parts.of expect 0 '' partition ./made --method none --cache none
 for name in ogbn-arxiv ogbn-products cora; do

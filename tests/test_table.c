@@ -215,6 +215,8 @@ static void refuses_bad_tables(void **state)
         {EDGES, ",id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name; name it or leave it out"},
         {EDGES, "\"\",id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name; name it or leave it out"},
         {EDGES, "Unnamed: 0,id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name of its own; name"},
+        {EDGES, "id,train_mask,label,split\na,1,0,train\n", "column 2: found 'train_mask', which is no feature"},
+        {EDGES, "id,a,Label\na,1,0\n", "nodes.csv:1: column 3: found 'Label', which is no feature; expected small"},
         {",src,dst\n0,a,a\n", NODES "a,1,0,train\n", "edges.csv:1: column 1 has no name; name it or leave it out"},
         {EDGES, "name|label\na|1\n",
          "nodes.csv:1: expected a header with one column id, and at most one column split: "

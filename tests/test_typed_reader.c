@@ -173,6 +173,10 @@ static void reads_arrays(void **state)
     put_text("small/raw/relations/user___buys___item/edge_feat.csv", "1\n");
     put_text("small/raw/relations/user___buys___item/edge_reltype.csv", "0\n");
     put_text("small/raw/node-feat/items/node-feat.csv", "1\n");
+    put_text("small/raw/node-feat/user/features.csv", "1\n");
+    put_text("small/raw/relations/a___b___c/edge.csv", "0,0\n");
+    put_text("small/split/any/item/val.csv", "0\n");
+    put_text("small/split/any/user/train.csv", "0\n");
     options = options_of("none");
     sl_on_notice(note);
     assert_ok(sl_dataset_load(&options, &d));
@@ -180,6 +184,10 @@ static void reads_arrays(void **state)
     sl_dataset_free(&d);
     assert_non_null(strstr(notices, "user___buys___item/edge_feat.csv: is not used"));
     assert_non_null(strstr(notices, "node-feat/items: is not used"));
+    assert_non_null(strstr(notices, "node-feat/user/features.csv: is not used"));
+    assert_non_null(strstr(notices, "relations/a___b___c: is not used"));
+    assert_non_null(strstr(notices, "split/any/item/val.csv: is not used"));
+    assert_non_null(strstr(notices, "split/any/user: is not used"));
     assert_null(strstr(notices, "edge_reltype"));
 }
 

@@ -6,11 +6,15 @@
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
 {
-    enum sl_status st = sl_raw_find(request->path, request->features, request->split, request->need, out);
+    enum sl_status st;
+    *out = (struct sl_raw_files){0};
+    SL_TRY(st, sl_reader_refuse_two(request->path), done);
+    st = sl_raw_find(request->path, request->features, request->split, request->need, out);
     if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
         st = sl_raw_find(request->path, request->features, request->usual_split, request->need, out);
     }
     out->targets = request->targets;
+done:
     return st;
 }
 

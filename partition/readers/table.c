@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <zlib.h>
 
 #include "partition/features.h"
@@ -358,6 +359,23 @@ static enum sl_status refuse_header(const char *path, uint64_t line, const struc
                    (int)(n < 80 ? n : 80), found);
 }
 
+static bool is_mask(struct cell name)
+{
+    static const char *const masks[] = {"train_mask", "val_mask", "valid_mask", "test_mask"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        found |= cell_is(name, masks[i]);
+    }
+    return found;
+}
+
+/* Whether a name would be that of a label or split in small letters. Y may be a coordinate. */
+static bool is_misspelt(struct cell name)
+{
+    return role_of(NODES, name) == ROLE_FEATURE && name.n == 5 &&
+           (strncasecmp(name.p, "label", 5) == 0 || strncasecmp(name.p, "split", 5) == 0);
+}
+
 /* Each column has a name, and a name of its own if it is no feature. */
 static enum sl_status check_names(const char *path, uint64_t line, const struct header *header)
 {
@@ -381,6 +399,11 @@ static enum sl_status check_names(const char *path, uint64_t line, const struct 
                            path, (unsigned long long)line, (unsigned long long)column + 1);
         }
         label |= again;
+        if (header->kind == NODES && (is_mask(name) || is_misspelt(name))) {
+            return sl_fail(SL_EFILE, "%.300s:%llu: column %llu: found '%.*s', which is no feature; expected %s", path,
+                           (unsigned long long)line, (unsigned long long)column + 1, (int)name.n, name.p,
+                           is_mask(name) ? "a column split of train, valid and test" : "small letters");
+        }
     }
     return SL_OK;
 }

@@ -247,6 +247,20 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
     return sl_raw_find_table(folder, stem, true, &relation->edges);
 }
 
+/* Refuse relation r if it is listed before. */
+static enum sl_status refuse_twice(const char *path, uint32_t r, const struct relation *relations)
+{
+    const struct relation *own = &relations[r];
+    for (uint32_t i = 0; i < r; i++) {
+        if (relations[i].source == own->source && relations[i].destination == own->destination &&
+            strcmp(relations[i].edges, own->edges) == 0) {
+            return sl_fail(SL_EFILE, "%.300s:%u: the relation is there twice, also in line %u; expected one of them",
+                           path, r + 1, i + 1);
+        }
+    }
+    return SL_OK;
+}
+
 static enum sl_status read_relations(const char *folder, const char *path, struct typed *typed)
 {
     struct table table;
@@ -262,6 +276,7 @@ static enum sl_status read_relations(const char *folder, const char *path, struc
     SL_TRY(st, sl_alloc_zero(table.n, sizeof *typed->relations, "relations", &typed->relations), done);
     for (uint32_t r = 0; r < typed->n_relations; r++) {
         SL_TRY(st, read_relation(folder, &table, r, typed), done);
+        SL_TRY(st, refuse_twice(path, r, typed->relations), done);
     }
 done:
     free_table(&table);
@@ -392,7 +407,7 @@ static bool recognise(const char *path)
 {
     char *found = NULL;
     bool is_typed =
-        sl_raw_is_folder(path) && find_table(path, "raw/triplet-type-list", &found) == SL_OK && found != NULL;
+        sl_raw_is_folder(path) && (find_table(path, "raw/triplet-type-list", &found) != SL_OK || found != NULL);
     sl_free(found);
     return is_typed;
 }
@@ -443,7 +458,20 @@ static void note_other_types(const char *folder, const char *table, const struct
 /* Note tables of the relations and types that are not read. */
 static enum sl_status note_unused(const char *folder, const struct typed *typed, struct sl_raw_files *files)
 {
+    static const char *const edge_tables[] = {SL_RAW_EDGE_TABLES, NULL};
+    static const char *const all[] = {"", NULL};
+    char path[4096];
     enum sl_status st = SL_OK;
+    for (uint32_t t = 0; t < 2 * typed->n_types; t++) {
+        const char *table = t % 2 == 0 ? "feat" : "label";
+        if ((size_t)snprintf(path, sizeof path, "%s/raw/node-%s/%s", folder, table, typed->types[t / 2].name) <
+            sizeof path) {
+            sl_raw_note_others(path, all, files);
+        }
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/raw/relations", folder) < sizeof path) {
+        sl_raw_note_others(path, all, files);
+    }
     note_other_types(folder, "node-feat", typed, files);
     note_other_types(folder, "node-label", typed, files);
     for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
@@ -451,7 +479,7 @@ static enum sl_status note_unused(const char *folder, const struct typed *typed,
         char *own;
         st = sl_format(&own, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
         if (st == SL_OK) {
-            sl_raw_note_edge_tables(own, NULL, true, files);
+            sl_raw_note_others(own, edge_tables, files);
             sl_free(own);
         }
     }
@@ -492,6 +520,20 @@ static enum sl_status find_training_links(const struct sl_request *request, bool
     return st;
 }
 
+/* Note the lists of a split that are not of the type with labels, or have other names. */
+static void note_other_lists(const char *folder, const char *type, struct sl_raw_files *files)
+{
+    static const char *const words[] = {"train", "val", "test", NULL};
+    static const char *const all[] = {"", NULL};
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
+        sl_raw_note_others(path, all, files);
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/split/%s/%s", folder, files->split, type) < sizeof path) {
+        sl_raw_note_others(path, words, files);
+    }
+}
+
 static enum sl_status find_split(const struct sl_request *request, const struct type *target,
                                  struct sl_raw_files *files)
 {
@@ -515,6 +557,9 @@ static enum sl_status find_split(const struct sl_request *request, const struct 
         char **path = &files->paths[SL_RAW_TRAIN + i];
         st = sl_raw_find_table(request->path, stem, needed, path);
     }
+    if (st == SL_OK && files->split[0] != '\0' && !links && target != NULL) {
+        note_other_lists(request->path, target->name, files);
+    }
     return sl_raw_tell_torch_split(request->path, st, files);
 }
 
@@ -526,6 +571,7 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     struct sl_made_features made;
     enum sl_status st;
     *out = (struct sl_raw_files){0};
+    SL_TRY(st, sl_reader_refuse_two(request->path), fail);
     SL_TRY(st, sl_made_features_parse(request->features, &made), fail);
     found.no_features = made.kind != SL_MADE_NOT;
     if (request->features != NULL && !found.no_features) {
