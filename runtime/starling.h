@@ -381,9 +381,9 @@ SL_API enum sl_status sl_session_set_weights(struct sl_session *session, uint32_
  *   sl_model_delete(model);
  *
  * The file of --save says all that changes an output: options, objective, normalization and its statistics, names. So
- * the calls need a dataset and nothing else. It is of arrays (sl_dataset_new) or of files (sl_dataset_open, with the
- * options of data alone). Labels and a split may be missing. Features are normalized as in training, with the
- * statistics of training. Relations are matched by name.
+ * the calls need a dataset and nothing else. It is of arrays (sl_dataset_new) or of files (sl_model_open_dataset).
+ * Labels and a split may be missing. Features are normalized as in training, with the statistics of training.
+ * Relations are matched by name.
  *
  * The first call with a dataset opens a session for it, which stays open: later calls with the same model and dataset
  * open nothing again. A call with another one, sl_session_open, and sl_model_delete close it. So does
@@ -430,6 +430,12 @@ struct sl_model_facts {
 
 /* SL_EINVAL: out->size is 0. */
 SL_API enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model_facts *out);
+
+/* A dataset of files for the answers of a model: as sl_dataset_open, with the model's direction of edges, made features
+ * and their seed, normalization and objective. settings: of sl_settings_new, without a model of their own (option
+ * load). SL_EINVAL also: an option contradicts the model. */
+SL_API enum sl_status sl_model_open_dataset(const struct sl_trained *model, struct sl_settings *settings,
+                                            struct sl_dataset **out);
 
 /* Set an option of the answers before the first call: cpus, gpus, pes, precision, cache and others that change no
  * model. SL_EINVAL: the option contradicts the file, or has no such value. SL_ENOMEM. */

@@ -279,12 +279,58 @@ static void other_features_are_refused(void **state)
     sl_dataset_delete(dataset);
 }
 
+/* Files are opened with the direction of the model's edges. */
+static void files_are_read_as_the_model_says(void **state)
+{
+    static float logits[N * C], found[N * C];
+    struct sl_arrays a = arrays();
+    struct sl_settings *settings;
+    struct sl_dataset *dataset;
+    (void)state;
+    a.directed = true;
+    dataset = dataset_of(a);
+    train(dataset, "", logits);
+    sl_dataset_delete(dataset);
+    struct sl_trained *model = loaded();
+    FILE *nodes = fopen(in_folder("nodes.csv"), "w");
+    FILE *edges = fopen(in_folder("edges.csv"), "w");
+    assert_true(nodes != NULL && edges != NULL);
+    fputs("id,a,b,c,d,e\n", nodes);
+    for (uint32_t v = 0; v < N; v++) {
+        fprintf(nodes, "v%u", v);
+        for (uint32_t c = 0; c < F; c++) {
+            fprintf(nodes, ",%.9g", (double)features[v * F + c]);
+        }
+        fputs("\n", nodes);
+    }
+    fputs("src,dst\n", edges);
+    for (uint32_t e = 0; e < E; e++) {
+        fprintf(edges, "v%u,v%u\n", sources[e], destinations[e]);
+    }
+    assert_true(fclose(nodes) == 0 && fclose(edges) == 0);
+    assert_ok(sl_settings_new(&settings));
+    assert_ok(sl_settings_set(settings, "dataset", in_folder("")));
+    assert_ok(sl_settings_set(settings, "cache", "none"));
+    assert_ok(sl_settings_set(settings, "epochs", "0"));
+    assert_ok(sl_model_open_dataset(model, settings, &dataset));
+    assert_ok(sl_model_predict(model, dataset, N, NULL, found));
+    assert_memory_equal(found, logits, N * C * sizeof *logits);
+    sl_dataset_delete(dataset);
+    assert_ok(sl_settings_set(settings, "features", "degree"));
+    assert_refused(sl_model_open_dataset(model, settings, &dataset), SL_EINVAL, "--features: found 'degree'");
+    assert_ok(sl_settings_set(settings, "load", "m.safetensors"));
+    assert_refused(sl_model_open_dataset(model, settings, &dataset), SL_EINVAL, "expected none: the model is given");
+    assert_null(dataset);
+    sl_settings_delete(settings);
+    sl_model_delete(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_models_answer),          cmocka_unit_test(models_describe_themselves),
         cmocka_unit_test(calls_follow_each_other),    cmocka_unit_test(sessions_give_models),
-        cmocka_unit_test(other_features_are_refused),
+        cmocka_unit_test(other_features_are_refused), cmocka_unit_test(files_are_read_as_the_model_says),
     };
     return cmocka_run_group_tests(tests, make_data, remove_folder);
 }

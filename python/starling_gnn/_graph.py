@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes as C
 import os
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _typed
@@ -16,6 +17,7 @@ from ._numpy import Array, np
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._model import Model
     from ._options import LoadOptions
 
     Path = Union[str, os.PathLike[str]]
@@ -134,6 +136,7 @@ class Graph:
         self._handle: Any = None
         self._source: dict[str, Any] | None = None
         self._opened: Any = None  # of a graph of files, whose trainings open the files themselves
+        self._asked: Any = None  # the model that _opened is for
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
@@ -238,12 +241,15 @@ class Graph:
         """The vertices' names in their files, array (N,) of texts; without such names the numbers 0 .. N-1."""
         return np.array(lines_of(self._vertex_names)) if self._vertex_names else np.arange(self.n_vertices)
 
-    def _dataset(self) -> Any:
-        """The library's dataset. A graph of files opens it when it is first asked for."""
+    def _dataset(self, model: Model | None = None) -> Any:
+        """The library's dataset. A graph of files opens it when it is first asked for, as the model reads files."""
         if self._source is None:
             return self._handle
-        if self._opened is None:
-            self._opened = _open_dataset(self._source)
+        asked = None if model is None else weakref.ref(model)
+        if self._opened is None or self._asked != asked:
+            lib.sl_dataset_delete(self._opened)
+            self._opened = None
+            self._opened, self._asked = _open_dataset(self._source, model), asked
         return self._opened
 
     def __repr__(self) -> str:
@@ -495,18 +501,21 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
     return sources, destinations, None, weights
 
 
-def as_graph(value: GraphLike, name: str = "graph") -> Graph:
-    """A Graph, or the Graph of a dataset's name or path, of PyG's Data and HeteroData, or of a DGLGraph."""
+def as_graph(value: GraphLike, name: str = "graph", directed: bool = True) -> Graph:
+    """A Graph, or the Graph of a dataset's name or path, of PyG's Data and HeteroData, or of a DGLGraph.
+
+    directed: False: add reverse edges to the last three.
+    """
     if isinstance(value, Graph):
         return value
     if isinstance(value, (str, os.PathLike)):
         return load(value)
     if hasattr(value, "edge_types") and hasattr(value, "node_types"):
-        return Graph.from_pyg(value)
+        return Graph.from_pyg(value, directed=directed)
     if hasattr(value, "edge_index") or hasattr(value, "adj_t"):
-        return Graph.from_pyg(value)
+        return Graph.from_pyg(value, directed=directed)
     if hasattr(value, "canonical_etypes") and hasattr(value, "ndata"):
-        return Graph.from_dgl(value)
+        return Graph.from_dgl(value, directed=directed)
     advice = ""
     if hasattr(value, "get") and hasattr(value, "indices") and hasattr(value, "num_classes"):  # a Dataset of PyG
         advice = "; give one of its graphs, for example dataset[0]"
@@ -525,11 +534,14 @@ def lines_of(text: bytes | None) -> list[str]:
     return [] if text is None else text.decode().split("\n")[:-1]
 
 
-def _open_dataset(source: dict[str, Any]) -> Any:
-    """A dataset of files. Labels and split may be missing."""
+def _open_dataset(source: dict[str, Any], model: Model | None = None) -> Any:
+    """A dataset of files. Labels and split may be missing. model: its options are those of the dataset, too."""
     settings = make_settings(False, {**source, "epochs": 0}, "load")
     handle = C.c_void_p()
-    check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
+    if model is None:
+        check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
+    else:
+        check(lib.sl_model_open_dataset(model._handle, settings.handle, C.byref(handle)))
     return handle
 
 
@@ -548,7 +560,7 @@ def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
     source = {"dataset": dataset, **options}
     handle = _open_dataset(source)
     graph = Graph.__new__(Graph)
-    graph._handle = graph._opened = None
+    graph._handle = graph._opened = graph._asked = None
     graph._source = source
     graph.x = graph.y = graph.train = graph.valid = graph.test = graph.types = None
     graph.relations = ()

@@ -60,6 +60,7 @@ class Model:
         self.kind: str = (facts.model or b"").decode()
         self.objective: str = (facts.objective or b"").decode()
         self.dataset: str = (facts.dataset or b"").decode()
+        self._says_all = facts.version > 0
         self.n_features: int = facts.n_features
         self.n_outputs: int = facts.n_outputs
         self.n_embeddings: int = facts.n_embeddings
@@ -111,13 +112,19 @@ class Model:
                 found[name] = np.frombuffer(data[first:end], "<f4").reshape(entry["shape"]).astype(np.float32)
         return found
 
+    def _graph(self, value: GraphLike) -> Graph:
+        """A Graph of what a call takes. Edges of PyG and DGL get reverse ones if the edges of training got them."""
+        text = C.create_string_buffer(8)
+        check(lib.sl_model_get(self._handle, b"directed", text, len(text)))
+        return as_graph(value, directed=text.value == b"yes" or not self._says_all)
+
     def _ask(self, graph: GraphLike, question: Callable[[Graph, Any], T]) -> T:
         """question(graph, dataset) in a thread of the library, after other sessions are closed."""
-        used = as_graph(graph)
+        used = self._graph(graph)
 
         def call(job: _session.Job) -> T:
             _session.close_current()
-            return question(used, used._dataset())
+            return question(used, used._dataset(self))
 
         return _session.run(call)
 
@@ -183,7 +190,7 @@ class Model:
         class with the largest score, if the model is of classes; and the scores of predict(), a column for each output
         with the name of its class or label. Without names: class0, class1, ..; label0, ..; number0, ..
         """
-        used = as_graph(graph)
+        used = self._graph(graph)
         return table(used, self, self.predict(used, vertices), vertices)
 
 

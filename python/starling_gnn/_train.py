@@ -232,7 +232,7 @@ class Run:
         Columns: id, class (the class with the largest score), and a column of predict() for each output, with the name
         of its class; without names class0, class1, .. They are those of the programs' --predict FILE.csv.
         """
-        used = self.graph if graph is None else as_graph(graph)
+        used = self.graph if graph is None else self.model._graph(graph)
         return table(used, self.model, self.predict(None if used is self.graph else used, vertices), vertices)
 
     def state_dict(self, names: str = "pyg", tensors: str = "numpy") -> dict[str, Any]:
@@ -491,15 +491,15 @@ test_NAME.
 
 
 def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **options: Unpack[TrainOptions]) -> Record:
-    used = as_graph(graph)
     if isinstance(weights, (str, os.PathLike)):
-        return load_model(weights, **options).evaluate(used)
+        return load_model(weights, **options).evaluate(graph)
     given: dict[str, Any] = {**options}
     if isinstance(weights, (Run, Model)):
         if given:
             kind = type(weights).__name__
             raise TypeError(f"evaluate: found {', '.join(given)} beside a {kind}, which has its own options")
-        return weights.evaluate(used)
+        return weights.evaluate(graph)
+    used = as_graph(graph)
     arrays = _initial_weights(weights, given)
     given = {**{key: value for key, value in given.items() if key not in (used._source or {})}, "epochs": 0}
     settings = make_settings(pipe, _own_data(used, given, "evaluate"), "evaluate")

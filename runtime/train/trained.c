@@ -221,6 +221,27 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
     return sl_settings_set(model->settings, name, value);
 }
 
+enum sl_status sl_model_open_dataset(const struct sl_trained *model, struct sl_settings *settings,
+                                     struct sl_dataset **out)
+{
+    SL_IN_C_LOCALE;
+    struct sl_model_file *file = model->settings->model_file;
+    enum sl_status st;
+    *out = NULL;
+    if (settings->load != NULL || settings->model_file != NULL) {
+        return sl_fail(SL_EINVAL, "--load: found '%.300s', expected none: the model is given",
+                       sl_text_or(settings->load, ""));
+    }
+    SL_TRY(st, sl_settings_set(settings, "load", file->tensors.path), done);
+    settings->model_file = file; /* lent */
+    st = sl_dataset_open(settings, out);
+    settings->model_file = NULL;
+    sl_free(settings->load);
+    settings->load = NULL;
+done:
+    return st;
+}
+
 enum sl_status sl_model_get(const struct sl_trained *model, const char *name, char *text, size_t bytes)
 {
     SL_IN_C_LOCALE;

@@ -1750,7 +1750,25 @@ class Models(unittest.TestCase):
             model = self.saved(run)
             np.testing.assert_array_equal(model.predict(files), scores)
             np.testing.assert_array_equal(model.predict(folder), scores)
+            for options in (dict(directed=True), dict(features="degree"), dict(features="random:5")):
+                run = sl.train(sl.load(folder, cache="none", **options), **SMALL)
+                other = self.saved(run)
+                for asked in (folder, sl.load(folder, cache="none"), sl.load(folder, cache="none", **options)):
+                    np.testing.assert_array_equal(other.predict(asked), run.predict())
+                    np.testing.assert_array_equal(model.predict(files), scores)
+            with self.assertRaisesRegex(ValueError, "features: found 'random:4', expected 'random:5', with which the"):
+                other.predict(sl.load(folder, cache="none", features="random:4"))
         np.testing.assert_array_equal(model.predict(graph()), scores)
+
+    def test_direction(self):
+        """Edges of PyG get reverse ones if those of training did."""
+        edges, x, _, _ = arrays()
+        for directed in (False, True):
+            run = sl.train(graph(directed=directed), **SMALL)
+            data = Bag(edge_index=edges, x=x)
+            for model in (run, run.model, self.saved(run)):
+                np.testing.assert_array_equal(model.predict(data), run.predict())
+                self.assertEqual(len(model.predict_table(data)["id"]), N)
 
     def test_relations(self):
         with tempfile.TemporaryDirectory() as folder:
