@@ -310,11 +310,12 @@ class Graph:
         found.update(y=getattr(data, "y", None), directed=True)
         if found["edge_index"] is None and getattr(data, "adj_t", None) is not None:
             found["edge_index"], found["edge_weight"] = _typed.edges_of_adj_t(data.adj_t)
-        if {**found, **keywords}.get("y") is not None:  # without labels, a split has no use
-            found.update((name, getattr(data, mask, None)) for name, mask in _typed.MASKS)
+        named = {name: getattr(data, name) for name in _typed.names_in(data)}
+        left_out = _take_sets("from_pyg", "y", named, found, {**links, **keywords})
         if getattr(data, "edge_type", None) is not None:
             found["edge_type"] = data.edge_type
-        left_out = []
+        if getattr(data, "adj_t", None) is not None and getattr(data, "edge_index", None) is not None:
+            left_out.append("adj_t")
         if getattr(data, "edge_weight", None) is not None:
             found["edge_weight"] = data.edge_weight
         if found.get("edge_weight") is not None and {**found, **keywords}.get("edge_type") is not None:
@@ -327,8 +328,10 @@ class Graph:
             and not _are_same(attributes, found.get("edge_weight"))
         ):
             left_out.append("edge_attr")
-        advice = "; give edge_weight=data.edge_attr if these are weights" if left_out == ["edge_attr"] else ""
-        _leave_out("from_pyg", left_out, advice)
+        if found["edge_index"] is not None:
+            left_out += _typed.other_edge_names(data, found["edge_index"], False)
+        can_be = left_out == ["edge_attr"] and {**found, **keywords}.get("edge_type") is None
+        _leave_out("from_pyg", left_out, "; give edge_weight=data.edge_attr if these are weights" if can_be else "")
         found["edge_index"] = _pair(found["edge_index"])
         return cls(**_typed.one_split(found, {**links, **keywords}))
 
@@ -351,6 +354,7 @@ class Graph:
                 }
                 for type_ in graph.ntypes
             }
+            _check_names({type_: graph.nodes[type_].data for type_ in graph.ntypes}, x, y)
             edges = {triple: graph.edges(etype=triple) for triple in graph.canonical_etypes}
             data = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
             _leave_out("from_dgl", [f"{name!r} of {triple}" for triple in data for name in _names_of(data[triple])])
@@ -361,19 +365,21 @@ class Graph:
             )
         found = {"edge_index": tuple(graph.edges()), "directed": True}
         for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
+            if not isinstance(name, str):
+                raise TypeError(f"{key}: found a {type(name).__name__}, expected a name in graph.ndata")
             found[key] = graph.ndata[name] if name in graph.ndata else None
             if found[key] is None and key not in keywords and (key == "x" or name != usual):
                 names = ", ".join(map(repr, _names_of(graph.ndata))) or "none"
                 raise ValueError(f"{key}: found ndata {names}, expected {name!r}; name another: {key}='..'")
-        if {**found, **keywords}.get("y") is not None:  # without labels, a split has no use
-            found.update((name, graph.ndata[mask]) for name, mask in _typed.MASKS if mask in graph.ndata)
+        lost = _take_sets("from_dgl", y, {name: graph.ndata[name] for name in graph.ndata}, found, keywords)
         left_out = _names_of(getattr(graph, "edata", {}))
         weights = [name for name in left_out if name in ("edge_weight", "weight", "w")]
         if weights and "edge_weight" not in keywords and _typed.are_weights(graph.edata[weights[0]]):
             found["edge_weight"] = graph.edata[weights[0]]
             left_out.remove(weights[0])
         if "edge_weight" not in keywords or left_out != weights:
-            _leave_out("from_dgl", [f"edata {name!r}" for name in left_out])
+            lost += [f"edata {name!r}" for name in left_out]
+        _leave_out("from_dgl", lost)
         return cls(**_typed.one_split(found, keywords))
 
     @classmethod
@@ -383,7 +389,8 @@ class Graph:
         """A graph of a networkx.Graph or DiGraph. Vertex i is the i-th node of graph.nodes.
 
         x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
-        of the edges. Keywords are those of Graph; train, valid and test may be masks, vertex ids or lists of nodes.
+        of the edges. Keywords are those of Graph; train, valid and test may be masks, vertex ids or lists of nodes;
+        links are an array of vertex ids, or two lists of nodes.
         """
         nodes = list(graph.nodes)
         number = {node: i for i, node in enumerate(nodes)}
@@ -406,18 +413,66 @@ class Graph:
             if all(node in number for node in value):
                 keywords[name] = [number[node] for node in value]
                 if keywords[name] != list(value) and all(node in range(len(nodes)) for node in value):
-                    warnings.warn(
-                        f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in "
-                        "graph.nodes, as an array",
-                        StarlingWarning,
-                        stacklevel=2,
-                    )
+                    _tell_nodes(name)
+        for name in ("train_links", "valid_links", "test_links", "valid_negatives", "test_negatives"):
+            rows = keywords.get(name)
+            if isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows):
+                wrong = next((node for row in rows for node in row if node not in number), None)
+                if wrong is not None:
+                    raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
+                keywords[name] = [[number[node] for node in row] for row in rows]
+                if any(
+                    made != list(row) and all(node in range(len(nodes)) for node in row)
+                    for made, row in zip(keywords[name], rows)
+                ):
+                    _tell_nodes(name)
+        masks = [mask for _, mask in _typed.MASKS if any(mask in graph.nodes[node] for node in nodes)]
+        _leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
         names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
         advice = "; say weight='weight'" if weight is None and "weight" in names else ""
         _leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         if weight is not None:
-            found["edge_weight"] = np.array([graph.edges[edge][weight] for edge in edges], np.float32)
+            without = next((edge for edge in edges if graph.edges[edge].get(weight) is None), None)
+            if without is not None:
+                raise ValueError(f"weight: edge {without!r} has no attribute {weight!r}")
+            weights = [graph.edges[edge][weight] for edge in edges]
+            found["edge_weight"] = _arrays.floats(np.array(weights, None if edges else np.float32), "weight")
         return cls(**{**found, **keywords})
+
+
+def _tell_nodes(name: str) -> None:
+    warnings.warn(
+        f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in graph.nodes, as an "
+        "array",
+        StarlingWarning,
+        stacklevel=3,
+    )
+
+
+def _take_sets(
+    converter: str, y: str, data: dict[str, Any], found: dict[str, Any], keywords: dict[str, Any]
+) -> list[str]:
+    """Take the masks of the data, unless others are given. Returns the names of what looks like a set and is none.
+
+    Without labels, a split has no use: that is said, unless links are found.
+    """
+    given = [name for name in keywords if name in ("train", "valid", "test", "split") or name.endswith("_links")]
+    masks = [(name, mask) for name, mask in _typed.MASKS if data.get(mask) is not None]
+    if {**found, **keywords}.get("y") is not None:
+        found.update((name, data[mask]) for name, mask in masks)
+    elif not given and "y" not in keywords:
+        _leave_out(converter, [mask for _, mask in masks], f"; there are no labels {y!r}")
+    return [] if given else _typed.other_sets(data)
+
+
+def _check_names(data: dict[str, Any], x: str, y: str) -> None:
+    """Refuse names of features or labels that no type of a DGLGraph has. The usual ones may be missing."""
+    masks = {mask for _, mask in _typed.MASKS}
+    found = sorted({name for of_type in data.values() for name in _names_of(of_type)} - masks)
+    for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
+        others = [other for other in found if other not in (x, y)]
+        if name not in found and (name != usual or (key == "x" and others)):
+            raise ValueError(f"{key}: found ndata {', '.join(map(repr, found)) or 'none'}, expected {name!r}")
 
 
 def _leave_out(converter: str, names: list[str], advice: str = "") -> None:

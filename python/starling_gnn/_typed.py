@@ -125,7 +125,9 @@ def edges_of_adj_t(adjacency: Any) -> tuple[tuple[Any, Any], Array | None]:
         coo = adjacency.to_sparse_coo().coalesce()
         (rows, columns), values = coo.indices(), coo.values()
     weights = None if values is None else _arrays.to_numpy(values, "adj_t")
-    if weights is not None and (weights.ndim != 1 or (weights == 1).all()):
+    if weights is not None and weights.ndim != 1:
+        raise ValueError(f"adj_t: found values of the shape {weights.shape}, expected a number for each entry")
+    if weights is not None and (weights == 1).all():
         weights = None
     return (columns, rows), weights
 
@@ -135,6 +137,39 @@ def are_weights(value: Any) -> bool:
     array = _arrays.any_array(value)
     flat = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
     return flat and array.dtype.kind in "iuf" and bool((np.isfinite(array) & (array >= 0)).all())
+
+
+# What from_pyg reads, or names itself, of the edges.
+EDGE_NAMES = ("edge_index", "adj_t", "edge_type", "edge_weight", "edge_attr", "edge_label_index")
+
+
+def names_in(data: Any) -> list[str]:
+    """The names of what PyG's data, or a part of HeteroData, have; None is not there."""
+    keys = getattr(data, "keys", None)
+    names = keys() if callable(keys) else keys if keys is not None else getattr(data, "__dict__", ())
+    return [name for name in names if not name.startswith("_") and getattr(data, name, None) is not None]
+
+
+def other_edge_names(store: Any, edge_index: Any, typed: bool) -> list[str]:
+    """The names of other attributes of the edges; typed: all of the store are of edges."""
+    n = np.shape(edge_index[0])
+    tells = getattr(store, "is_edge_attr", None)  # PyG's
+    found = []
+    for name in names_in(store):
+        linked = name.endswith("edge_label") and getattr(store, "edge_label_index", None) is not None
+        if name in EDGE_NAMES or name.endswith("_edge_label_index") or linked:
+            continue
+        shape = getattr(getattr(store, name), "shape", ())
+        if tells(name) if callable(tells) else (typed or "edge" in name) and tuple(shape[:1]) == n:
+            found.append(name)
+    return found
+
+
+def other_sets(names: Iterable[str]) -> list[str]:
+    """The names that look like sets of the split, but are not MASKS."""
+    known = [mask for _, mask in MASKS]
+    starts = ("train", "val", "valid", "validation", "test")
+    return [name for name in names if name not in known and name in {s + e for s in starts for e in ("_mask", "_idx")}]
 
 
 def edges_of_stores(stores: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[str]]:
@@ -148,7 +183,11 @@ def edges_of_stores(stores: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[str
         if edges[triple] is None:
             raise ValueError(f"edge_index: {triple} has none, expected edge_index or adj_t")
         left_out += [
-            f"{name} of {triple}" for name in ("edge_attr", "edge_weight") if getattr(store, name, None) is not None
+            f"{name} of {triple}"
+            for name in (
+                *(name for name in ("edge_attr", "edge_weight") if getattr(store, name, None) is not None),
+                *other_edge_names(store, edges[triple], True),
+            )
         ]
     return edges, left_out
 
@@ -249,6 +288,9 @@ def join(
     edges: (sources, destinations) by (source type, name, destination type), ids within the types.
     target: the type with targets and split; None: the one that has targets.
     """
+    for name, type_ in vertices.items():
+        if type_["n"] is None:
+            raise ValueError(f"num_nodes: type {name!r} has no x and no num_nodes, expected one of them")
     counts = [int(type_["n"]) for type_ in vertices.values()]
     starts = [0, *np.cumsum(counts).tolist()]
     types = {name: slice(starts[i], starts[i + 1]) for i, name in enumerate(vertices)}
@@ -259,6 +301,14 @@ def join(
         target = labelled[0] if labelled else None
     elif target not in vertices:
         raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
+    lost = [
+        f"{mask} of {name!r}"
+        for name, type_ in vertices.items()
+        for key, mask in MASKS
+        if target not in (None, name) and type_[key] is not None
+    ]
+    if lost:
+        warnings.warn(f"{', '.join(lost)}: not used, the split is of {target!r}", StarlingWarning, stacklevel=3)
     tables = [type_["x"] for type_ in vertices.values()]
     x = join_features(counts, tables)
     made = {"x": x, "types": Types(types, tables, x)}

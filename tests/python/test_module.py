@@ -396,6 +396,12 @@ class Data(unittest.TestCase):
             sl.Graph.from_dgl(Dgl({"x": x, "label": y}, {}))
         with self.assertRaisesRegex(ValueError, "y: found ndata 'feat', expected 'class'; name another"):
             sl.Graph.from_dgl(Dgl({"feat": x}, {}), y="class")
+        with self.assertRaisesRegex(TypeError, "x: found a ndarray, expected a name in graph.ndata"):
+            sl.Graph.from_dgl(Dgl(features, {}), x=x)
+        with self.assertWarnsRegex(sl.StarlingWarning, "train_mask, val_mask, test_mask: are not used; there are no"):
+            sl.Graph.from_dgl(Dgl({"feat": x, "labels": y, **masks}, {}))
+        with self.assertWarnsRegex(sl.StarlingWarning, "valid_mask: is not used"):
+            sl.Graph.from_dgl(Dgl({**features, "valid_mask": masks["val_mask"]}, {}))
 
         def store(**members):
             return type("Store", (), {"x": None, "y": None, "num_nodes": N, **members})
@@ -410,7 +416,7 @@ class Data(unittest.TestCase):
                 return self.stores[key]
 
         expected = sl.Graph.from_pyg(Hetero(store(edge_index=edges))).n_edges
-        for name in ("edge_attr", "edge_weight"):
+        for name in ("edge_attr", "edge_weight", "time", "edge_label"):
             with self.assertWarnsRegex(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
                 sl.Graph.from_pyg(Hetero(store(edge_index=edges, **{name: weights})))
         adjacency = type("Adjacency", (), {"coo": lambda self: (edges[1], edges[0], None)})()
@@ -424,6 +430,15 @@ class Data(unittest.TestCase):
         # PyG's edge_index always has two rows. Elsewhere a 2 x 2 array is ambiguous.
         pair = np.array([[0, 1], [2, 3]])
         data = type("Data", (), {"edge_index": pair, "x": x, "y": y, **masks})
+        with self.assertWarnsRegex(sl.StarlingWarning, "edge_time: is not used"):
+            sl.Graph.from_pyg(type("Data", (), {**vars(data), "edge_time": np.ones(2)}))
+        two = Hetero(store(edge_index=edges))
+        two.node_types, two.stores["v"] = ["u", "v"], store(x=x, **masks)
+        with self.assertWarnsRegex(sl.StarlingWarning, "train_mask of 'v', .*: not used, the split is of 'u'"):
+            sl.Graph.from_pyg(two)
+        two.stores["v"] = store(num_nodes=None)
+        with self.assertRaisesRegex(ValueError, "num_nodes: type 'v' has no x and no num_nodes"):
+            sl.Graph.from_pyg(two)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
@@ -449,6 +464,15 @@ class Data(unittest.TestCase):
         ):
             graph = sl.Graph.from_networkx(made, train=np.array([3, 2]), test=[1, 1, 0, 0])
         self.assertEqual((graph.train.tolist(), graph.test.tolist()), ([3, 2], [0, 1]))
+        with self.assertRaisesRegex(ValueError, "valid_links: found 9, expected nodes of the graph"):
+            sl.Graph.from_networkx(made, weight="weight", valid_links=[[3], [9]])
+        with self.assertWarnsRegex(sl.StarlingWarning, "test_links is a list, taken as nodes of the graph"):
+            sl.Graph.from_networkx(made, test_links=[[3], [1]])
+        made.add_edge(1, 2)
+        made.nodes[3]["train_mask"] = True
+        with self.assertWarnsRegex(sl.StarlingWarning, "train_mask: is not used; give train, valid and test as lists"):
+            with self.assertRaisesRegex(ValueError, r"weight: edge \(2, 1\) has no attribute 'weight'"):
+                sl.Graph.from_networkx(made, weight="weight")
 
     def test_relations(self):
         """Arrays with relations, and graphs of PyG and DGL, train as the same folder does."""
