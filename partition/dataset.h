@@ -58,7 +58,7 @@ struct sl_dataset {
     enum sl_normalize normalized; /* of the features */
     struct sl_scaling scaling;    /* COLUMN: the statistics used */
     char *feature_words;          /* --features: a file or a word of partition/made_features.h. NULL: the usual file */
-    uint64_t feature_seed;        /* of random features */
+    uint64_t feature_seed;        /* of random features; of onehot the checksum of the vertices' names */
     uint64_t serial;              /* differs between the datasets of a process; 0: none */
     void *mapping;                /* private: the memory map of the arrays, or NULL */
     uint64_t mapping_bytes;

@@ -839,6 +839,11 @@ static enum sl_status describe(const struct sl_dataset_options *options, const s
     out->directed = options->directed;
     out->normalized = options->normalize;
     out->feature_seed = options->feature_seed;
+    if (origin->made.kind == SL_MADE_ONEHOT) { /* the columns stand for the vertices in this order */
+        const char *names = sl_text_or(out->vertex_names, "");
+        const char *types = sl_text_or(out->types, "");
+        out->feature_seed = sl_checksum(sl_checksum(0, names, strlen(names)), types, strlen(types));
+    }
     out->serial = sl_dataset_serial();
     if (options->features != NULL && options->features[0] != '\0') {
         SL_TRY(st, sl_strdup(options->features, &out->feature_words), done);

@@ -196,7 +196,7 @@ class Graph:
             test=_arrays.pointer(self.test),
             n_targets=0 if targets is None else targets.shape[1],
             targets=_arrays.pointer(targets),
-            edge_weights=_arrays.pointer(weights),
+            edge_weights=_arrays.pointer(weights if weights is None or len(weights) else np.zeros(1, np.float32)),
             edge_relations=_arrays.pointer(typed.of_edges if typed.of_edges is None or len(sources) else nothing),
             n_relations=typed.n,
             relation_names=typed.text,

@@ -214,7 +214,7 @@ class Run:
 
     def evaluate(self, graph: GraphLike | None = None) -> Record:
         """Loss and scores of the validation and test vertices of a graph, by default the one of training."""
-        if graph is not None:
+        if graph is not None and graph is not self.graph:  # whose split train() may have drawn
             return self.model.evaluate(graph)
         return self._of_own_graph(lambda session: Record(session.evaluate()), lambda: self.model.evaluate(self.graph))
 

@@ -291,6 +291,8 @@ def join(
     for name, type_ in vertices.items():
         if type_["n"] is None:
             raise ValueError(f"num_nodes: type {name!r} has no x and no num_nodes, expected one of them")
+    if not vertices:
+        raise ValueError("x: found no types of vertices, expected HeteroData with features of one type or more")
     counts = [int(type_["n"]) for type_ in vertices.values()]
     starts = [0, *np.cumsum(counts).tolist()]
     types = {name: slice(starts[i], starts[i + 1]) for i, name in enumerate(vertices)}
@@ -405,6 +407,10 @@ def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
         if hasattr(data, "edge_types") != hetero:
             raise TypeError(f"{name}: found {type(data).__name__}, expected {type(train).__name__}, as the first data")
         lists = _lists_of_hetero(train, data, name, ()) if hetero else _labelled(data, name)
+        if lists is not None and not lists[0].shape[1] and name == "valid" and "test" in parts:
+            continue  # num_val=0
+        if lists is not None and not lists[0].shape[1] and name == "test" and "valid_links" in made:
+            continue  # num_test=0
         if lists is None or not lists[0].shape[1]:
             raise ValueError(f"{name}: found no edge_label_index with links, expected data of RandomLinkSplit")
         made[f"{name}_links"] = lists[0]

@@ -7,7 +7,7 @@
  *   option.NAME        the option NAME, in the form for sl_option_set
  *   objective          the objective that --objective auto chose, or the given one
  *   n_features, n_outputs
- *   features.seed      of --features random:N
+ *   features.seed      of --features random:N; of onehot the checksum of the names of the vertices
  *   program            "coop_sage" or "pipe_gnn"
  *   n_relations        of the graph, with the reverse ones; 0: not typed
  *   normalize.mean, normalize.scale    of --normalize-features column: n_features numbers, separated by spaces
@@ -49,7 +49,7 @@ struct sl_model_file {
     uint32_t n_features;       /* 0: unknown */
     uint32_t n_outputs;        /* 0: unknown */
     uint32_t n_relations;      /* of the graph, with reverses; 0: not typed, or unknown */
-    uint64_t feature_seed;     /* of --features random:N */
+    uint64_t feature_seed;     /* of --features random:N and onehot */
     struct sl_scaling scaling; /* empty: none */
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/plan/model_file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/text.h"
 
 static const char *name_normalization(enum sl_normalize normalize)
 {
@@ -591,7 +592,42 @@ static enum sl_status match_features(const struct sl_settings *s, const struct s
                        "features: found %u columns in '%s', expected %u, with which the model in %.300s was trained",
                        dataset->features.n_columns, dataset->name, expected, s->load);
     }
+    if (strcmp(sl_text_or(dataset->feature_words, ""), "onehot") == 0 &&
+        sl_model_file_text(s->model_file, SL_KEY_SEED) != NULL &&
+        dataset->feature_seed != s->model_file->feature_seed) {
+        return sl_fail(SL_EINVAL,
+                       "--features onehot: found other vertices in '%s', or in another order, expected those of the "
+                       "model in %.300s: each has a column of its own",
+                       dataset->name, s->load);
+    }
     return SL_OK;
+}
+
+/* Edges that get reverse ones here and got none in training, or the other way round. */
+static enum sl_status match_direction(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    const char *then = sl_model_file_option(s->model_file, "directed");
+    bool same = then == NULL || dataset->directed == (strcmp(then, "yes") == 0);
+    enum sl_status st = SL_OK;
+    if (same) {
+        return SL_OK;
+    }
+    if (dataset->graph.n_relations > 0) {
+        return sl_fail(SL_EINVAL,
+                       "--directed: found '%s' with%s reverse relations, expected it with%s, as the model in "
+                       "%.300s was trained",
+                       dataset->name, dataset->directed ? "out" : "", dataset->directed ? "" : "out", s->load);
+    }
+    if (dataset->directed) {
+        SL_TRY(st, sl_graph_is_symmetric(&dataset->graph, &same), done);
+    }
+    if (!same) {
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s: the edges have %s reverse ones added, unlike those that the model was trained on (--directed)",
+                  dataset->name, dataset->directed ? "no" : "their");
+    }
+done:
+    return st;
 }
 
 enum sl_status sl_adapt(const struct sl_settings *s, const struct sl_dataset *dataset, struct sl_adapted *out)
@@ -601,6 +637,7 @@ enum sl_status sl_adapt(const struct sl_settings *s, const struct sl_dataset *da
     if (s->model_file != NULL) {
         SL_TRY(st, match_types(s, out), fail);
         SL_TRY(st, match_features(s, &out->dataset), fail);
+        SL_TRY(st, match_direction(s, dataset), fail);
         SL_TRY(st, match_relations(s, out), fail);
         if (!sl_settings_trains_links(s)) {
             SL_TRY(st, adapt_targets(s, out), fail);

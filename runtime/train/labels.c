@@ -13,6 +13,7 @@
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/text.h"
 
 #define NUMBER_BYTES 32
 
@@ -136,7 +137,8 @@ enum sl_status sl_labels_add_model(struct sl_labels *labels, const struct sl_ses
     SL_TRY(st, add_whole(labels, SL_KEY_FEATURES, t->shards.n_features), done);
     SL_TRY(st, add_whole(labels, SL_KEY_OUTPUTS, t->shards.n_outputs), done);
     SL_TRY(st, add_whole(labels, SL_KEY_RELATION_COUNT, t->partition.graph.n_relations), done);
-    if (facts->feature_words != NULL && strncmp(facts->feature_words, "random:", strlen("random:")) == 0) {
+    const char *words = sl_text_or(facts->feature_words, "");
+    if (strncmp(words, "random:", strlen("random:")) == 0 || strcmp(words, "onehot") == 0) {
         SL_TRY(st, add_whole(labels, SL_KEY_SEED, facts->feature_seed), done);
     }
     if (facts->scaling.n > 0) {

@@ -695,6 +695,12 @@ class Data(unittest.TestCase):
         )
         options = {**SMALL, "epochs": 2}
         self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(expected, **options)))
+        nothing = Data(both, edge_label_index=np.empty((2, 0), int))
+        for name, value in (("valid", valid), ("test", test)):  # num_test=0, or num_val=0
+            sets = {"valid": nothing, "test": nothing, name: value}
+            self.assertEqual(repr(sl.Graph.from_pyg(train, **sets)), repr(sl.Graph.from_pyg(train, **{name: value})))
+        with self.assertRaisesRegex(ValueError, "test: found no edge_label_index with links"):
+            sl.Graph.from_pyg(train, valid=nothing, test=nothing)
         with self.assertWarnsRegex(sl.StarlingWarning, "found edge_label_index, .*from_pyg.train, valid=valid"):
             sl.Graph.from_pyg(train)
         with self.assertRaisesRegex(ValueError, "test: found no edge_label_index with links"):
@@ -1782,6 +1788,14 @@ class Models(unittest.TestCase):
                     np.testing.assert_array_equal(model.predict(files), scores)
             with self.assertRaisesRegex(ValueError, "features: found 'random:4', expected 'random:5', with which the"):
                 other.predict(sl.load(folder, cache="none", features="random:4"))
+            onehot = sl.train(sl.load(folder, cache="none", features="onehot"), **SMALL).model
+            self.assertEqual(len(onehot.predict(folder)), N)
+            with open(os.path.join(folder, "nodes.csv"), encoding="ascii") as file:
+                header, *rows = file.readlines()
+            with open(os.path.join(folder, "nodes.csv"), "w", encoding="ascii") as file:
+                file.writelines([header, *reversed(rows)])
+            with self.assertRaisesRegex(ValueError, "features onehot: found other vertices in '.*', or in another ord"):
+                onehot.predict(folder)
         np.testing.assert_array_equal(model.predict(graph()), scores)
 
     def test_direction(self):
@@ -1793,6 +1807,8 @@ class Models(unittest.TestCase):
             for model in (run, run.model, self.saved(run)):
                 np.testing.assert_array_equal(model.predict(data), run.predict())
                 self.assertEqual(len(model.predict_table(data)["id"]), N)
+                with self.assertWarnsRegex(sl.StarlingWarning, "the edges have .* unlike those that the model was tr"):
+                    model.predict(graph(directed=not directed))
 
     def test_relations(self):
         with tempfile.TemporaryDirectory() as folder:
