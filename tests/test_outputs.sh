@@ -85,6 +85,21 @@ for ((i = 0; i < 1200 && $(cat m 2>../ignored | wc -l) < 50; i++)); do sleep 0.0
 "${run[@]}" --epochs 1 --metrics m --save s 2>../stderr || complain "after a killed run: $(cat ../stderr)"
 rm -f ./*
 
+# Traces go into a folder, which the first run makes.
+if "${run[@]}" --epochs 1 --trace probe 2>../stderr; then
+    "${run[@]}" --epochs 1000000 --metrics m --metrics-steps --trace t 2>../first &
+    first=$!
+    for ((i = 0; i < 1200 && $(cat m 2>../ignored | wc -l) < 50; i++)); do sleep 0.05; done
+    refuse "--trace .*found process $first " "${run[@]}" --epochs 1 --trace t
+    kill -s TERM $first
+    wait $first || complain "the first of two traced runs: exit code $?, $(cat ../first)"
+    refuse 'nowhere' "${run[@]}" --epochs 1 --trace made --save nowhere/s
+    [[ ! -e made ]] || complain 'a run that was refused left a folder of traces'
+fi
+rm -rf ./*
+refuse "--embed: found 'e.csv', expected a name that ends in .npy" "${run[@]}" --epochs 1 --embed e.csv
+expect_nothing 'embeddings of another ending'
+
 # ---- other targets ----
 
 "${run[@]}" --epochs 1 --metrics /dev/null --save /dev/null --predict /dev/null --embed /dev/null 2>../stderr || complain "/dev/null: $(cat ../stderr)"

@@ -974,9 +974,25 @@ static enum sl_status check_ending(const struct sl_settings *s)
     return sl_fail(SL_EINVAL, "--predict: found '%.200s', expected a name that ends in .npy or .csv", s->predict);
 }
 
+/* Hidden rows are .npy alone. */
+static enum sl_status check_embed(const struct sl_settings *s)
+{
+    const char *ending = s->embed != NULL ? ending_of(s->embed) : "";
+    if (ending[0] != '\0' && strcasecmp(ending, ".npy") != 0) {
+        return sl_fail(SL_EINVAL, "--embed: found '%.200s', expected a name that ends in .npy", s->embed);
+    }
+    if (s->embed != NULL && s->layers == 1 && !sl_settings_trains_links(s)) {
+        return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_outputs(const struct sl_settings *s)
 {
     enum sl_status st = check_ending(s);
+    if (st == SL_OK) {
+        st = check_embed(s);
+    }
     if (st != SL_OK) {
         return st;
     }
@@ -986,9 +1002,6 @@ static enum sl_status check_outputs(const struct sl_settings *s)
     if (s->patience > 0 && s->eval_every == 0) {
         return sl_fail(SL_EINVAL, "--patience: found %u with --eval-every 0, expected an evaluation every epoch or so",
                        s->patience);
-    }
-    if (s->embed != NULL && s->layers == 1 && !sl_settings_trains_links(s)) {
-        return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
     }
     if (s->metrics_steps && s->metrics == NULL && !s->json) {
         return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");

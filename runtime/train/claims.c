@@ -30,6 +30,7 @@ struct output {
 };
 
 struct outputs {
+    const char *made; /* a folder that was not there; NULL: none */
     uint32_t n;
     struct output output[MAX_OUTPUTS];
 };
@@ -132,6 +133,17 @@ done:
     return st;
 }
 
+/* Make the folder of traces: only a folder that is there has a key. A checkpoint's has a lock of its own. */
+static enum sl_status make_folder(const struct sl_option *option, const char *path, struct outputs *out)
+{
+    if (strcmp(option->name, "trace") != 0 || sl_folder_exists(path)) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_folder_make(path);
+    out->made = st == SL_OK ? path : NULL;
+    return st;
+}
+
 /* List the outputs, and check each. */
 static enum sl_status list_outputs(const struct sl_settings *settings, struct outputs *out)
 {
@@ -146,6 +158,8 @@ static enum sl_status list_outputs(const struct sl_settings *settings, struct ou
         }
         if (strcmp(option->argument, "DIR") != 0) {
             SL_TRY(st, check_file(option, path), done);
+        } else {
+            SL_TRY(st, make_folder(option, path, out), done);
         }
         struct output *output = &out->output[out->n++];
         *output = (struct output){option, path, 0};
@@ -213,8 +227,8 @@ enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_clai
     struct sl_claims claims = {0};
     enum sl_status st;
     *out = claims;
-    SL_TRY(st, list_outputs(settings, &outputs), done);
-    SL_TRY(st, check_distinct(&outputs), done);
+    SL_TRY(st, list_outputs(settings, &outputs), release);
+    SL_TRY(st, check_distinct(&outputs), release);
     claims.file = outputs.n > 0 ? open_locks() : -1;
     claims.open = claims.file >= 0;
     for (uint32_t i = 0; claims.open && i < outputs.n; i++) {
@@ -226,7 +240,9 @@ enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_clai
     return SL_OK;
 release:
     sl_claims_release(&claims);
-done:
+    if (outputs.made != NULL) {
+        rmdir(outputs.made);
+    }
     return st;
 }
 
