@@ -195,6 +195,25 @@ for decoder in dot distmult mlp; do
     done
     [[ $(cut -d, -f 1-2 known-l.csv | tr '\n' ' ') == 'source,target v0,v3 v1,v5 v7,v2 ' ]] ||
         complain "links: $(cat known-l.csv)"
+    printf 'v0,v3\n "v1" ,v5\r\nv7,v2\n' >named.csv
+    for data in known back; do
+        # shellcheck disable=SC2086
+        "$coop_sage" --dataset ./$data $score --load l.safetensors --predict $data-n.csv --pairs named.csv 2>stderr ||
+            complain "links by name, $data: $(cat stderr)"
+    done
+    cmp known-l.csv known-n.csv || complain "links by name: $(cat known-n.csv)"
+    # Products of two rows: a sum of eight rounded ones.
+    paste -d, known-n.csv back-n.csv | awk -F, '
+        NR > 1 { d = $3 - $6; size = $3 < 0 ? -$3 : $3; if ($1 != $4 || d * d > (2e-5 * (1 + size)) ^ 2) exit 1 }' ||
+        complain "links by name, in another order: $(paste known-n.csv back-n.csv)"
+    for wrong in v0 v0,v999 v0,v1,v2 v999,v0; do
+        # shellcheck disable=SC2086
+        echo "$wrong" >wrong.csv
+        # shellcheck disable=SC2086
+        "$coop_sage" --dataset ./known $score --load l.safetensors --predict w.csv --pairs wrong.csv 2>stderr &&
+            complain "links by name: $wrong was taken"
+        grep -q "wrong.csv:1: expected 'source,destination', two ids" stderr || complain "$wrong: $(cat stderr)"
+    done
 done
 
 exit $failed

@@ -245,7 +245,8 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     if (t->settings->pairs == NULL) {
         return SL_OK;
     }
-    enum sl_status st = sl_links_read(t->settings->pairs, t->dataset->graph.n_vertices, &t->pairs);
+    enum sl_status st =
+        sl_links_read_named(t->settings->pairs, t->dataset->vertex_names, t->dataset->graph.n_vertices, &t->pairs);
     if (st == SL_OK && t->pairs.n == 0) {
         st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
     }
