@@ -360,6 +360,10 @@ static enum sl_status choose_and_make(const struct sl_dataset *dataset, enum sl_
     if (layout->n_parts == 0 || layout->n_parts > MAX_PARTS) {
         return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, layout->n_parts);
     }
+    if (layout->n_parts > dataset->graph.n_vertices) {
+        sl_notify(SL_NOTICE_WARNING, "%.200s: found %u vertices for %u parts: %u parts are empty", dataset->name,
+                  dataset->graph.n_vertices, layout->n_parts, layout->n_parts - dataset->graph.n_vertices);
+    }
     SL_TRY(st, sl_alloc_zero(dataset->graph.n_vertices, sizeof *parts, "parts", &parts), fail);
     if (layout->n_pieces > 1) {
         SL_TRY(st, choose_or_read(dataset, method, layout->n_pieces, seed, cache_file, parts), free_parts);

@@ -150,6 +150,7 @@ rm -r edged
 printf '3 2 011\n9 2 7\n1 1 7 3 7\n1 2 7\n' >heavy.graph
 said '^starling_data: warning: heavy.graph: vertex weights and sizes are not used' 0 partition heavy.graph --parts 2 --cache none
 printf '3 2 001\n2 7\n1 7 3 7\n2 7\n' >heavy.graph
+said '^starling_data: warning: heavy.graph: found 3 vertices for 5 parts: 2 parts are empty$' 0 partition heavy.graph --parts 5 --method none --cache none
 expect 0 '^weights +of edges: 7 to 7, mean 7$' info heavy.graph --cache none
 expect 0 '^features +1, dense' info heavy.graph --features degree --cache none
 printf '%%%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 7\n2 3 7\n' >heavy.mtx
