@@ -47,6 +47,8 @@ static const struct kind {
     {"ARROW1", 6, NULL, NULL, "a Feather file", "pandas.read_feather it, " BY_NUMPY},
     {"\x1f\x8b", 2, NULL, ".tar.gz", "a tar archive", UNPACK},
     {"\x1f\x8b", 2, NULL, ".tgz", "a tar archive", UNPACK},
+    {"\x1f\x8b", 2, NULL, ".mtx.gz", "a compressed Matrix Market file", "gunzip it"},
+    {"\x1f\x8b", 2, NULL, ".graph.gz", "a compressed METIS graph", "gunzip it"},
     {"\x1f\x8b", 2, NULL, NULL, "a gzip file", BY_TABLES},
     {"\x80", 1, NULL, NULL, "a Python pickle", "pickle.load it, " BY_NUMPY},
     {NULL, 0, NULL, ".tar", "a tar archive", UNPACK},

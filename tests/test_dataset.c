@@ -237,6 +237,7 @@ static void says_what_a_file_is(void **state)
                  {"g.mtx", "%%MatrixMarket matrix", "a Matrix Market file"},
                  {"d.tar.gz", "\x1f\x8b", "a tar archive, expected a dataset: unpack it"},
                  {"e.csv.gz", "\x1f\x8b", "a gzip file"},
+                 {"e.mtx.gz", "\x1f\x8b", "a compressed Matrix Market file, expected a dataset: gunzip it"},
                  {"edges.csv", "0,1\n",
                   "a table of text that begins with '0,1', expected a dataset: an edge list begins with a header line "
                   "'src,dst'"},

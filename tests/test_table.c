@@ -296,6 +296,8 @@ static void reads_other_headers(void **state)
         assert_string_equal(raw.vertex_names, "0\n1\n7\n");
         sl_raw_free(&raw);
     }
+    assert_refused(read_for(put_text("s.txt", "0 1\n# x\n"), SL_RAW_FOR_LOOKS, &raw), SL_EFILE,
+                   "s.txt:2: expected two numbers, as in line 1, found '#'; other ids need a header");
     assert_null(sl_reader_of(put_text("t.txt", "0\t1\t1700000000\n")));
     assert_null(sl_reader_of(put_text("t.csv", "0,1\n")));
 }

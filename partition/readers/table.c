@@ -909,6 +909,13 @@ struct edges {
 
 static enum sl_status read_end(struct edges *edges, uint32_t column, struct cell cell, sl_vertex *out)
 {
+    double value;
+    if (edges->table.header.start == NULL && !read_real(cell, &value)) {
+        return sl_fail(SL_EFILE,
+                       "%.300s:%llu: expected two numbers, as in line 1, found '%.*s'; other ids need a header",
+                       edges->table.text.path, (unsigned long long)edges->table.text.line,
+                       (int)(cell.n < 40 ? cell.n : 40), cell.p);
+    }
     *out = sl_names_find(edges->names, text_of(cell));
     if (*out != SL_NONE) {
         return SL_OK;
