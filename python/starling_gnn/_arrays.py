@@ -39,8 +39,11 @@ def _of_pandas(value: Any, name: str) -> Array:
 
 
 def any_array(value: Any) -> Array:
-    """An array of numpy, of any type. Shares memory if it can."""
-    if isinstance(value, np.ndarray):
+    """An array of numpy, of any type. Shares memory if it can. Masked numbers become nan."""
+    if isinstance(value, np.ma.MaskedArray):
+        masked = value.dtype.kind in "biuf" and bool(np.ma.getmaskarray(value).any())
+        array = np.where(np.ma.getmaskarray(value), np.nan, value.data) if masked else value.data
+    elif isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
         tensor = value.detach().cpu()
@@ -70,9 +73,10 @@ def ids32(value: Any, name: str, bound: int = 2**32, kind: str = "id") -> Array:
     if array.dtype.kind == "b":
         raise TypeError(f"{name}: found booleans, expected {kind}s")
     if array.dtype.kind == "f":
-        whole = array.astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(np.int64)
         if not np.array_equal(whole, array):
-            raise TypeError(f"{name}: found {array.dtype} with fractions, expected whole {kind}s")
+            raise TypeError(f"{name}: found {array.dtype} with fractions or nan, expected whole {kind}s")
         array = whole
     if array.size and (array.min() < 0 or array.max() >= bound):
         wrong = array.min() if array.min() < 0 else array.max()

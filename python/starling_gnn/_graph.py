@@ -518,6 +518,12 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
             raise ValueError(f"edge_index: found a matrix {edge_index.shape}, expected {(n, n)}, as x has {n} rows")
         if edge_weight is not None and edge_weight is not True:
             raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
+        if edge_weight is None and edge_index.nnz and (edge_index.tocsr().data != 1).any():
+            warnings.warn(
+                "edge_index: the entries of the matrix are not used as weights; edge_weight=True uses them",
+                StarlingWarning,
+                stacklevel=3,
+            )
         if edge_index.format in ("csc", "csr"):
             matrix = edge_index.tocsc()
             weights = _arrays.floats(matrix.data, "edge_weight") if edge_weight else None

@@ -365,6 +365,35 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "objective: found 'link', expected 'regression'"):
             sl.Graph(edges, x, y, **sets, objective="link")
 
+    def test_masked_arrays(self):
+        """Masked entries are unknown labels; of features and weights they are refused."""
+        edges, x, y, sets = arrays()
+        sets = {name: [v for v in ids if v > 0] for name, ids in sets.items()}
+        masked = np.ma.masked_array(y, np.arange(N) == 0)
+        np.testing.assert_array_equal(sl.Graph(edges, x, masked, **sets).y, [-1, *y[1:]])
+        with self.assertRaisesRegex(ValueError, "feature 0 of vertex 0 is nan"):
+            sl.Graph(edges, np.ma.masked_array(x, np.arange(x.size).reshape(x.shape) == 0), y, **sets)
+        weights = np.ma.masked_array(np.ones(edges.shape[1]), np.arange(edges.shape[1]) == 0)
+        with self.assertRaisesRegex(ValueError, "has weight nan"):
+            sl.Graph(edges, x, y, **sets, edge_weight=weights)
+        with self.assertRaisesRegex(TypeError, "with fractions or nan, expected whole ids"):
+            sl.Graph(edges, x, y, train=np.array([1, np.nan]))
+
+    def test_entries_of_a_matrix(self):
+        """Entries of a sparse matrix that are not used are named."""
+        if not has("scipy"):
+            self.skipTest("no scipy")
+        from scipy import sparse
+
+        edges, x, y, sets = arrays()
+        ones = sparse.csr_matrix(([1.0, 1.0], ([0, 1], [1, 2])), (N, N))
+        with self.assertWarnsRegex(sl.StarlingWarning, "entries of the matrix are not used.*edge_weight=True"):
+            sl.Graph(2 * ones, x, y, **sets)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sl.Graph(ones, x, y, **sets)
+            sl.Graph(2 * ones, x, y, **sets, edge_weight=True)
+
     def test_what_is_left_out(self):
         """Converters say what they do not use."""
         edges, x, y, sets = arrays()
