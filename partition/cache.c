@@ -18,7 +18,7 @@
 #include "support/safetensors.h"
 
 #define VERSION                                                                                                        \
-    10 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+    11 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -46,6 +46,7 @@ enum section {
     SECTION_MEAN,
     SECTION_SCALE,
     SECTION_TYPES,
+    SECTION_FEATURE_NAMES,
     N_SECTIONS
 };
 
@@ -67,6 +68,7 @@ static const char *const section_names[N_SECTIONS] = {
     [SECTION_VERTEX_NAMES] = "vertex_names",
     [SECTION_MEAN] = "x.mean",
     [SECTION_TYPES] = "types",
+    [SECTION_FEATURE_NAMES] = "feature_names",
     [SECTION_SCALE] = "x.inverse_deviation",
 };
 
@@ -290,6 +292,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     add_names(draft, SECTION_CLASS_NAMES, dataset->class_names);
     add_names(draft, SECTION_VERTEX_NAMES, dataset->vertex_names);
     add_names(draft, SECTION_TYPES, dataset->types);
+    add_names(draft, SECTION_FEATURE_NAMES, dataset->feature_names);
     add(draft, SECTION_MEAN, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.mean);
     add(draft, SECTION_SCALE, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.scale);
 }
@@ -632,6 +635,7 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
         !read_names(&file, SECTION_CLASS_NAMES, sl_targets_outputs(&read.targets), &read.class_names) ||
         !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names) ||
         !read_names(&file, SECTION_TYPES, ANY_LINES, &read.types) ||
+        !read_names(&file, SECTION_FEATURE_NAMES, ANY_LINES, &read.feature_names) ||
         !read_scaling(&file, read.features.n_columns, &read.scaling)) {
         sl_tensors_free(&file.tensors);
         return false;

@@ -75,6 +75,7 @@ enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl
     SL_TRY(st, copy_text(dataset->relations, &out->relations), fail);
     SL_TRY(st, copy_text(dataset->class_names, &out->class_names), fail);
     SL_TRY(st, copy_text(dataset->types, &out->types), fail);
+    SL_TRY(st, copy_text(dataset->feature_names, &out->feature_names), fail);
     return SL_OK;
 fail:
     sl_dataset_free(out);
@@ -157,6 +158,7 @@ void sl_dataset_free(struct sl_dataset *dataset)
         sl_free(dataset->class_names);
         sl_free(dataset->vertex_names);
         sl_free(dataset->types);
+        sl_free(dataset->feature_names);
     }
     if (dataset->mapping != NULL) {
         munmap(dataset->mapping, dataset->mapping_bytes);

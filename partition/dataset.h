@@ -51,6 +51,8 @@ struct sl_dataset {
     /* The types of a typed folder: a line "NAME,VERTICES,COLUMNS" for each, in the order of their vertices; the number
      * of their feature columns, 0: one column for each vertex (partition/readers/typed.c). NULL: no types */
     char *types;
+    /* The names of the feature columns of nodes.csv, a line each; NULL: none. Those of feature_words have none */
+    char *feature_names;
     /* The heads and tails of the relations above, or of a typed graph without names. NULL: all vertices */
     struct sl_link_ends *ends;
     /* How the tables were made: what a model's file must say (runtime/plan/model_file.h). */

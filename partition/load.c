@@ -692,6 +692,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     out->class_names = raw->class_names;
     out->vertex_names = raw->vertex_names;
     out->types = raw->types;
+    out->feature_names = raw->feature_names;
     *raw = (struct sl_raw){0};
     out->directed = directed;
     out->normalized = normalize;

@@ -11,6 +11,7 @@
 #include "partition/graph.h"
 #include "partition/number.h"
 #include "partition/targets.h"
+#include "partition/text.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -98,6 +99,10 @@ enum sl_status sl_names_class(const char *where, struct sl_names *names, struct 
     }
     if (memchr(text.p, '\n', text.n) != NULL || memchr(text.p, '\0', text.n) != NULL) {
         return sl_fail(SL_EFILE, "%s: expected a name of a class without ends of lines, found '%.*s'", where,
+                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
+    }
+    if (!sl_text_is_utf8(text.p, text.n)) {
+        return sl_fail(SL_EFILE, "%s: expected names of classes in UTF-8, found '%.*s'; save the file as UTF-8", where,
                        (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
     }
     SL_TRY(st, sl_alloc(text.n, 1, "names of classes", &copy), done);

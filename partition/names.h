@@ -35,7 +35,7 @@ enum sl_status sl_names_add(struct sl_names *names, struct sl_text_cell text, ui
 
 /* The class of a label: of a name that is there, or of a copy of the text, added. -1: the text is empty or nan. `where`
  * (a file) begins the message.
- * SL_EFILE: more than SL_MAX_CLASSES names, or a name with an end of line or a NUL. SL_ENOMEM. */
+ * SL_EFILE: more than SL_MAX_CLASSES names, or a name with an end of line or a NUL, or not in UTF-8. SL_ENOMEM. */
 enum sl_status sl_names_class(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out);
 
 /* Number the names of classes anew, in the order of their bytes, and change the classes of n_rows rows. SL_ENOMEM. */

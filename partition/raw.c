@@ -1061,5 +1061,6 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->class_names);
     sl_free(raw->vertex_names);
     sl_free(raw->types);
+    sl_free(raw->feature_names);
     *raw = (struct sl_raw){0};
 }

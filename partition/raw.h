@@ -40,7 +40,7 @@ struct sl_raw {
     struct sl_link_split links;       /* SL_RAW_FOR_LINKS: train, valid and test are empty */
     uint32_t n_dropped;               /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
     char *class_names, *vertex_names; /* as in struct sl_dataset */
-    char *types;                      /* the same */
+    char *types, *feature_names;      /* the same */
     bool numbered;                    /* the reader has numbered the ids: no file has their order */
 };
 

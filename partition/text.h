@@ -61,6 +61,31 @@ static inline uint64_t sl_text_count_lines(const char *text)
     return n;
 }
 
+/* Whether the bytes are UTF-8, as the texts of a model's file. */
+static inline bool sl_text_is_utf8(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const unsigned char first = (unsigned char)text[i];
+        const size_t more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        uint32_t code = more == 0 ? first : first & (0x3fu >> more);
+        if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || n - i <= more) {
+            return false;
+        }
+        for (size_t k = 1; k <= more; k++) {
+            if ((text[i + k] & 0xc0) != 0x80) {
+                return false;
+            }
+            code = code << 6 | (text[i + k] & 0x3fu);
+        }
+        if ((more == 2 && code < 0x800) || (more == 3 && code < 0x10000) || code > 0x10ffff ||
+            (code >= 0xd800 && code < 0xe000)) {
+            return false;
+        }
+        i += more + 1;
+    }
+    return true;
+}
+
 /* Make one quote of two, in place, in a text that the caller may change. Returns the new length. */
 static inline size_t sl_text_undouble_quotes(const char *text, size_t n)
 {

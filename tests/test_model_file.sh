@@ -181,6 +181,32 @@ typed missing a,b,c 234
 grep -q "warning: relation 'a,likes,b' of the model is not in the dataset" stderr ||
     complain "missing relation: $(cat stderr)"
 
+# ---- columns ----
+
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./known $small --epochs 1 --save m.safetensors 2>stderr || complain "$(cat stderr)"
+mkdir -p turned named
+cp back/edges.csv turned
+cp back/edges.csv named
+awk -F, -v OFS=, '{ print $1, $3, $2 }' back/nodes.csv >turned/nodes.csv
+sed '1s/.*/id,f,h/' back/nodes.csv >named/nodes.csv
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./turned $score --load m.safetensors --predict c.csv 2>stderr && complain 'other columns were taken'
+grep -q "found the column 'g' in 'turned' where the model in m.safetensors has 'f'" stderr ||
+    complain "other columns: $(cat stderr)"
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./named $score --load m.safetensors --predict c.csv 2>stderr || complain "$(cat stderr)"
+grep -q "warning: named: the column 'h' is taken for 'g' of the model" stderr || complain "another name: $(cat stderr)"
+mkdir -p latin
+cp known/edges.csv latin
+sed '1s/g/gr\xfc/' known/nodes.csv >latin/nodes.csv
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./latin $small --epochs 1 --save l1.safetensors 2>stderr || complain "a column: $(cat stderr)"
+sed '2s/ant/\xfcnt/' known/nodes.csv >latin/nodes.csv
+# shellcheck disable=SC2086
+"$coop_sage" --dataset ./latin $small --epochs 1 --save l2.safetensors 2>stderr && complain 'no UTF-8 was taken'
+grep -aq "expected names of classes in UTF-8" stderr || complain "no UTF-8: $(cat stderr)"
+
 # ---- links ----
 
 printf '0,3\n1,5\n7,2\n' >pairs.csv

@@ -824,26 +824,27 @@ done:
     return st;
 }
 
-/* The names of several columns of labels: without "label_". */
-static enum sl_status name_columns(const struct nodes *nodes, struct sl_raw *out)
+/* The names of the columns of a role, a line each: of labels without "label_". */
+static enum sl_status name_columns(const struct nodes *nodes, enum role role, char **out)
 {
     const struct header *header = &nodes->table.header;
-    enum sl_status st = SL_OK;
-    if (nodes->n_labels < 2) {
-        return SL_OK;
-    }
-    size_t room = (size_t)(header->stop - header->start) + nodes->n_labels + 1;
-    SL_TRY(st, sl_alloc(room, 1, "names of labels", &out->class_names), done);
-    char *end = out->class_names;
+    size_t room = (size_t)(header->stop - header->start) + nodes->table.n_columns + 1;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(room, 1, "names of columns", out), done);
+    char *end = *out;
     for (const char *p = header->start; p != NULL;) {
         struct cell name = next_cell(&p, header->stop, header->separator);
-        if (role_of(NODES, name) == ROLE_LABEL) {
-            size_t skip = name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
+        if (role_of(NODES, name) == role) {
+            size_t skip = role == ROLE_LABEL && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
             end = (char *)memcpy(end, name.p + skip, name.n - skip) + name.n - skip;
             *end++ = '\n';
         }
     }
     *end = '\0';
+    if (!sl_text_is_utf8(*out, (size_t)(end - *out))) { /* no names, rather than names that no model's file can have */
+        sl_free(*out);
+        *out = NULL;
+    }
 done:
     return st;
 }
@@ -863,13 +864,16 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
         SL_TRY(st, give_names(nodes, out), done);
     } else {
         SL_TRY(st, give_targets(nodes, files, out), done);
-        SL_TRY(st, name_columns(nodes, out), done);
+        if (nodes->n_labels > 1) {
+            SL_TRY(st, name_columns(nodes, ROLE_LABEL, &out->class_names), done);
+        }
     }
     if (nodes->features != NULL) {
         out->features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
         out->features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
         nodes->features = NULL;
         SL_TRY(st, sl_features_settle(&out->features), done);
+        SL_TRY(st, name_columns(nodes, ROLE_FEATURE, &out->feature_names), done);
     }
     for (int i = 0; i < 3 && nodes->set_of != NULL; i++) {
         SL_TRY(st, sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), lists[i]), done);

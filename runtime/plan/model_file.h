@@ -16,6 +16,7 @@
  *
  *   classes            of the classes, in order
  *   relations          SOURCE,NAME,DESTINATION of the relations without reverses, in order
+ *   feature_names      of the feature columns of nodes.csv
  *   types              NAME,VERTICES,COLUMNS of the types of vertices, in order (partition/dataset.h)
  */
 #ifndef SL_RUNTIME_PLAN_MODEL_FILE_H
@@ -41,6 +42,7 @@
 #define SL_KEY_CLASSES "classes"
 #define SL_KEY_RELATIONS "relations"
 #define SL_KEY_TYPES "types"
+#define SL_KEY_FEATURE_NAMES "feature_names"
 
 struct sl_model_file {
     struct sl_tensors tensors; /* without data after sl_model_file_drop */

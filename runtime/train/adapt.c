@@ -584,6 +584,48 @@ done:
 
 /* ---- all ---- */
 
+/* Whether a line is in a list. */
+static bool has_line(const char *list, const char *line, size_t n)
+{
+    while (*list != '\0') {
+        const size_t length = strcspn(list, "\n");
+        if (length == n && memcmp(list, line, n) == 0) {
+            return true;
+        }
+        list += length + (list[length] != '\0');
+    }
+    return false;
+}
+
+/* Columns of nodes.csv in another order are refused. Columns of other names may be the same. */
+static enum sl_status match_columns(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    const char *there = sl_model_file_text(s->model_file, SL_KEY_FEATURE_NAMES);
+    const char *here = dataset->feature_names;
+    const char *all = there;
+    if (there == NULL || here == NULL || sl_text_or(dataset->feature_words, "")[0] != '\0') {
+        return SL_OK;
+    }
+    while (*here != '\0' && *there != '\0') {
+        const size_t n = strcspn(here, "\n");
+        const size_t m = strcspn(there, "\n");
+        const bool same = n == m && memcmp(here, there, n) == 0;
+        if (!same && has_line(all, here, n)) {
+            return sl_fail(SL_EINVAL,
+                           "features: found the column '%.*s' in '%s' where the model in %.300s has '%.*s'; put the "
+                           "columns in the order of training",
+                           (int)sl_min_u64(n, 100), here, dataset->name, s->load, (int)sl_min_u64(m, 100), there);
+        }
+        if (!same) {
+            sl_notify(SL_NOTICE_WARNING, "%s: the column '%.*s' is taken for '%.*s' of the model", dataset->name,
+                      (int)sl_min_u64(n, 100), here, (int)sl_min_u64(m, 100), there);
+        }
+        here += n + (here[n] != '\0');
+        there += m + (there[m] != '\0');
+    }
+    return SL_OK;
+}
+
 static enum sl_status match_features(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     const uint32_t expected = s->model_file->n_features;
@@ -637,6 +679,7 @@ enum sl_status sl_adapt(const struct sl_settings *s, const struct sl_dataset *da
     if (s->model_file != NULL) {
         SL_TRY(st, match_types(s, out), fail);
         SL_TRY(st, match_features(s, &out->dataset), fail);
+        SL_TRY(st, match_columns(s, dataset), fail);
         SL_TRY(st, match_direction(s, dataset), fail);
         SL_TRY(st, match_relations(s, out), fail);
         if (!sl_settings_trains_links(s)) {

@@ -148,6 +148,7 @@ enum sl_status sl_labels_add_model(struct sl_labels *labels, const struct sl_ses
     SL_TRY(st, add_names(labels, SL_KEY_CLASSES, facts->class_names), done);
     SL_TRY(st, add_names(labels, SL_KEY_RELATIONS, facts->relations), done);
     SL_TRY(st, add_names(labels, SL_KEY_TYPES, facts->types), done);
+    SL_TRY(st, add_names(labels, SL_KEY_FEATURE_NAMES, words[0] == '\0' ? facts->feature_names : NULL), done);
     if (with_options) {
         st = add_options(labels, t);
     }
