@@ -1054,6 +1054,32 @@ static bool is_table(const char *path)
     return n > 4 && strcmp(path + n - 4, ".csv") == 0;
 }
 
+/* A folder of lists: refuse a name of another table, and lists of another ending, which would be there twice. */
+static enum sl_status check_lists(const char *folder)
+{
+    static const char *const endings[] = {".csv.gz", ".tsv", ".txt", ".npy", ".npz"};
+    static const char *const names[] = {"train", "valid", "test"};
+    const size_t n = strlen(folder);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(folder + n - m, endings[i]) == 0) {
+            return sl_fail(SL_EINVAL, "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
+        }
+    }
+    for (int i = 0; i < 3 && st == SL_OK; i++) {
+        char *path = NULL;
+        st = sl_raw_find_table(folder, names[i], false, &path);
+        if (st == SL_OK && path != NULL && !is_table(path)) {
+            st = sl_fail(SL_EINVAL,
+                         "--out: found %.300s there, expected no list but .csv; remove it, or name another folder",
+                         path);
+        }
+        sl_free(path);
+    }
+    return st;
+}
+
 static enum sl_status run_split(const struct settings *settings, const char *split)
 {
     struct sl_dataset dataset;
@@ -1069,6 +1095,9 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
     }
     if (table && settings->links) {
         return sl_fail(SL_EINVAL, "--out: found '%.200s', expected a folder for lists of links", settings->out);
+    }
+    if (!table) {
+        SL_TRY(st, check_lists(settings->out), done);
     }
     options.split = split;
     options.split_seed = settings->seed;

@@ -125,6 +125,10 @@ diff <(awk -F, '$2 == "test" { print $1 }' other.csv) copy/split/drawn/test.csv 
 expect 0 '^split +random:80,10,10 of links: ' split made.graph random:80,10,10 --links --out lists
 [[ $(sort lists/*.csv | uniq -d | wc -l) -eq 0 && $(cat lists/*.csv | wc -l) -eq $(($(cut -d' ' -f2 <(head -n 1 made.graph)))) ]] || complain 'split: links'
 expect 1 'expected percentages to draw' split ./made time --out x
+expect 1 "found 's.csv.gz', expected a folder, or a table FILE.csv" split ./made random:60,20,20 --out s.csv.gz --cache none
+: >copy/split/drawn/train.npy && rm copy/split/drawn/train.csv
+expect 1 'found copy/split/drawn/train.npy there, expected no list but .csv' split ./made random:60,20,20 --out copy/split/drawn --cache none
+[[ ! -e copy/split/drawn/train.csv && ! -e s.csv.gz ]] || complain 'split: a split that was refused was written'
 expect 1 'sum to 100' split ./made random:60,20,10 --out x
 expect 1 'of 0 vertices with a label' split made.graph random:60,20,20 --out x
 expect 1 'expected a folder for lists of links' split made.graph random:60,20,20 --links --out x.csv
