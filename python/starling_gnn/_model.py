@@ -174,6 +174,9 @@ class Model:
         InvalidArgumentError: the model is not of links.
         """
 
+        if pairs is None:
+            raise TypeError("pairs: found None, expected an array (2, L)")
+
         def question(used: Graph, dataset: Any) -> Floats:
             links = _typed.Links(pairs, "pairs", used.n_vertices, used.n_relations)
             scores = np.empty(links.members.n, np.float32)
@@ -201,7 +204,7 @@ def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
     classes = model.classes
     if model.objective == "class" and classes is not None:
         columns["class"] = classes[scores.argmax(axis=1)]
-    names = model._names or [f"{_WORDS[model.objective]}{i}" for i in range(scores.shape[1])]
+    names = model._names or [f"{_WORDS.get(model.objective, 'output')}{i}" for i in range(scores.shape[1])]
     for i, name in enumerate(names):
         columns[f"{name}_score" if name in columns else name] = scores[:, i]
     try:
@@ -236,11 +239,14 @@ def load_model(path: Path, **options: Unpack[TrainOptions]) -> Model:
     """
     handle = C.c_void_p()
     check(lib.sl_model_load(os.fsencode(path), C.byref(handle)))
-    model = Model(handle)
-    for keyword, value in options.items():
-        option = OPTIONS[False].get(keyword) or OPTIONS[True].get(keyword)
-        if option is None:
-            raise TypeError(f"load_model() got an unexpected keyword argument '{keyword}'{nearest(False, keyword)}")
-        if value is not None:
-            check(lib.sl_model_set(handle, option.name.encode(), os.fsencode(option.text(value))))
-    return model
+    try:
+        for keyword, value in options.items():
+            option = OPTIONS[False].get(keyword) or OPTIONS[True].get(keyword)
+            if option is None:
+                raise TypeError(f"load_model() got an unexpected keyword argument '{keyword}'{nearest(False, keyword)}")
+            if value is not None:
+                check(lib.sl_model_set(handle, option.name.encode(), os.fsencode(option.text(value))))
+        return Model(handle)
+    except BaseException:
+        lib.sl_model_delete(handle)
+        raise

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/model/kinds.h"
+#include "runtime/model/model.h"
 #include "runtime/plan/adopt.h"
 #include "runtime/train/kept.h"
 #include "runtime/train/outputs.h"
@@ -187,13 +189,17 @@ enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model
     SL_IN_C_LOCALE;
     const struct sl_settings *s = model->settings;
     const struct sl_model_file *file = s->model_file;
+    uint32_t n_outputs = file->n_outputs;
+    if (n_outputs == 0 && !is_of_links(model) && sl_settings_check(model->settings) == SL_OK) {
+        n_outputs = sl_model_outputs_in(s, &file->tensors); /* an older file */
+    }
     const struct sl_model_facts all = {.size = out->size,
-                                       .model = sl_model_file_option(file, "model"),
+                                       .model = sl_model_kind(s->model)->name,
                                        .objective = sl_model_file_text(file, SL_KEY_OBJECTIVE),
                                        .dataset = sl_model_file_text(file, "dataset"),
                                        .version = file->version,
                                        .n_features = file->n_features,
-                                       .n_outputs = file->n_outputs,
+                                       .n_outputs = n_outputs,
                                        .n_embeddings = s->layers != 1 || is_of_links(model) ? s->hidden : 0,
                                        .class_names = sl_model_file_text(file, SL_KEY_CLASSES),
                                        .relation_names = sl_model_file_text(file, SL_KEY_RELATIONS)};
@@ -209,7 +215,9 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
     SL_IN_C_LOCALE;
     const char *in_file = sl_model_file_option(model->settings->model_file, name);
     const struct sl_option *option = sl_option_find(sl_settings_table_of(model->settings), name);
-    const bool fixed = option != NULL && (option->of_model || strcmp(name, "objective") == 0 ||
+    /* An older file does not say its options. */
+    const bool says = in_file != NULL || model->settings->model_file->version > 0;
+    const bool fixed = option != NULL && (((option->of_model || strcmp(name, "objective") == 0) && says) ||
                                           strcmp(name, "load") == 0 || strcmp(name, "epochs") == 0);
     if (fixed && (in_file == NULL || value == NULL || strcmp(in_file, value) != 0)) {
         return sl_fail(SL_EINVAL, "%s: found '%.100s', expected '%.100s', which the model brings", name,

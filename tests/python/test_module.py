@@ -1827,6 +1827,28 @@ class Models(unittest.TestCase):
                 onehot.predict(folder)
         np.testing.assert_array_equal(model.predict(graph()), scores)
 
+    def test_files_of_others(self):
+        """A file of arrays alone, as older versions wrote it, with the options as keywords."""
+        run = sl.train(graph(), **SMALL)
+        arrays_of = run.state_dict("dgl")
+        header, data = {}, b""
+        for name, array in arrays_of.items():
+            offsets = [len(data), len(data) + array.nbytes]
+            header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": offsets}
+            data += array.tobytes()
+        text = json.dumps(header).encode()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bare.safetensors")
+            with open(path, "wb") as file:
+                file.write(len(text).to_bytes(8, "little") + text + data)
+            with self.assertWarnsRegex(sl.StarlingWarning, "an older file, or one of another program"):
+                model = sl.load_model(path, layers=2, hidden=8)
+        self.assertEqual(model.n_outputs, run.model.n_outputs)
+        np.testing.assert_array_equal(model.predict(graph()), run.predict())
+        self.assertEqual(len(model.predict_table(graph())["id"]), N)
+        with self.assertRaisesRegex(ValueError, "pairs: found a model of vertices"):
+            model.predict_links(graph(), [[0], [1]])
+
     def test_direction(self):
         """Edges of PyG get reverse ones if those of training did."""
         edges, x, _, _ = arrays()
