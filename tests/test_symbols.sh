@@ -87,7 +87,8 @@ lowest()
 # in_full: gcc, optimising, for x86-64.
 in_full()
 {
-    [[ $(uname -m) == x86_64 ]] && grep -q '^SL_CFLAGS = -O3 ' "$top_builddir/Makefile" && ${CC} --version | grep -qi '^gcc'
+    [[ $(uname -m) == x86_64 ]] && grep -q '^SL_CFLAGS = -O3 ' "$top_builddir/Makefile" &&
+        ! grep -q '^CFLAGS = .*-O[01]' "$top_builddir/Makefile" && ${CC} --version | grep -qi '^gcc'
 }
 
 if in_full && command -v objdump >/dev/null; then

@@ -273,8 +273,9 @@ static void other_features_are_refused(void **state)
     train(dataset, "", logits);
     struct sl_trained *model = loaded();
     assert_refused(sl_model_predict(model, other, N, NULL, logits), SL_EINVAL, "features: found 6 columns");
-    assert_refused(sl_model_load(in_folder("none"), &model), SL_EIO, "none");
     sl_model_delete(model);
+    assert_refused(sl_model_load(in_folder("none"), &model), SL_EIO, "none");
+    assert_null(model);
     sl_dataset_delete(other);
     sl_dataset_delete(dataset);
 }
