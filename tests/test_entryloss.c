@@ -195,7 +195,8 @@ static void check_launcher(enum sl_entry_loss kind, uint32_t n_rows, uint32_t n_
     expect_launched(sl_entryloss_cuda(NULL, n_rows, n_columns, z_device, &there, scale, gz_device, loss_device));
     from_device(got, gz_device, n * sizeof *got);
     from_device(&loss, loss_device, sizeof loss);
-    expect_near("loss", loss, loss_wanted, 1e-14 * (1 + fabs(loss_wanted)));
+    /* A share at the edge of two multiples of 2^-42 may be rounded to either. */
+    expect_near("loss", loss, loss_wanted, 1e-14 * (1 + fabs(loss_wanted)) + n_rows * 0x1p-42);
     expect_agreement("GZ", n, got, wanted, 4 * EPSILON * scale);
     cudaFree(z_device);
     cudaFree(rows_device);

@@ -209,7 +209,8 @@ static void check_launcher(uint32_t n_rows, uint32_t n_classes, bool weighs, dou
     expect_launched(sl_loss_cuda(NULL, n_rows, n_classes, z_device, &there, scale, gz_device, loss_device));
     from_device(got, gz_device, n * sizeof *got);
     from_device(&loss, loss_device, sizeof loss);
-    expect_near("loss", loss, loss_wanted, 1e-14 * (1 + fabs(loss_wanted)));
+    /* A share at the edge of two multiples of 2^-42 may be rounded to either. */
+    expect_near("loss", loss, loss_wanted, 1e-14 * (1 + fabs(loss_wanted)) + n_rows * 0x1p-42);
     expect_agreement("GZ", n, got, wanted, EPSILON * scale);
     cudaFree(z_device);
     cudaFree(rows_device);

@@ -467,7 +467,7 @@ static enum sl_status read_header(enum kind kind, const char *path, char **lines
         bytes += (size_t)n;
         comment = start == stop || *start == '\n' || *start == '#';
     }
-    struct sl_text text = {.path = path, .p = *lines, .end = *lines + bytes};
+    struct sl_text text = {.path = path, .p = *lines, .end = bytes > 0 ? *lines + bytes : NULL};
     st = find_header(kind, &text, out);
 done:
     free(line);
