@@ -10,8 +10,8 @@ set -u
 source "$top_srcdir/tests/lib.sh"
 
 # A configured checkout would refuse to be configured elsewhere, so configure runs in a copy of the files that it reads.
-cp -R "$top_srcdir/configure" "$top_srcdir/build-aux" . && mkdir support && cp "$top_srcdir/support/status.h" support ||
-    exit 99
+cp -R "$top_srcdir/configure" "$top_srcdir/build-aux" . && mkdir support && cp "$top_srcdir/support/status.h" support &&
+    chmod -R u+w . || exit 99 # the files of distcheck are read-only
 unset PKG_CONFIG_PATH PKG_CONFIG_LIBDIR NVCC CONFIG_SITE MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS LIBS
 
 # configured ARGUMENT ...: configure, without output files; what it says is in the file said.
@@ -58,7 +58,7 @@ grep -q '^checking for StarPU\.\.\. too old: 1\.3\.10; \./bootstrap builds 1\.4$
 # ---- as this build was configured ----
 
 eval "arguments=($("$top_builddir/config.status" --config))"
-if configured "${arguments[@]}" --prefix="$folder/prefix"; then
+if configured "${arguments[@]}" --srcdir=. --prefix="$folder/prefix"; then
     grep -q ' StarPU  *1\.4' said || complain "the summary names no StarPU: $(cat said)"
     ! grep -A 40 '^Starling ' said | grep -F '$' || complain "the summary has variables: $(cat said)"
     ! grep -q ' Python  *3' said || grep -q " starling_gnn goes into $folder/prefix/" said || complain "the summary's folder of the Python package: $(cat said)"
