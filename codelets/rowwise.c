@@ -71,34 +71,35 @@ const struct sl_rowwise_kernel *sl_rowwise_kernel(uint32_t i)
 #define SPAN 512 /* columns of B that are copied at a time */
 #define SIDE 16  /* of a square that is transposed at a time */
 
-/* The square at `from`, transposed. n_rows, n_columns: of the copy. */
-SL_INLINE void transpose_square(const sl_real *from, size_t width, uint32_t n_rows, uint32_t n_columns, sl_real *to)
+/* The square at `from`, transposed. n_rows, n_columns: of the copy, whose rows are `stride` apart. */
+SL_INLINE void transpose_square(const sl_real *from, size_t width, uint32_t n_rows, uint32_t n_columns, size_t stride,
+                                sl_real *to)
 {
     for (uint32_t l = 0; l < n_rows; l++) {
         for (uint32_t j = 0; j < n_columns; j++) {
-            to[l * SPAN + j] = from[j * width + l];
+            to[l * stride + j] = from[j * width + l];
         }
     }
 }
 
-/* to [k x n, rows of SPAN] = the transpose of `from`. */
-SL_CLONES static void transpose(const sl_real *from, size_t width, uint32_t k, uint32_t n, sl_real *to)
+/* to [k x n] = the transpose of `from`. */
+SL_CLONES static void transpose(const sl_real *from, size_t width, uint32_t k, uint32_t n, size_t stride, sl_real *to)
 {
     for (uint32_t l = 0; l < k; l += SIDE) {
         for (uint32_t j = 0; j < n; j += SIDE) {
             const sl_real *corner = from + j * width + l;
-            sl_real *square = to + l * SPAN + j;
+            sl_real *square = to + l * stride + j;
             if (k - l >= SIDE && n - j >= SIDE) {
-                transpose_square(corner, width, SIDE, SIDE, square);
+                transpose_square(corner, width, SIDE, SIDE, stride, square);
             } else {
-                transpose_square(corner, width, sl_min_u32(k - l, SIDE), sl_min_u32(n - j, SIDE), square);
+                transpose_square(corner, width, sl_min_u32(k - l, SIDE), sl_min_u32(n - j, SIDE), stride, square);
             }
         }
     }
 }
 
-/* B of a stretch, in place or, if there is room for it, as a copy. */
-static void take_b(const struct sl_rowwise_product *p, uint32_t l, uint32_t j, sl_real *room,
+/* B of a stretch, in place or, if there is room for it, as a copy with rows of `stride`. */
+static void take_b(const struct sl_rowwise_product *p, uint32_t l, uint32_t j, size_t stride, sl_real *room,
                    struct sl_rowwise_stretch *s)
 {
     const size_t width = p->width_b;
@@ -108,21 +109,23 @@ static void take_b(const struct sl_rowwise_product *p, uint32_t l, uint32_t j, s
         return;
     }
     if (p->b_is_transposed) {
-        transpose(p->b + j * width + l, width, s->k, s->n, room);
+        transpose(p->b + j * width + l, width, s->k, s->n, stride, room);
     } else {
         for (uint32_t row = 0; row < s->k; row++) {
-            memcpy(room + (size_t)row * SPAN, p->b + (l + row) * width + j, s->n * sizeof *room);
+            memcpy(room + row * stride, p->b + (l + row) * width + j, s->n * sizeof *room);
         }
     }
     s->b = room;
-    s->width_b = SPAN;
+    s->width_b = stride;
 }
 
 enum sl_status sl_rowwise_multiply(const struct sl_rowwise_kernel *kernel, const struct sl_rowwise_product *p)
 {
     sl_real *room = NULL;
+    /* Whole squares. A copy no larger than B needs is small, and malloc keeps small blocks at hand. */
+    const size_t stride = ((size_t)sl_min_u32(p->n, SPAN) + SIDE - 1) / SIDE * SIDE;
     if (p->b_is_transposed || p->n > SPAN) {
-        const size_t n = (size_t)sl_min_u32(p->k, SL_ROWWISE_DEPTH) * SPAN;
+        const size_t n = sl_min_u32(p->k, SL_ROWWISE_DEPTH) * stride;
         enum sl_status st = sl_alloc(n, sizeof *room, "the copy of a factor", &room);
         if (st != SL_OK) {
             return st;
@@ -138,7 +141,7 @@ enum sl_status sl_rowwise_multiply(const struct sl_rowwise_kernel *kernel, const
                                                  .width_a = p->width_a,
                                                  .width_c = p->n,
                                                  .beta = p->beta || l > 0};
-            take_b(p, l, j, room, &stretch);
+            take_b(p, l, j, stride, room, &stretch);
             kernel->multiply(&stretch);
         }
     }

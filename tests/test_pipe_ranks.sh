@@ -33,8 +33,8 @@ ranks()
 while read -r name n ways chunks options; do
     # shellcheck disable=SC2206 # the options are words
     run=("${common[@]}" --eval-every 1 --ways "$ways" --chunks "$chunks" $options)
-    "$program" "${run[@]}" --metrics one --predict one.scores.npy --embed one.rows --save one.model 2>stderr || complain "$name: $(cat stderr)"
-    ranks "$n" "${run[@]}" --metrics many --predict many.scores.npy --embed many.rows --save many.model >stdout 2>&1 ||
+    "$program" "${run[@]}" --metrics one --predict one.scores.npy --embed one.rows.npy --save one.model 2>stderr || complain "$name: $(cat stderr)"
+    ranks "$n" "${run[@]}" --metrics many --predict many.scores.npy --embed many.rows.npy --save many.model >stdout 2>&1 ||
         complain "$name on $n ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures

@@ -59,9 +59,9 @@ same()
 {
     local name=$1 n=$2
     shift 2
-    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.scores.npy --embed one.rows --save one.model "$@" 2>stderr ||
+    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.scores.npy --embed one.rows.npy --save one.model "$@" 2>stderr ||
         complain "$name: $(cat stderr)"
-    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.scores.npy --embed many.rows --save many.model "$@" >stdout 2>&1 ||
+    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.scores.npy --embed many.rows.npy --save many.model "$@" >stdout 2>&1 ||
         complain "$name on $n ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures

@@ -53,7 +53,7 @@ compare()
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
 }
 
-results=(--metrics-steps --metrics many --predict many.scores.npy --embed many.rows --save many.model)
+results=(--metrics-steps --metrics many --predict many.scores.npy --embed many.rows.npy --save many.model)
 
 # same NAME PROGRAM ARGUMENT ...: one process with two GPUs, and two with one each.
 same()
