@@ -69,7 +69,7 @@ same()
     (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
     cmp -s one.figures many.figures ||
         complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    for file in scores.npy rows model; do
+    for file in scores.npy rows.npy model; do
         cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
     done
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
