@@ -30,8 +30,8 @@ void omp_set_num_threads(int n);
  * is faster at nearly all shapes. */
 #define SMALL UINT64_C(1000000)
 
-/* A row of a bf16 product by oneDNN has the same bits for all multiples of this number of rows. */
-#define WHOLE_ROWS 64
+/* oneDNN gives a row of a bf16 product the same bits for each number of rows from this one on. */
+#define FEW_ROWS 64
 
 static int threads_before; /* OpenBLAS's, before sl_gemm_setup; 0: not set up */
 
@@ -305,22 +305,22 @@ static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl
                    (int)status);
 }
 
-/* The last rows of a product, with rows of zeros up to WHOLE_ROWS. A is not transposed. */
-static enum sl_status multiply_rest(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a,
-                                    struct sl_factor_bf16 b, int beta, float *c)
+/* A product of few rows, with rows of zeros up to FEW_ROWS. A is not transposed. */
+static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
+                                   int beta, float *c)
 {
     sl_bf16 *rows = NULL;
     float *room = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)WHOLE_ROWS * k, sizeof *rows, "the last rows of a factor", &rows), done);
-    SL_TRY(st, sl_alloc_zero((size_t)WHOLE_ROWS * n, sizeof *room, "the last rows of a product", &room), done);
+    SL_TRY(st, sl_alloc_zero((size_t)FEW_ROWS * k, sizeof *rows, "rows of a factor", &rows), done);
+    SL_TRY(st, sl_alloc_zero((size_t)FEW_ROWS * n, sizeof *room, "rows of a product", &room), done);
     for (uint32_t i = 0; i < m; i++) {
         memcpy(rows + (size_t)i * k, a.entries + (size_t)i * a.n_columns, k * sizeof *rows);
     }
     if (beta != 0) {
         memcpy(room, c, (size_t)m * n * sizeof *c);
     }
-    st = by_dnnl_bf16(WHOLE_ROWS, n, k, (struct sl_factor_bf16){rows, k, 0}, b, beta, room);
+    st = by_dnnl_bf16(FEW_ROWS, n, k, (struct sl_factor_bf16){rows, k, 0}, b, beta, room);
     memcpy(c, room, (size_t)m * n * sizeof *c);
 done:
     sl_free(rows);
@@ -335,17 +335,13 @@ enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor
     if (!bf16.has_instructions) {
         return by_widening(m, n, k, a, b, beta, c);
     }
-    const uint32_t rest = a.is_transposed ? 0 : m % WHOLE_ROWS;
-    const uint32_t whole = m - rest;
-    enum sl_status st = SL_OK;
-    if (whole > 0) {
-        st = by_dnnl_bf16(whole, n, k, a, b, beta, c);
+    if (m == 0) {
+        return SL_OK;
     }
-    if (st == SL_OK && rest > 0) {
-        a.entries += (size_t)whole * a.n_columns;
-        st = multiply_rest(rest, n, k, a, b, beta, c + (size_t)whole * n);
+    if (a.is_transposed || m >= FEW_ROWS) {
+        return by_dnnl_bf16(m, n, k, a, b, beta, c);
     }
-    return st;
+    return multiply_few(m, n, k, a, b, beta, c);
 }
 
 static bool has_bf16(void)

@@ -13,8 +13,8 @@
  * doc/journal.md has the rates.
  *
  * bf16 products are summed in float. oneDNN 2 computes them if the processor has the instructions (AVX512_BF16, AMX).
- * Otherwise the factors are widened for a float product. oneDNN gives a row the same bits only if the number of rows is
- * a multiple of 64, so the last rows are multiplied beside rows of zeros.
+ * Otherwise the factors are widened for a float product. oneDNN gives a row the same bits for each number of rows from
+ * 64 on, so a product of fewer rows gets rows of zeros.
  */
 #ifndef SL_CODELETS_GEMM_H
 #define SL_CODELETS_GEMM_H
