@@ -388,7 +388,7 @@ static void print_table(void)
         if (p->n > 1) {
             snprintf(times, sizeof times, " (median of %u)", p->n);
         }
-        printf("| %.*s%s%s | %.3f | %.3f | %.0f |\n", 2 * (int)p->depth, "- - - - - - - - ", p->name, times,
+        printf("| %.*s%s%s | %.4g | %.4g | %.0f |\n", 2 * (int)p->depth, "- - - - - - - - ", p->name, times,
                median(p->seconds, p->n), median(p->cpu_seconds, p->n), (double)p->peak_bytes / 1e6);
         peak = p->peak_bytes > peak ? p->peak_bytes : peak;
     }
