@@ -42,6 +42,10 @@ Summary: Graph neural networks on one large graph, on CPUs and GPUs
 License: MIT
 Requires-Python: >=3.9
 Requires-Dist: numpy
+Provides-Extra: tools
+Requires-Dist: matplotlib; extra == "tools"
+Requires-Dist: pandas; extra == "tools"
+Requires-Dist: scipy; extra == "tools"
 Description-Content-Type: text/markdown
 
 {description}""".encode()
@@ -50,6 +54,7 @@ Generator: starling
 Root-Is-Purelib: false
 Tag: py3-none-linux_x86_64
 """
+    yield info + "entry_points.txt", b"[console_scripts]\nstarling = starling_gnn.__main__:main\n"
     with open(os.path.join(srcdir, "COPYING"), "rb") as file:
         yield info + "licenses/COPYING", file.read()
     licence = os.path.join(starpu, "share/doc/starpu/COPYING.LGPL")

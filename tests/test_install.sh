@@ -72,6 +72,9 @@ if [[ -n $package && -n $python ]]; then
     found=$(preload_sanitizer "$lib/libstarling.so" && cd / && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$package") LD_LIBRARY_PATH=${starpu:+$starpu/lib} \
         "$python" -c 'import starling_gnn; print(starling_gnn._library.lib._name)' 2>&1)
     [[ $(realpath "$found" 2>/dev/null) == "$(realpath "$lib/libstarling.so.1")" ]] || complain "starling_gnn loads: $found"
+    found=$(preload_sanitizer "$lib/libstarling.so" && cd / && PYTHONDONTWRITEBYTECODE=1 LD_LIBRARY_PATH=${starpu:+$starpu/lib} \
+        "$python" "$bin/starling" --version 2>&1)
+    [[ $found == "starling $("$bin/coop_sage" --version | sed 's/[^0-9]*//')" ]] || complain "starling --version: $found"
 fi
 
 # ---- run paths ----
