@@ -312,13 +312,15 @@ static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl
     sl_bf16 *rows = NULL;
     float *room = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)FEW_ROWS * k, sizeof *rows, "rows of a factor", &rows), done);
-    SL_TRY(st, sl_alloc_zero((size_t)FEW_ROWS * n, sizeof *room, "rows of a product", &room), done);
+    SL_TRY(st, sl_alloc((size_t)FEW_ROWS * k, sizeof *rows, "rows of a factor", &rows), done);
+    SL_TRY(st, sl_alloc((size_t)FEW_ROWS * n, sizeof *room, "rows of a product", &room), done);
     for (uint32_t i = 0; i < m; i++) {
         memcpy(rows + (size_t)i * k, a.entries + (size_t)i * a.n_columns, k * sizeof *rows);
     }
+    memset(rows + (size_t)m * k, 0, (size_t)(FEW_ROWS - m) * k * sizeof *rows);
     if (beta != 0) {
         memcpy(room, c, (size_t)m * n * sizeof *c);
+        memset(room + (size_t)m * n, 0, (size_t)(FEW_ROWS - m) * n * sizeof *room);
     }
     st = by_dnnl_bf16(FEW_ROWS, n, k, (struct sl_factor_bf16){rows, k, 0}, b, beta, room);
     memcpy(c, room, (size_t)m * n * sizeof *c);
