@@ -11,6 +11,7 @@
 
 #define RELEASE_DATE "2026-11-27" /* of the version in configure.ac, on man pages */
 #define LINE_COLUMNS 80
+#define MAN_COLUMNS 69 /* of a command on a man page: man indents it by 11 */
 #define TEXT_COLUMN 26 /* where the help texts start */
 #define N_EXAMPLES 4   /* of --help; --help-all has all */
 
@@ -88,18 +89,30 @@ static size_t word_length(const char *text, bool is_command)
     return n;
 }
 
-/* Print words from `column` on. `end` ends each full line of a command, and further lines are indented to `indent`.
- * Returns the last column. */
-static size_t wrap_lines(const char *text, size_t column, size_t indent, const char *end, FILE *stream)
+/* How lines are made. `end` ends each full line of a command; further lines are indented; `put` prints a word. */
+struct lines {
+    size_t columns, indent;
+    const char *end;
+    void (*put)(const char *word, size_t n, FILE *stream);
+};
+
+static void put_word(const char *word, size_t n, FILE *stream)
+{
+    fprintf(stream, "%.*s", (int)n, word);
+}
+
+/* Print words from `column` on. Returns the last column. */
+static size_t wrap_lines(const char *text, size_t column, const struct lines *lines, FILE *stream)
 {
     while (*text != '\0') {
-        size_t n = word_length(text, *end != '\0');
-        if (column + n + 1 + strlen(end) > LINE_COLUMNS && column > indent) {
-            fprintf(stream, "%s\n%*s", end, (int)indent, "");
-            column = indent;
+        size_t n = word_length(text, *lines->end != '\0');
+        if (column + n + 1 + strlen(lines->end) > lines->columns && column > lines->indent) {
+            fprintf(stream, "%s\n%*s", lines->end, (int)lines->indent, "");
+            column = lines->indent;
         }
-        fprintf(stream, "%s%.*s", column > indent ? " " : "", (int)n, text);
-        column += n + (column > indent);
+        fprintf(stream, "%s", column > lines->indent ? " " : "");
+        lines->put(text, n, stream);
+        column += n + (column > lines->indent);
         text += n + strspn(text + n, " ");
     }
     return column;
@@ -107,7 +120,7 @@ static size_t wrap_lines(const char *text, size_t column, size_t indent, const c
 
 static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
 {
-    return wrap_lines(text, column, indent, "", stream);
+    return wrap_lines(text, column, &(struct lines){LINE_COLUMNS, indent, "", put_word}, stream);
 }
 
 static void print_default(const struct sl_option *option, size_t column, FILE *stream)
@@ -195,7 +208,7 @@ static void print_examples(const struct sl_option_table *table, size_t n, FILE *
         fprintf(stream, "  ");
         wrap(table->examples[i].text, 2, 2, stream);
         fprintf(stream, "\n      ");
-        wrap_lines(table->examples[i].entry, 6, 10, " \\", stream);
+        wrap_lines(table->examples[i].entry, 6, &(struct lines){LINE_COLUMNS, 10, " \\", put_word}, stream);
         fputc('\n', stream);
     }
 }
@@ -245,9 +258,9 @@ static void print_help(const struct sl_option_table *table, bool all, FILE *stre
  * ----------------------------------------------------------------------------------------------------- */
 
 /* Print text for roff: commands are escaped, hyphens can be copied, an empty line starts a paragraph. */
-static void roff(const char *text, FILE *stream)
+static void put_roff(const char *text, size_t n, FILE *stream)
 {
-    for (const char *c = text; *c != '\0'; c++) {
+    for (const char *c = text; c < text + n; c++) {
         bool line_start = c == text || c[-1] == '\n';
         if (c[0] == '\n' && c[1] == '\n') {
             fprintf(stream, "\n.PP\n");
@@ -262,6 +275,11 @@ static void roff(const char *text, FILE *stream)
             fputc(*c, stream);
         }
     }
+}
+
+static void roff(const char *text, FILE *stream)
+{
+    put_roff(text, strlen(text), stream);
 }
 
 static void man_option(const struct sl_option *option, FILE *stream)
@@ -348,7 +366,7 @@ static void man_examples(const struct sl_option_table *table, FILE *stream)
         fprintf(stream, "%s", i > 0 ? ".PP\n" : "");
         roff(table->examples[i].text, stream);
         fprintf(stream, "\n.PP\n.RS 4\n.nf\n");
-        roff(table->examples[i].entry, stream);
+        wrap_lines(table->examples[i].entry, 0, &(struct lines){MAN_COLUMNS, 4, " \\e", put_roff}, stream);
         fprintf(stream, "\n.fi\n.RE\n");
     }
 }

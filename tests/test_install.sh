@@ -56,10 +56,21 @@ page=$(find "$root" -name 'starling-data.5*')
 for word in '^.TH STARLING-DATA 5' '^.SH NAME' edge_index edges.csv 'num..node..list' '^.SH SEE ALSO'; do
     grep -Eq -- "$word" "$page" || complain "starling-data(5) does not have '$word'"
 done
-if command -v man groff >/dev/null; then
-    warnings=$(man --warnings -l "$page" 2>&1 >/dev/null)
-    [[ -z $warnings ]] || complain "starling-data(5): $warnings"
-fi
+
+# ---- man pages: no warning, and examples fit a terminal of 80 columns, of which man indents them by 11 ----
+
+n=0
+while read -r page; do
+    ((++n))
+    name=$(basename "$page")
+    wide=$(awk '/^\.nf/ { code = 1; next } /^\.fi/ { code = 0 }
+        code { gsub(/\\&/, ""); gsub(/\\./, "x"); if (length > 69) print }' "$page")
+    [[ -z $wide ]] || complain "$name: examples wider than 80 columns: $wide"
+    warnings=$(! command -v man >/dev/null || man --warnings -l "$page" 2>&1 >/dev/null
+        ! command -v mandoc >/dev/null || mandoc -T lint -W warning "$page" 2>&1)
+    [[ -z $warnings ]] || complain "$name: $warnings"
+done < <(find "$root" -path '*/man/man[15]/*' -type f)
+((n == 4)) || complain "expected four man pages, found $n"
 
 # ---- the Python package finds the library of its prefix ----
 
